@@ -1,6 +1,8 @@
 //! Projects that tokens are for, and what users were granted of them. What has ended does not count from then on, whatever the
 //! directory still says.
 
+use std::sync::Arc;
+
 use domain::{
     context::Owner,
     resource::{project::Project, project_grant::ProjectGrant, project_role::ProjectRole, user_grant::UserGrant},
@@ -13,32 +15,69 @@ use crate::{Oidc, error::Error, scope::Scope};
 /// What a user was granted, as of a sequence or later if the read model has that.
 ///
 /// # Errors
-/// When it cannot be read.
+/// When it cannot be read, or it is not known whether it has ended since.
 pub(crate) async fn grants(
     oidc: &Oidc,
     (tenant, user): (&Tenant, &Principal),
     sequence: u64,
 ) -> Result<Vec<Granted>, Error> {
     let found = oidc.edge.directory.grants(&tenant.id, &user.id, sequence).await?;
-    let counts = |owner: &Owner, on: &[(&'static str, &str)]| {
-        !oidc.edge.ended.is_withdrawn(&tenant.id, owner, on, found.processed)
-    };
-    let counting = found.granted.iter().filter_map(|granted| {
+    let counts = |owner: &Owner, on: &[(&'static str, &str)]| counts(oidc, tenant, owner, (on, found.processed));
+    let mut counting = vec![];
+    for granted in &found.granted {
         let granter = Owner::organization(&granted.organization_id);
         let by = granted.project_grant_id.as_deref().unwrap_or_default();
         let on = [(UserGrant::NAME, &*granted.id), (ProjectGrant::NAME, by), (Project::NAME, &granted.project_id)];
-        let roles = granted.roles.iter().filter(|role| counts(&granter, &[(ProjectRole::NAME, &role.id)]));
-        counts(&granter, &on).then(|| Granted { roles: roles.cloned().collect(), ..granted.clone() })
-    });
-    Ok(counting.collect())
+        if !counts(&granter, &on)? {
+            continue;
+        }
+        let mut roles = vec![];
+        for role in &granted.roles {
+            if counts(&granter, &[(ProjectRole::NAME, &role.id)])? {
+                roles.push(role.clone());
+            }
+        }
+        counting.push(Granted { roles, ..granted.clone() });
+    }
+    Ok(counting)
 }
 
-/// Whether a project lets in a user of the organization that it was read for, with these grants.
-pub(crate) fn admits(oidc: &Oidc, tenant: &Tenant, project: &Audience, grants: &[Granted]) -> bool {
-    let counts = |id: &str| {
-        !oidc.edge.ended.is_withdrawn(&tenant.id, &project.owner, &[(ProjectGrant::NAME, id)], project.processed)
-    };
-    project.admits(grants, counts)
+/// A project as the users of an organization see it, without project grants that have ended, as of a sequence or later if the read model
+/// has that.
+///
+/// # Errors
+/// When it cannot be read, or it is not known whether project grants have ended since.
+pub(crate) async fn project(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    named: (&str, &str),
+    sequence: u64,
+) -> Result<Option<Arc<Audience>>, Error> {
+    let Some(mut project) = oidc.edge.directory.project(&tenant.id, named, sequence).await? else { return Ok(None) };
+    for id in project.project_grants.clone() {
+        let (owner, on) = (project.owner.clone(), [(ProjectGrant::NAME, id.as_str())]);
+        if !counts(oidc, tenant, &owner, (&on, project.processed))? {
+            Arc::make_mut(&mut project).project_grants.retain(|other| *other != id);
+        }
+    }
+    Ok(Some(project))
+}
+
+/// Whether something counts that was read when a sequence had been processed.
+fn counts(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    owner: &Owner,
+    (on, processed): (&[(&'static str, &str)], u64),
+) -> Result<bool, Error> {
+    let is_withdrawn = oidc.edge.ended.is_withdrawn(&tenant.id, owner, on, processed);
+    if is_withdrawn.is_none() {
+        tracing::warn!(
+            processed,
+            "the projection access is so far behind that it is not known which grants have ended"
+        );
+    }
+    is_withdrawn.map(|is_withdrawn| !is_withdrawn).ok_or(Error::Unavailable)
 }
 
 /// Whether a project is there and switched on, and was so ever since a sequence, or since what is known of it. The

@@ -174,11 +174,11 @@ async fn admitted(
         crate::error::Error::InvalidClient => Unfinished::Lacks(Lack::Inactive),
         error => error.into(),
     })?;
-    let Subject { tenant, user, grants, projects, sequence } = &subject;
+    let Subject { user, grants, projects, sequence, .. } = &subject;
     if request.organization_id.as_ref().is_some_and(|id| *id != user.owner.id) {
         return Err(Lack::Organization.into());
     }
-    if projects.values().any(|project| !audience::admits(oidc, tenant, project, grants)) {
+    if projects.values().any(|project| !project.admits(grants)) {
         return Err(Lack::Project.into());
     }
     Ok(*sequence)

@@ -50,14 +50,20 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
     let metadata = metadata::asked(oidc, (&tenant, &user), (asks(Scope::Metadata), token.seq)).await?;
     let of_now = |name: &str| role::is_claim(name) || owner::is_claim(name) || name == metadata::CLAIM;
     let added = token.added.iter().filter(|(name, _)| !of_now(name)).map(|(name, value)| (name.clone(), value.clone()));
-    let by_targets = by_targets((oidc, &tenant), (&token, &user), &headers).await?;
+    let by_targets = match by_targets((oidc, &tenant), (&token, &user), &headers).await {
+        // It has ended just now.
+        Err(Error::InvalidClient) => return Ok(None),
+        other => other?,
+    };
+    let known = scope::parse(Some(&token.scope)).unwrap_or_default();
+    let repeated = owner::repeated(organization.as_deref(), &known);
+    let said = claims::of(&user, known.iter().map(|(_, scope)| scope));
     // Nothing that was added replaces what the platform says.
     let fixed = fixed((&token, &user), organization.as_deref(), &tenant);
-    let known: Vec<_> = scopes(&token).collect();
-    let said = claims::of(&user, &known);
     let claims = added
         .chain(by_targets)
         .chain(said)
+        .chain(repeated)
         .chain(roles)
         .chain(owner.into_iter().flatten())
         .chain(metadata)
@@ -95,12 +101,11 @@ async fn roles(
     app: &Client,
     (token, user): (&AccessToken, &Principal),
 ) -> Result<Option<Map<String, Value>>, Error> {
-    let directory = &oidc.edge.directory;
     let named = (app.app.project_id.as_str(), user.owner.id.as_str());
-    let project = directory.project(&tenant.id, named, token.seq).await?;
+    let project = audience::project(oidc, tenant, named, token.seq).await?;
     let grants = audience::grants(oidc, (tenant, user), token.seq).await?;
     let is_open = |project: &Audience| audience::is_live(oidc, tenant, project, token.seq);
-    let project = project.filter(|it| is_open(it) && audience::admits(oidc, tenant, it, &grants));
+    let project = project.filter(|it| is_open(it) && it.admits(&grants));
     let asked = Asked::of(scopes(token).chain(asserted(oidc, tenant, token).await?));
     Ok(project.map(|project| asked.claims_for(tenant, (&project, &grants))))
 }

@@ -50,14 +50,29 @@ pub(crate) async fn asked(oidc: &Oidc, tenant: &Tenant, scopes: &[(&str, Scope<'
     Ok(asked)
 }
 
-/// What repeats which organization was asked for, once it is known that the user is of that.
-pub(crate) fn repeated<'a>(user: &Principal, scopes: impl IntoIterator<Item = &'a Scope<'a>>) -> Map<String, Value> {
-    let claim = |scope: &Scope<'_>| match scope {
-        Scope::Organization(_) => Some((ID.to_owned(), json!(user.owner.id))),
-        Scope::OrganizationOf(domain) => Some((PRIMARY_DOMAIN.to_owned(), json!(domain))),
+/// Whether a user's organization is the one that scopes ask for, where they do.
+pub(crate) fn is_asked(organization: Option<&Tenancy>, scopes: &[(&str, Scope<'_>)]) -> bool {
+    scopes.iter().all(|(_, scope)| match scope {
+        Scope::Organization(id) => organization.is_some_and(|found| found.id == *id),
+        Scope::OrganizationOf(domain) => has_domain(organization, domain),
+        _ => true,
+    })
+}
+
+/// What repeats which organization was asked for, where the user is of that.
+pub(crate) fn repeated(organization: Option<&Tenancy>, scopes: &[(&str, Scope<'_>)]) -> Map<String, Value> {
+    let claim = |(_, scope): &(&str, Scope<'_>)| match scope {
+        Scope::Organization(_) => Some((ID.to_owned(), json!(organization?.id))),
+        Scope::OrganizationOf(domain) if has_domain(organization, domain) => {
+            Some((PRIMARY_DOMAIN.to_owned(), json!(domain)))
+        }
         _ => None,
     };
-    scopes.into_iter().filter_map(claim).collect()
+    scopes.iter().filter_map(claim).collect()
+}
+
+fn has_domain(organization: Option<&Tenancy>, domain: &str) -> bool {
+    organization.is_some_and(|found| found.organization.primary_domain.as_deref() == Some(domain))
 }
 
 /// Its id, name and primary domain.
@@ -73,5 +88,5 @@ pub(crate) fn claims(organization: &Tenancy) -> Map<String, Value> {
 
 /// Whether a claim is one of these.
 pub(crate) fn is_claim(name: &str) -> bool {
-    name.starts_with(PREFIX)
+    name.starts_with(PREFIX) || [ID, PRIMARY_DOMAIN].contains(&name)
 }

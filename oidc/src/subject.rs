@@ -63,7 +63,7 @@ impl Subject {
         self.projects.clear();
         for id in projects {
             let named = (*id, self.user.owner.id.as_str());
-            if let Some(found) = directory.project(&self.tenant.id, named, newest).await? {
+            if let Some(found) = audience::project(oidc, &self.tenant, named, newest).await? {
                 self.projects.insert(found.id.clone(), found);
             }
         }

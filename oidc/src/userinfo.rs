@@ -138,24 +138,25 @@ async fn said(
     let own = app.as_ref().map(|app| app.app.project_id.as_str());
     let named = known.iter().filter_map(|(_, scope)| audience::of(&tenant, scope)).chain(own);
     let named: Vec<String> = named.filter(|id| token.aud.iter().any(|aud| aud == id)).map(str::to_owned).collect();
-    let projects: Vec<&str> = named.iter().map(String::as_str).collect();
+    // Only tokens of a login are also for apps.
+    let projects = if token.sid.is_some() { &named } else { &token.aud };
+    let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
     let subject = Subject::read(oidc, (tenant, user), &projects).await?;
     let Subject { tenant, user, grants, projects, .. } = &subject;
     let mut said =
         function::claims(oidc, (Function::PreUserinfo, &known), (&subject, &token.client_id), headers).await?;
     said.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
     let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()));
-    let is_live = |project: &&Audience| {
-        audience::is_live(oidc, tenant, project, token.seq) && audience::admits(oidc, tenant, project, grants)
-    };
+    let is_live = |project: &&Audience| audience::is_live(oidc, tenant, project, token.seq) && project.admits(grants);
     let live = || projects.values().map(|project| &**project).filter(is_live);
     said.extend(asked.claims(tenant, (live(), grants)));
     if let Some(own) = app.and_then(|app| live().find(|project| project.id == app.app.project_id)) {
         said.extend(asked.claims_for(tenant, (own, grants)));
     }
-    said.extend(owner::repeated(user, known.iter().map(|(_, scope)| scope)));
+    let organization = owner::of(oidc, tenant, user).await?;
+    said.extend(owner::repeated(organization.as_deref(), &known));
     if known.iter().any(|(_, scope)| *scope == Scope::ResourceOwner) {
-        said.extend(owner::of(oidc, tenant, user).await?.map(|found| owner::claims(&found)).unwrap_or_default());
+        said.extend(organization.map(|found| owner::claims(&found)).unwrap_or_default());
     }
     let asks = known.iter().any(|(_, scope)| *scope == Scope::Metadata);
     said.extend(metadata::asked(oidc, (tenant, user), (asks, subject.sequence)).await?);

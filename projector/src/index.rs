@@ -155,7 +155,11 @@ impl unit::Unit for Unit {
             stall => {
                 tracing::error!(index, error, "the search index stands still");
                 self.stopped = matches!(stall, Stall::Batch(BatchFailure::Flood(_))).then(|| error.clone());
-                tell_stop(&self.projector, self.projection, stall.cause(), &error).await;
+                let told = match stall {
+                    Stall::Batch(BatchFailure::Event(event)) => event.without_values(),
+                    _ => error.clone(),
+                };
+                tell_stop(&self.projector, self.projection, stall.cause(), &told).await;
                 self.reporter.stalls(stall.cause(), error);
                 PAUSE
             }
@@ -291,7 +295,8 @@ impl Unit {
             let taken = lease.during(parked.take_up(database, self.table, (reached, &batch))).await?;
             reached = end.sequence;
             let has_others;
-            (writer, has_others) = self.write(writer, (&mut parked, &mut erasing), (taken, &batch)).await?;
+            (writer, has_others) =
+                lease.during(self.write(writer, (&mut parked, &mut erasing), (taken, &batch))).await?;
             is_changed |= has_others;
             if let Some((omitted, all)) = parked.news() {
                 is_changed |= writer.omit(omitted);

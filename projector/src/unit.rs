@@ -72,6 +72,11 @@ impl Stall {
         }
     }
 
+    /// What is wrong, for people to read, without anything of an event.
+    fn without_values(&self) -> String {
+        if let Self::Batch(BatchFailure::Event(event)) = self { event.without_values() } else { explain(self) }
+    }
+
     /// Whether only a newer build can go on.
     fn is_outdated(&self) -> bool {
         matches!(self, Self::Batch(BatchFailure::Event(event)) if event.is_newer())
@@ -133,7 +138,7 @@ impl unit::Unit for Rows {
             self.reporter.is_outdated(explain(&stall));
         } else {
             self.reporter.stalls(stall.cause(), explain(&stall));
-            tell_stop(&self.projector, self.projection, stall.cause(), &explain(&stall)).await;
+            tell_stop(&self.projector, self.projection, stall.cause(), &stall.without_values()).await;
         }
         if matches!(stall, Stall::Batch(BatchFailure::Flood(_))) {
             self.stopped = Some(explain(&stall));

@@ -93,7 +93,8 @@ pub struct Operation {
 }
 
 /// The names of the fields without presence that JSON has at their default too.
-pub const ALWAYS_PRINTED: [&str; 5] = ["applied_limit", "end_of_list", "processed_sequence", "result", "total_result"];
+pub const ALWAYS_PRINTED: [&str; 6] =
+    ["applied_limit", "end_of_list", "lag", "processed_sequence", "result", "total_result"];
 
 /// The rules of a field.
 pub fn rules(field: &FieldDescriptor) -> Rules {

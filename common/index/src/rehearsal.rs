@@ -13,10 +13,9 @@ type Made<'a> = (&'a Change, Option<TantivyDocument>);
 
 /// The changes whose documents cannot be written even by themselves. They are looked for in halves, and halves of these.
 pub(crate) fn fatal<'a>(layout: &Layout, made: &[Made<'a>]) -> Result<Vec<&'a Change>, IndexFailure> {
-    // Nothing that is wrong with memory or threads is taken for something that is wrong with documents.
-    if !is_written(layout, &[]) {
-        return Err(IndexFailure::NoRehearsal);
-    }
+    // Nothing that is wrong with memory or threads, before or meanwhile, is taken for something that is wrong with documents.
+    let works = || if is_written(layout, &[]) { Ok(()) } else { Err(IndexFailure::NoRehearsal) };
+    works()?;
     let (mut parts, mut found) = (vec![made], vec![]);
     while let Some(part) = parts.pop() {
         match part {
@@ -28,6 +27,7 @@ pub(crate) fn fatal<'a>(layout: &Layout, made: &[Made<'a>]) -> Result<Vec<&'a Ch
             }
         }
     }
+    works()?;
     Ok(found)
 }
 

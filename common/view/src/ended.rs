@@ -120,7 +120,8 @@ impl Ended {
     }
 
     fn new(ends: Ends, at: Position, (silence, revoked): (Duration, Revoked)) -> Self {
-        let [forgotten, forgotten_grants] = [at.sequence; 2].map(AtomicU64::new);
+        // Of grants more is loaded than is remembered.
+        let [forgotten, forgotten_grants] = [at.sequence, 0].map(AtomicU64::new);
         let (reached, hearing) = (Reached::new(at.sequence), Hearing::new(at, silence));
         Self(Arc::new(State { ends: RwLock::new(ends), reached, forgotten, forgotten_grants, hearing, revoked }))
     }
@@ -197,11 +198,17 @@ impl Ended {
         stands_on.filter_map(|(kind, id)| ended.get(&(*kind, (*id).to_owned()))).any(is_meant)
     }
 
-    /// Whether grants and roles, or what they stand on, ended after they were read, when a sequence had been processed. What is
-    /// removed may be there again: a role has the same id whenever it is made.
-    pub fn is_withdrawn(&self, instance_id: &str, owner: &Owner, on: &[(&'static str, &str)], processed: u64) -> bool {
-        let is_unknown = processed < self.0.forgotten_grants.load(Ordering::Acquire);
-        is_unknown || self.any(instance_id, owner, on, |end| end.sequence > processed)
+    /// Whether grants and roles, or what they stand on, ended after they were read, when a sequence had been processed; `None` where
+    /// that is so long ago that it is not known. What is removed may be there again: a role has the same id whenever it is made.
+    pub fn is_withdrawn(
+        &self,
+        instance_id: &str,
+        owner: &Owner,
+        on: &[(&'static str, &str)],
+        processed: u64,
+    ) -> Option<bool> {
+        let is_known = processed >= self.0.forgotten_grants.load(Ordering::Acquire);
+        is_known.then(|| self.any(instance_id, owner, on, |end| end.sequence > processed))
     }
 
     /// Whether an instance ended after a sequence.
@@ -355,7 +362,8 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
     let age = heartbeat::age(&transaction, (LogClass::Events, shard), at).await?;
     let mut ends = Ends::new();
     for (kind, select) in &ENDS {
-        let since = since(kind, clock::now()).max(Timestamp::UNIX_EPOCH);
+        // A read model may be behind when a node starts: of grants as much is loaded as of others, and forgotten soon.
+        let since = if is_context(kind) { Timestamp::UNIX_EPOCH } else { clock::now() - REMEMBERED };
         for Stored { instance_id, found } in select.rows(&transaction, &[&since]).await? {
             let end = End { sequence: found.sequence, at: found.changed_at, is_removed: found.state.is_removed };
             ends.entry(instance_id).or_default().insert((*kind, found.id), end);

@@ -38,6 +38,8 @@ struct Stopped {
     reason: String,
     /// When it was heard, on the clock that only goes forward.
     heard: Duration,
+    /// Where it was: whoever begins with it again and comes to the same says that it is there, and goes no further.
+    at: Reached,
 }
 
 /// Tells the others how far a projection is.
@@ -78,13 +80,15 @@ impl Progress {
     fn take_up(&self, projection: &Projection, told: Told) {
         let heard = &self.heard[projection.name];
         let mut stopped = heard.stopped.lock().unwrap_or_else(PoisonError::into_inner);
-        *stopped = match told {
+        match told {
             Told::Reached(reached) => {
                 heard.reached.send_replace(reached);
-                None
+                stopped.take_if(|stopped| stopped.at != reached);
             }
-            Told::Stopped(reason) => Some(Stopped { reason, heard: since_start() }),
-        };
+            Told::Stopped(reason) => {
+                *stopped = Some(Stopped { reason, heard: since_start(), at: *heard.reached.borrow() });
+            }
+        }
     }
 
     /// Why the projection goes no further until somebody acts, where that was told lately.
@@ -164,6 +168,8 @@ mod tests {
         assert_eq!(progress.stopped(projection).as_deref(), Some("too many"));
         assert_eq!(*progress.of(projection).borrow(), reached, "where it is stays known");
         progress.take_up(projection, Told::Reached(reached));
+        assert_eq!(progress.stopped(projection).as_deref(), Some("too many"), "it has begun again");
+        progress.take_up(projection, Told::Reached(Reached { sequence: 8, stream_sequence: 4 }));
         assert_eq!(progress.stopped(projection), None);
     }
 }

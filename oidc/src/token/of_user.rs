@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::resource::execution::Function;
 use http::HeaderMap;
 use serde_json::{Map, Value};
-use view::directory::{Principal, Tenant};
+use view::directory::{Principal, Tenancy, Tenant};
 
 use super::Tokens;
 use crate::{
@@ -36,12 +36,12 @@ pub(super) async fn tokens(
         // Who has such a token may do all that the person may: apps of others do not get it.
         subject.projects.retain(|id, project| *id != platform || project.owner == login.owner);
     }
-    let Subject { tenant, user, grants, projects, .. } = &subject;
-    if projects.values().any(|project| !audience::admits(oidc, tenant, project, grants)) {
+    let Subject { tenant, grants, projects, .. } = &subject;
+    if projects.values().any(|project| !project.admits(grants)) {
         return Err(Error::InvalidScope("a project that is asked for does not admit the user"));
     }
-    let organization = owner::asked(oidc, tenant, &known).await?;
-    if organization.is_some_and(|id| id != user.owner.id) {
+    let organization = asking(oidc, &subject, &known).await?;
+    if !owner::is_asked(organization.as_deref(), &known) {
         return Err(Error::InvalidScope("the user is of another organization than the one that is asked for"));
     }
     let scope = granted(tenant, &known, (&subject, recipient));
@@ -79,7 +79,7 @@ async fn added(
     if let Some(own) = recipient.own_project().and_then(|id| projects.get(id)) {
         added.extend(asked.claims_for(tenant, (own, grants)));
     }
-    added.extend(owner::repeated(user, known.iter().map(|(_, scope)| scope)));
+    added.extend(owner::repeated(asking(oidc, subject, known).await?.as_deref(), known));
     if known.iter().any(|(_, scope)| *scope == Scope::ResourceOwner) {
         added.extend(owner::of(oidc, tenant, user).await?.map(|found| owner::claims(&found)).unwrap_or_default());
     }
@@ -92,6 +92,12 @@ async fn added(
         added.extend(function::claims(oidc, asked, (subject, &recipient.client_id), headers).await?);
     }
     Ok(added)
+}
+
+/// The organization of the user, where scopes ask for one.
+async fn asking(oidc: &Oidc, subject: &Subject, known: &[(&str, Scope<'_>)]) -> Result<Option<Arc<Tenancy>>, Error> {
+    let asks = |(_, scope): &(&str, Scope<'_>)| matches!(scope, Scope::Organization(_) | Scope::OrganizationOf(_));
+    if known.iter().any(asks) { owner::of(oidc, &subject.tenant, &subject.user).await } else { Ok(None) }
 }
 
 /// Whom an access token is for: the app, all others of its project, each by its own id, and the projects.
@@ -127,7 +133,7 @@ pub(super) async fn id_token(
     let mut added = function::claims(oidc, asked, (subject, &recipient.client_id), headers).await?;
     if let Some(login) = &recipient.login {
         let Subject { tenant, user, grants, projects, .. } = subject;
-        added.extend(owner::repeated(user, known.iter().map(|(_, scope)| scope)));
+        added.extend(owner::repeated(asking(oidc, subject, &known).await?.as_deref(), &known));
         // Without an access token who the person is stands nowhere else (OpenID Connect Core 1.0, section 5.4).
         if login.assertions.id_token_userinfo || !login.has_access_token {
             added.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));

@@ -32,7 +32,7 @@ pub struct Client {
 }
 
 /// A project as the users of an organization see it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Audience {
     /// The sequence that the read model had processed, at least.
     pub processed: u64,
@@ -88,10 +88,9 @@ pub struct GrantedRole {
 }
 
 impl Audience {
-    /// Whether it lets in a user of the organization with these grants, where `counts` says of which project grants it knows that
-    /// they have not ended.
-    pub fn admits(&self, grants: &[Granted], counts: impl Fn(&str) -> bool) -> bool {
-        let is_of_organization = self.is_own || self.project_grants.iter().any(|id| counts(id));
+    /// Whether it lets in a user of the organization with these grants.
+    pub fn admits(&self, grants: &[Granted]) -> bool {
+        let is_of_organization = self.is_own || !self.project_grants.is_empty();
         let is_granted = grants.iter().any(|granted| granted.project_id == self.id);
         self.project.policies.admit(is_of_organization, is_granted)
     }

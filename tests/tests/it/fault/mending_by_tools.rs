@@ -59,13 +59,19 @@ async fn operators_find_look_at_retry_and_discard_on_the_command_line() {
     watch.end().await;
     assert_ne!(failed_in_status(), before, "the status tells of them");
 
+    looks(&failing, (&a, &of_a), &of_b);
+    decides(&failing, (&of_a, &of_b)).await;
+}
+
+/// What failed of an aggregate is found and shown, and what failed of another one.
+fn looks(failing: &Failing, (a, of_a): (&str, &str), of_b: &str) {
     let of_view = ["list", "--view", "targets"];
-    assert_eq!(printed(&failing, &of_view).lines().count(), 2);
+    assert_eq!(printed(failing, &of_view).lines().count(), 2);
     let of_one =
-        [&of_view[..], &["--aggregate", &a, "--aggregate-type", "target", "--state", "failed", "--json"]].concat();
-    let listed = values(&failing, &of_one);
+        [&of_view[..], &["--aggregate", a, "--aggregate-type", "target", "--state", "failed", "--json"]].concat();
+    let listed = values(failing, &of_one);
     assert_eq!((listed.len(), &listed[0]["id"]), (1, &json!(of_a)));
-    let exported = values(&failing, &["export", "--view", "targets"]);
+    let exported = values(failing, &["export", "--view", "targets"]);
     assert_eq!(exported.iter().map(|found| &found["id"]).collect::<Vec<_>>(), [&json!(of_a), &json!(of_b)]);
     for none in [
         ["--error", "no such text"],
@@ -73,31 +79,35 @@ async fn operators_find_look_at_retry_and_discard_on_the_command_line() {
         ["--since", "2999-01-01T00:00:00Z"],
         ["--state", "discarded"],
     ] {
-        assert_eq!(printed(&failing, &[&["list"], &none[..]].concat()), "", "{none:?}");
+        assert_eq!(printed(failing, &[&["list"], &none[..]].concat()), "", "{none:?}");
     }
 
-    let shown = printed(&failing, &["show", &of_a]);
-    for part in [&*of_a, "target.changed by", "1 event waits behind it", "\"name\": \"a2\""] {
+    let shown = printed(failing, &["show", of_a]);
+    for part in [of_a, "target.changed by", "1 event waits behind it", "\"name\": \"a2\""] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    let shown: Value = serde_json::from_str(&printed(&failing, &["show", &of_a, "--json"])).expect("it is JSON");
+    let shown: Value = serde_json::from_str(&printed(failing, &["show", of_a, "--json"])).expect("it is JSON");
     assert_eq!((&shown["failedEvent"]["id"], &shown["waiting"]), (&json!(of_a), &json!("1")));
+}
 
-    let discarded = values(&failing, &["discard", &of_b, "--reason", "it is a test", "--json"]);
+/// One is left out, and the other tried again.
+async fn decides(failing: &Failing, (of_a, of_b): (&str, &str)) {
+    let discarded = values(failing, &["discard", of_b, "--reason", "it is a test", "--json"]);
     assert_eq!(discarded, [json!({ "id": of_b })]);
     let is_listed = async || {
-        let found = values(&failing, &["list", "--state", "discarded", "--view", "targets", "--json"]);
+        let found = values(failing, &["list", "--state", "discarded", "--view", "targets", "--json"]);
         (found.len() == 1 && found[0]["id"] == of_b && found[0]["reason"] == "it is a test").then_some(())
     };
     eventually("it is found as discarded", is_listed).await;
-    assert!(printed(&failing, &["show", &of_b]).contains("discarded by operator at "), "who and when");
+    assert!(printed(failing, &["show", of_b]).contains("discarded by operator at "), "who and when");
     failing.fails(false);
-    let retried = values(&failing, &["retry", "--view", "targets", "--state", "failed", "--json"]);
+    let retried = values(failing, &["retry", "--view", "targets", "--state", "failed", "--json"]);
     assert_eq!(retried, [json!({ "count": 1 })]);
-    let is_mended = async || printed(&failing, &of_view).is_empty().then_some(());
+    let of_view = ["list", "--view", "targets"];
+    let is_mended = async || printed(failing, &of_view).is_empty().then_some(());
     eventually("nothing is left", is_mended).await;
     let (is_done, _, said) = failing.tool(&["show", "1"]);
     assert!(!is_done && said.contains("not found"), "{said}");
-    let (is_done, _, said) = failing.tool(&["discard", &of_a]);
+    let (is_done, _, said) = failing.tool(&["discard", of_a]);
     assert!(!is_done && said.contains("--reason"), "{said}");
 }

@@ -78,7 +78,7 @@ async fn a_view_that_stands_still_is_told_as_stopped_with_the_reason_until_it_go
     for name in ["targets", "targets_index"] {
         eventually("it goes on", async || {
             let view = view(&operator, name).await;
-            (view["state"] == "VIEW_STATE_SERVING" && view.get("stoppedReason").is_none() && view.get("lag").is_none())
+            (view["state"] == "VIEW_STATE_SERVING" && view.get("stoppedReason").is_none() && view["lag"] == "0")
                 .then_some(())
         })
         .await;

@@ -27,7 +27,7 @@ const OF_TRANSPORTS: [&str; 10] = [
 const SAME_FOR_ALL: [&str; 3] = ["idempotency-replayed", "preference-applied", "x-request-id"];
 
 /// Members whose values differ between two objects to which the same was done.
-const OF_ONE_OBJECT: [&str; 27] = [
+const OF_ONE_OBJECT: [&str; 28] = [
     "callbackUrl",
     "changeDate",
     "clientId",
@@ -45,6 +45,7 @@ const OF_ONE_OBJECT: [&str; 27] = [
     "pem",
     "previousValidUntil",
     "processed",
+    "lag",
     "processedSequence",
     "projectId",
     "sequence",
