@@ -36,6 +36,8 @@ impl AfterLogout<'_> {
         let Some(app) = app.filter(|app| oidc.edge.is_live_app(tenant, app, app.processed)) else { return Ok(None) };
         let settings: &Settings = app.app.config.oidc().ok_or(Told::NO_LOGOUT_URI)?;
         if !checks::leads_to(settings, &settings.post_logout_redirect_uris, uri) {
+            let rule = checks::no_way(settings, uri);
+            tracing::info!(app = app.id, rule, "nobody is sent to the address that an app has asked for");
             return Err(Told::NO_LOGOUT_URI);
         }
         let state: Vec<_> = self.state.map(|state| ("state", state)).into_iter().collect();

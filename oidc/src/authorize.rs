@@ -173,6 +173,8 @@ impl ByApp {
         let form = &self.asked.form;
         let redirect_uri = form.get("redirect_uri").ok_or(Stopped::Shown(Told::NO_REDIRECT_URI))?;
         if !checks::leads_to(&self.settings, &self.settings.redirect_uris, redirect_uri) {
+            let rule = checks::no_way(&self.settings, redirect_uri);
+            tracing::info!(app = self.app.id, rule, "nobody is sent to the address that an app has asked for");
             return Err(Stopped::Shown(Told::NO_REDIRECT_URI));
         }
         let state = form.get("state").map(str::to_owned);

@@ -1,5 +1,6 @@
 //! Why a batch is not applied.
 
+use base::explain::explain;
 use view::{database::DatabaseFailure, persons::PersonFailure};
 
 use crate::{fold::EventFailure, reporter::Cause};
@@ -44,6 +45,11 @@ pub(crate) enum BatchFailure {
 }
 
 impl BatchFailure {
+    /// What is wrong, for people to read, without anything of an event.
+    pub(crate) fn without_values(&self) -> String {
+        if let Self::Event(event) = self { event.without_values() } else { explain(self) }
+    }
+
     /// What it is about, as metrics have it.
     pub(crate) fn cause(&self) -> Cause {
         match self {

@@ -155,10 +155,7 @@ impl unit::Unit for Unit {
             stall => {
                 tracing::error!(index, error, "the search index stands still");
                 self.stopped = matches!(stall, Stall::Batch(BatchFailure::Flood(_))).then(|| error.clone());
-                let told = match stall {
-                    Stall::Batch(BatchFailure::Event(event)) => event.without_values(),
-                    _ => error.clone(),
-                };
+                let told = if let Stall::Batch(failure) = stall { failure.without_values() } else { error.clone() };
                 tell_stop(&self.projector, self.projection, stall.cause(), &told).await;
                 self.reporter.stalls(stall.cause(), error);
                 PAUSE

@@ -74,7 +74,7 @@ impl Stall {
 
     /// What is wrong, for people to read, without anything of an event.
     fn without_values(&self) -> String {
-        if let Self::Batch(BatchFailure::Event(event)) = self { event.without_values() } else { explain(self) }
+        if let Self::Batch(failure) = self { failure.without_values() } else { explain(self) }
     }
 
     /// Whether only a newer build can go on.

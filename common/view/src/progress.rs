@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::projection::{PROJECTIONS, Projection};
 
-/// For how long it is believed that a projection goes no further: who stopped it says so every 30 seconds.
+/// For how long it is believed that a projection goes no further: who stopped it says so at least every 30 seconds.
 const BELIEVED: Duration = Duration::from_secs(100);
 /// The longest reason, in bytes.
 const LONGEST_REASON: usize = 1000;

@@ -109,17 +109,13 @@ pub(crate) async fn retry(options: cli::RetryFailedEvents) -> Result<(), Failure
     let operator = Operator::new(&options.at)?;
     if let Some(id) = &options.id {
         operator.ask(Method::POST, &format!("{}/_retry", one(id)), None).await?;
-        output::print(if options.json { json!({ "count": 1 }).to_string() } else { "it is tried again".to_owned() });
+        tell(options.json, &json!({ "count": 1 }), "it is tried again");
         return Ok(());
     }
     let body = json!({ "filters": filters(&options.which) });
     let answer = operator.ask(Method::POST, &format!("{PATH}/_retry"), Some(body)).await?;
     let count: u64 = answer["count"].as_str().and_then(|count| count.parse().ok()).unwrap_or_default();
-    output::print(if options.json {
-        json!({ "count": count }).to_string()
-    } else {
-        format!("{count} are tried again")
-    });
+    tell(options.json, &json!({ "count": count }), &format!("{count} are tried again"));
     Ok(())
 }
 
@@ -128,12 +124,13 @@ pub(crate) async fn discard(options: cli::DiscardFailedEvent) -> Result<(), Fail
     let operator = Operator::new(&options.at)?;
     let body = json!({ "reason": options.reason });
     operator.ask(Method::POST, &format!("{}/_discard", one(&options.id)), Some(body)).await?;
-    output::print(if options.json {
-        json!({ "id": options.id }).to_string()
-    } else {
-        "the view leaves it out".to_owned()
-    });
+    tell(options.json, &json!({ "id": options.id }), "the view leaves it out");
     Ok(())
+}
+
+/// Says what was done, for programs or for people.
+fn tell(is_json: bool, value: &Value, sentence: &str) {
+    output::print(if is_json { value.to_string() } else { sentence.to_owned() });
 }
 
 fn one(id: &str) -> String {

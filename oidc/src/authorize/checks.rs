@@ -92,6 +92,15 @@ pub(crate) fn leads_to(settings: &Settings, registered: &[String], uri: &str) ->
         && registered.iter().any(|registered| is_registered(registered, uri, leniency))
 }
 
+/// Why people are not sent to a URI, for the operator of the app.
+pub(crate) fn no_way(settings: &Settings, uri: &str) -> &'static str {
+    if settings.may_lead_to(uri) {
+        "the address is not registered"
+    } else {
+        "apps of this type do not lead to addresses of this scheme, whatever is registered"
+    }
+}
+
 /// Whether an app may be answered with this.
 fn may_ask_for(settings: &Settings, response: ResponseType) -> bool {
     settings.response_types.contains(&response)

@@ -40,13 +40,13 @@ pub(super) async fn tokens(
     if projects.values().any(|project| !project.admits(grants)) {
         return Err(Error::InvalidScope("a project that is asked for does not admit the user"));
     }
-    let organization = asking(oidc, &subject, &known).await?;
+    let organization = asked_for(oidc, &subject, &known).await?;
     if !owner::is_asked(organization.as_deref(), &known) {
         return Err(Error::InvalidScope("the user is of another organization than the one that is asked for"));
     }
     let scope = granted(tenant, &known, (&subject, recipient));
-    let added = added(oidc, (&subject, recipient), &known, headers).await?;
-    let mut audience = audience(&subject, recipient);
+    let added = added(oidc, (&subject, recipient), (&known, organization.as_deref()), headers).await?;
+    let mut audience = all_audience(&subject, recipient);
     if audience.is_empty() {
         // A token for nobody else is for its issuer (RFC 9068, section 3).
         audience.push(oidc.edge.external.issuer(tenant));
@@ -69,7 +69,7 @@ pub(super) async fn tokens(
 async fn added(
     oidc: &Oidc,
     (subject, recipient): (&Subject, &Recipient),
-    known: &[(&str, Scope<'_>)],
+    (known, organization): (&[(&str, Scope<'_>)], Option<&Tenancy>),
     headers: &HeaderMap,
 ) -> Result<Map<String, Value>, Error> {
     let Subject { tenant, user, grants, projects, .. } = subject;
@@ -79,9 +79,9 @@ async fn added(
     if let Some(own) = recipient.own_project().and_then(|id| projects.get(id)) {
         added.extend(asked.claims_for(tenant, (own, grants)));
     }
-    added.extend(owner::repeated(asking(oidc, subject, known).await?.as_deref(), known));
+    added.extend(owner::repeated(organization, known));
     if known.iter().any(|(_, scope)| *scope == Scope::ResourceOwner) {
-        added.extend(owner::of(oidc, tenant, user).await?.map(|found| owner::claims(&found)).unwrap_or_default());
+        added.extend(organization.map(owner::claims).unwrap_or_default());
     }
     if known.iter().any(|(_, scope)| *scope == Scope::Metadata) {
         let found = metadata::of(oidc, (tenant, user), subject.sequence).await?;
@@ -94,14 +94,19 @@ async fn added(
     Ok(added)
 }
 
-/// The organization of the user, where scopes ask for one.
-async fn asking(oidc: &Oidc, subject: &Subject, known: &[(&str, Scope<'_>)]) -> Result<Option<Arc<Tenancy>>, Error> {
-    let asks = |(_, scope): &(&str, Scope<'_>)| matches!(scope, Scope::Organization(_) | Scope::OrganizationOf(_));
-    if known.iter().any(asks) { owner::of(oidc, &subject.tenant, &subject.user).await } else { Ok(None) }
+/// The organization of the user, where scopes are about it.
+async fn asked_for(
+    oidc: &Oidc,
+    Subject { tenant, user, .. }: &Subject,
+    known: &[(&str, Scope<'_>)],
+) -> Result<Option<Arc<Tenancy>>, Error> {
+    let is_about_it =
+        |scope: &Scope<'_>| matches!(scope, Scope::Organization(_) | Scope::OrganizationOf(_) | Scope::ResourceOwner);
+    if known.iter().any(|(_, scope)| is_about_it(scope)) { owner::of(oidc, tenant, user).await } else { Ok(None) }
 }
 
 /// Whom an access token is for: the app, all others of its project, each by its own id, and the projects.
-fn audience(Subject { projects, .. }: &Subject, recipient: &Recipient) -> Vec<String> {
+fn all_audience(Subject { projects, .. }: &Subject, recipient: &Recipient) -> Vec<String> {
     let client = recipient.login.as_ref().map(|_| &recipient.client_id);
     let others = recipient.own_project().and_then(|id| projects.get(id)).map_or(&[][..], |own| &own.apps);
     let others = others.iter().filter(|id| Some(*id) != client);
@@ -133,7 +138,7 @@ pub(super) async fn id_token(
     let mut added = function::claims(oidc, asked, (subject, &recipient.client_id), headers).await?;
     if let Some(login) = &recipient.login {
         let Subject { tenant, user, grants, projects, .. } = subject;
-        added.extend(owner::repeated(asking(oidc, subject, &known).await?.as_deref(), &known));
+        added.extend(owner::repeated(asked_for(oidc, subject, &known).await?.as_deref(), &known));
         // Without an access token who the person is stands nowhere else (OpenID Connect Core 1.0, section 5.4).
         if login.assertions.id_token_userinfo || !login.has_access_token {
             added.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
