@@ -1,7 +1,7 @@
 //! Where the endpoints are, below the issuer.
 
-/// Where browsers are sent to by apps (RFC 6749, section 3.1).
-pub(crate) const AUTHORIZATION: &str = "/oauth/v2/authorize";
+/// Where browsers are sent to by apps.
+pub(crate) use edge::admission::own_app::AUTHORIZATION;
 
 /// Who somebody is (OpenID Connect Core 1.0, section 5.3).
 pub(crate) const USERINFO: &str = "/oidc/v1/userinfo";
@@ -27,8 +27,8 @@ pub(crate) const DISCOVERY: &str = "/.well-known/openid-configuration";
 /// Where people log in on the platform's pages.
 pub(crate) const LOGIN: &str = "/ui/login";
 
-/// Where those are led who have logged in for no app.
-pub(crate) use edge::admission::own_app::LOGIN_DONE;
+/// Where those are led who have logged in for no app, and for the pages of operators.
+pub(crate) use edge::admission::own_app::{LOGIN_DONE, OPERATE_DONE};
 
 /// Where they sign out.
 pub(crate) const LOGOUT: &str = "/ui/logout";

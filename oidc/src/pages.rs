@@ -16,6 +16,7 @@ mod look;
 mod name;
 mod new_password;
 mod next;
+mod operate;
 mod password;
 mod refused;
 mod register;
@@ -34,7 +35,7 @@ use page::asset;
 
 use crate::{
     Oidc,
-    endpoint::{ANSWER, LOGIN, LOGIN_DONE, LOGOUT},
+    endpoint::{ANSWER, LOGIN, LOGIN_DONE, LOGOUT, OPERATE_DONE},
     files::FILES,
 };
 
@@ -43,6 +44,7 @@ pub(crate) fn routes(oidc: Arc<Oidc>) -> Router {
     let pages = Router::new()
         .route(LOGIN, get(home::enter))
         .route(LOGIN_DONE, get(home::done))
+        .route(OPERATE_DONE, get(operate::begin))
         .route("/ui/login/accounts", get(accounts::show).post(accounts::choose))
         .route("/ui/login/remove", get(accounts::removal).post(accounts::remove))
         .route("/ui/login/name", get(name::show).post(name::take))

@@ -8,6 +8,7 @@ mod of_user;
 mod refresh;
 
 use std::{
+    collections::HashMap,
     sync::{Arc, LazyLock},
     time::Instant,
 };
@@ -22,8 +23,8 @@ use base::metric::{
     Counter, Histogram,
     catalog::{TOKEN_DURATION, TOKENS},
 };
-use edge::mount::LONGEST;
-use http::{HeaderMap, Request};
+use edge::{admission::own_app, mount::LONGEST};
+use http::{HeaderMap, Request, header};
 use serde::Serialize;
 use tokio::time::timeout;
 use view::directory::{Client, Tenant};
@@ -32,7 +33,7 @@ use self::login::{App, Presented};
 use crate::{
     Oidc,
     error::{Error, Refused, no_store},
-    form::{self, Sent},
+    form::{self, Form, Sent},
     logged_in::LoggedIn,
 };
 
@@ -112,6 +113,33 @@ pub(crate) async fn at_login(
     let app = App::at_login(app.clone(), settings, with_access_token);
     let presented = Presented { logged_in: &logged_in, grant_id, session_seq, nonce };
     BY_LOGIN.count(app.tokens(oidc, tenant, (&presented, &logged_in.scope), headers)).await
+}
+
+/// The access token that the platform's own pages get for a code, and how many seconds it is good.
+pub(crate) async fn of_own_app(
+    oidc: &Oidc,
+    tenant: &Arc<Tenant>,
+    (callback, code, verifier): (&str, &str, &str),
+    headers: &HeaderMap,
+) -> Result<(String, u64), Error> {
+    let redirect_uri = format!("{}{callback}", oidc.edge.external.issuer(tenant));
+    let sent = [
+        ("client_id", own_app::CLIENT_ID),
+        ("code", code),
+        ("code_verifier", verifier),
+        ("redirect_uri", &redirect_uri),
+    ];
+    let form = Form::from(HashMap::from(sent.map(|(name, value)| (name.to_owned(), value.to_owned()))));
+    // The browser's headers authenticate no client.
+    let headers = without_authorization(headers);
+    let tokens = BY_CODE.count(authorization_code::grant(oidc, tenant, (&headers, &form))).await?;
+    Ok((tokens.access_token, tokens.expires_in))
+}
+
+fn without_authorization(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    headers.remove(header::AUTHORIZATION);
+    headers
 }
 
 impl Tokens {

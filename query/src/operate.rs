@@ -1,7 +1,8 @@
 //! The pages at `/ui/operate`: what operators see of a platform, and what they do about what failed.
 //!
-//! The pages ask the same operations as every other client, as the system user who has signed in, so that permissions, audit and
-//! bounds are those of the API. They keep no state: a session is in the cookie of a browser.
+//! The pages ask the same operations as every other client, as who has signed in, so that permissions, audit and
+//! bounds are those of the API: operators see the whole platform, administrators what failed of their instance ([`reach`]). They keep no
+//! state: a session is in the cookie of a browser.
 
 mod ask;
 mod entry;
@@ -13,9 +14,9 @@ mod mend;
 mod nodes;
 mod overview;
 mod projections;
+mod reach;
 mod refused;
 mod samples;
-mod session;
 mod shell;
 mod text;
 mod visit;
@@ -32,6 +33,7 @@ use domain::log_class::OfEach;
 use edge::{
     admission::Edge,
     observe::{Meter, observed},
+    operate_session::PATH,
 };
 use eventlog::once::Once;
 use page::{asset::Asset, theme};
@@ -45,10 +47,10 @@ pub use self::{
 };
 use crate::Queries;
 
-/// Where the pages are.
-const PATH: &str = "/ui/operate";
 /// Where their files are.
 const FOLDER: &str = "/ui/static/";
+/// Where people are sent to log in.
+const LOG_IN: &str = "/ui/operate/log-in";
 /// How many pages a node keeps up to date at a time.
 const MOST_STREAMS: usize = 100;
 
@@ -102,6 +104,7 @@ pub fn routes(queries: &Arc<Queries>, asked: Router, parts: Parts) -> Router {
         .route(PATH, get(overview::show))
         .route("/ui/operate/link", post(entry::link))
         .route("/ui/operate/sign-in", get(entry::form).post(entry::sign_in))
+        .route(LOG_IN, get(entry::log_in))
         .route("/ui/operate/sign-out", post(entry::sign_out))
         .route("/ui/operate/nodes", get(nodes::show))
         .route("/ui/operate/projections", get(projections::show))

@@ -71,13 +71,15 @@ pub struct Edge {
     pub(crate) verifier: Verifier,
 }
 
-/// A system user who has sent a request.
+/// Who has sent a request, whatever it asks for.
 #[derive(Debug, Clone)]
-pub struct SystemCaller {
+pub struct Caller {
     /// The instance of the host.
     pub tenant: Arc<Tenant>,
-    /// The user, with the roles of the configuration.
+    /// The user; a system user has the roles of the configuration.
     pub principal: Arc<Principal>,
+    /// Whether it is a system user.
+    pub is_system: bool,
     /// When the token expires, in seconds since the Unix epoch.
     pub expires: i64,
 }
@@ -111,16 +113,18 @@ impl Edge {
         Some(tenant)
     }
 
-    /// The system user whose token a request has; nobody else is one.
+    /// Whose token a request has.
     ///
     /// # Errors
-    /// Where it has no such token, or none that is valid here now.
-    pub async fn system_caller(&self, parts: &Parts) -> Result<SystemCaller, Error> {
+    /// Where it has none that is valid here now, or that is not known.
+    pub async fn caller_of(&self, parts: &Parts) -> Result<Caller, Error> {
         let tenant = self.tenant(parts, 0).await?;
         let token = self.verify(parts, &tenant, 0).await.map_err(RefusedToken::tell)?;
-        let nobody = || Error::new(Reason::PermissionDenied, "only system users may do this");
-        let principal = token.system.clone().ok_or_else(nobody)?;
-        Ok(SystemCaller { tenant, principal, expires: token.expires })
+        let (principal, is_system) = (self.caller(&tenant, &token, 0).await?, token.system.is_some());
+        if !is_system {
+            is_open(&tenant, &self.ended)?;
+        }
+        Ok(Caller { tenant, principal, is_system, expires: token.expires })
     }
 
     /// The instance that a request without a caller is for.

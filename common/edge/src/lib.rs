@@ -20,6 +20,7 @@ pub mod json;
 mod message;
 pub mod mount;
 pub mod observe;
+pub mod operate_session;
 pub mod page;
 pub mod passed;
 pub mod precondition;

@@ -9,7 +9,7 @@ use axum::{
 };
 use base::secret::random_secret;
 use domain::{context::Owner, setting::login::Login};
-use edge::admission::own_app;
+use edge::{admission::own_app, operate_session::shows_anything_to};
 use http::StatusCode;
 use page::{answer::see_other, component::Frame, form::Form};
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     Oidc,
-    endpoint::{AUTHORIZATION, LOGIN, LOGIN_DONE, REQUEST},
+    endpoint::{LOGIN, LOGIN_DONE, REQUEST},
     told::Told,
 };
 
@@ -30,6 +30,8 @@ struct Page<'a> {
     frame: Frame,
     shell: Shell<'a>,
     accounts: Vec<Shown>,
+    /// Whether one of them may see the pages of operators.
+    operates: bool,
     /// Where another one logs in.
     another: String,
 }
@@ -49,12 +51,13 @@ pub(super) async fn enter(State(oidc): State<Arc<Oidc>>, request: Request) -> Re
     let mut known = visitor.accounts().await.map_err(|_| visitor.told(Told::AWAY, &words))?;
     known.retain(Known::is_logged_in);
     if known.is_empty() {
-        return Ok(visitor.leave(&login(&visitor, &[])));
+        return Ok(visitor.leave(&login(&visitor, false)));
     }
     let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("home.title").to_owned());
     let accounts = known.iter().rev().map(Shown::from).collect();
-    let another = login(&visitor, &[("prompt", "select_account")]);
-    Ok(visitor.page(StatusCode::OK, &Page { frame, shell, accounts, another }))
+    let another = login(&visitor, true);
+    let operates = known.iter().any(|known| shows_anything_to(&known.user, &visitor.tenant.id));
+    Ok(visitor.page(StatusCode::OK, &Page { frame, shell, accounts, operates, another }))
 }
 
 /// Takes who has logged in to where the settings say, or to what there is. What the platform's own app was answered is of no use to
@@ -74,16 +77,8 @@ pub(super) async fn done(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
 }
 
 /// Where somebody logs in to the platform's own app. Nobody has the verifier: the code is not taken up.
-fn login(visitor: &Visitor, more: &[(&str, &str)]) -> String {
-    let redirect_uri = format!("{}{LOGIN_DONE}", visitor.oidc.edge.external.issuer(&visitor.tenant));
-    let challenge = random_secret();
-    let asked = [
-        ("client_id", own_app::CLIENT_ID),
-        ("response_type", "code"),
-        ("scope", "openid"),
-        ("redirect_uri", &redirect_uri),
-        ("code_challenge", &challenge),
-        ("code_challenge_method", "S256"),
-    ];
-    format!("{AUTHORIZATION}?{}", serde_urlencoded::to_string([&asked, more].concat()).unwrap_or_default())
+fn login(visitor: &Visitor, is_another: bool) -> String {
+    let verifier = random_secret();
+    let login = own_app::Login { callback: LOGIN_DONE, scope: "openid", verifier: &verifier, state: None, is_another };
+    visitor.oidc.edge.login(&visitor.tenant, &login)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use domain::resource::execution::Function;
+use edge::admission::own_app;
 use http::HeaderMap;
 use serde_json::{Map, Value};
 use view::directory::{Principal, Tenancy, Tenant};
@@ -105,11 +106,13 @@ async fn asked_for(
     if known.iter().any(|(_, scope)| is_about_it(scope)) { owner::of(oidc, tenant, user).await } else { Ok(None) }
 }
 
-/// Whom an access token is for: the app, all others of its project, each by its own id, and the projects.
+/// Whom an access token is for: the app, all others of its project, each by its own id, and the projects. What the platform's own pages
+/// get is for the platform alone: it may do what the person may.
 fn all_audience(Subject { projects, .. }: &Subject, recipient: &Recipient) -> Vec<String> {
     let client = recipient.login.as_ref().map(|_| &recipient.client_id);
     let others = recipient.own_project().and_then(|id| projects.get(id)).map_or(&[][..], |own| &own.apps);
-    let others = others.iter().filter(|id| Some(*id) != client);
+    let is_own = recipient.client_id == own_app::CLIENT_ID;
+    let others = others.iter().filter(|id| !is_own && Some(*id) != client);
     client.into_iter().chain(others).chain(projects.keys()).cloned().collect()
 }
 

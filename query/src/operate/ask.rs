@@ -1,4 +1,4 @@
-//! What pages ask of the API, as the system user who looks at them.
+//! What pages ask of the API, as who looks at them.
 
 use axum::{Router, body::Body, response::Response};
 use bytes::Bytes;
@@ -19,28 +19,28 @@ pub(super) struct Api {
 }
 
 /// What is asked.
-pub(super) struct Asked<'a> {
+pub(super) struct Asked {
     method: Method,
-    path: &'a str,
+    path: String,
     body: Option<Value>,
     /// The name of a write, where it is one.
     key: Option<String>,
 }
 
-impl<'a> Asked<'a> {
+impl Asked {
     /// Something of a name or number.
-    pub(super) fn get(path: &'a str) -> Self {
-        Self { method: Method::GET, path, body: None, key: None }
+    pub(super) fn get(path: impl Into<String>) -> Self {
+        Self { method: Method::GET, path: path.into(), body: None, key: None }
     }
 
     /// A list.
-    pub(super) fn list(path: &'a str, body: Value) -> Self {
-        Self { method: Method::POST, path, body: Some(body), key: None }
+    pub(super) fn list(path: impl Into<String>, body: Value) -> Self {
+        Self { method: Method::POST, path: path.into(), body: Some(body), key: None }
     }
 
     /// A command, which is done once however often it is sent under this name.
-    pub(super) fn command(path: &'a str, body: Value, key: impl Into<String>) -> Self {
-        Self { method: Method::POST, path, body: Some(body), key: Some(key.into()) }
+    pub(super) fn command(path: impl Into<String>, body: Value, key: impl Into<String>) -> Self {
+        Self { method: Method::POST, path: path.into(), body: Some(body), key: Some(key.into()) }
     }
 
     /// The request, as this visitor sends it.
@@ -67,7 +67,7 @@ impl Api {
     }
 
     /// Asks.
-    pub(super) async fn ask(&self, visit: &Visit, asked: Asked<'_>) -> Result<Value, Refused> {
+    pub(super) async fn ask(&self, visit: &Visit, asked: Asked) -> Result<Value, Refused> {
         let is_command = asked.key.is_some();
         let (parts, body) = asked.request(visit).map_err(|error| Refused::of(&Error::internal(&error)))?;
         let response = if is_command {

@@ -1,5 +1,5 @@
-//! How operators get in and out: by a link that is made for a system user, looked at as often as anything opens it, and used
-//! once, by a button.
+//! How visitors get in and out: by logging in, as to any app, or by a link that is made for a system user, looked at as often as
+//! anything opens it, and used once, by a button.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,8 +10,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base::{clock, explain::explain, secret};
-use domain::context::Owner;
-use edge::{error::Error, mount::read_body, refusal::permission_denied, request_id::request_id};
+use edge::{
+    admission::own_app,
+    error::{Error, Reason},
+    header::host,
+    mount::read_body,
+    operate_session::{For, LOGIN, PATH, SESSION, Sealed},
+    refusal::permission_denied,
+    request_id::request_id,
+};
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use page::{
     answer::{page, secure, see_other},
@@ -24,11 +31,18 @@ use page::{
 use serde_json::json;
 
 use super::{
-    Operate, PATH,
-    session::{BROWSER, For, LINK_LASTS, SESSION, Sealed},
-    shell::{Told, frame, policy},
-    visit::{Instead, Posted, Stranger, foreign, unread},
+    LOG_IN, Operate,
+    reach::{Act, Reach},
+    shell::{ANOTHER, Told, frame, policy},
+    visit::{Instead, Posted, Stranger, foreign, refused, unread},
 };
+
+/// How long a link can be used.
+const LINK_LASTS: Duration = Duration::from_mins(5);
+/// How long somebody may take to log in.
+const LOGIN_LASTS: Duration = Duration::from_hours(1);
+/// The cookie of a browser that was shown the form of a link.
+const BROWSER: &str = "operate-browser";
 
 /// The name of the field with the link.
 const LINK: &str = "link";
@@ -48,9 +62,13 @@ struct SignIn {
 /// Makes a link for the system user who asks, of the token that it has shown.
 pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> Result<Response, Error> {
     let id = request_id(&parts.headers);
-    let caller = operate.edge.system_caller(&parts).await.map_err(|error| error.request_id(&id))?;
-    if !caller.principal.may("system.debug.read", &[Owner::system()]) {
-        return Err(permission_denied("system.debug.read").request_id(&id));
+    let caller = operate.edge.caller_of(&parts).await.map_err(|error| error.request_id(&id))?;
+    if !caller.is_system {
+        let message = "only system users are given links; others log in";
+        return Err(Error::new(Reason::PermissionDenied, message).request_id(&id));
+    }
+    if !Reach::System.lets(&caller, Act::Look) {
+        return Err(permission_denied(Reach::System.permission(Act::Look)).request_id(&id));
     }
     let stranger = match operate.stranger(&parts).await {
         Ok(stranger) => stranger,
@@ -60,10 +78,32 @@ pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> R
     let token = token.and_then(|value| value.split_once(' ')).map(|(_, token)| token.trim()).unwrap_or_default();
     let lasts = i64::try_from(LINK_LASTS.as_secs()).unwrap_or_default();
     let expires = caller.expires.min(clock::now().as_second() + lasts);
-    let sealed = stranger.keys.seal(For::Link, &stranger.instance_id, (token, expires));
+    let sealed = stranger.keys.seal(For::Link, &stranger.tenant.id, &Sealed::new(token, expires));
     tracing::info!(user = caller.principal.id, "a link to the pages of operators was made");
     let mut response = Json(json!({ "path": format!("{PATH}/sign-in?{LINK}={sealed}") })).into_response();
     secure(&mut response);
+    Ok(response)
+}
+
+/// Sends a browser to log in, as any app would, and to come back.
+pub(super) async fn log_in(State(operate): State<Arc<Operate>>, parts: Parts) -> Result<Response, Instead> {
+    let Stranger { site, keys, tenant, .. } = operate.stranger(&parts).await?;
+    let (external, is_another) = (&operate.edge.external, Form::of_query(parts.uri.query()).get(ANOTHER).is_some());
+    // Cookies are those of one host, and people log in under that of the issuer.
+    if host(&parts.uri, &parts.headers).is_ok_and(|named| named != tenant.primary_domain) {
+        return Ok(see_other(&format!("{}{LOG_IN}", external.issuer(&tenant))));
+    }
+    let verifier = secret::random_secret();
+    let begun = Sealed::new(&verifier, clock::now().as_second().saturating_add_unsigned(LOGIN_LASTS.as_secs()));
+    let login = own_app::Login {
+        callback: own_app::OPERATE_DONE,
+        scope: "openid urn:platform:iam:org:project:id:platform:aud",
+        verifier: &verifier,
+        state: Some(&begun.id),
+        is_another,
+    };
+    let mut response = see_other(&operate.edge.login(&tenant, &login));
+    add(&mut response, cookie::set(&site, (LOGIN, &keys.seal(For::Login, &tenant.id, &begun)), LOGIN_LASTS));
     Ok(response)
 }
 
@@ -72,7 +112,7 @@ pub(super) async fn form(State(operate): State<Arc<Operate>>, parts: Parts) -> R
     let stranger = operate.stranger(&parts).await?;
     let link = Form::of_query(parts.uri.query()).get(LINK).map(str::to_owned);
     let link = link.filter(|link| link.len() < LONGEST_LINK).ok_or_else(|| used(&stranger.site))?;
-    if stranger.keys.open(For::Link, &stranger.instance_id, &link).is_none() {
+    if stranger.keys.open(For::Link, &stranger.tenant.id, &link).is_none() {
         return Err(used(&stranger.site));
     }
     Ok(shown(&stranger, (link, ""), &parts))
@@ -96,13 +136,13 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
     let (parts, body) = request.into_parts();
     let body = read_body(body, form::LARGEST).await;
     let stranger = operate.stranger(&parts).await?;
-    let Stranger { site, keys, instance_id, .. } = &stranger;
+    let Stranger { site, keys, tenant, .. } = &stranger;
     let form = body.ok().and_then(|body| Form::read(&parts.headers, &body)).ok_or_else(|| unread(site))?;
     if !origin::is_own(&parts.headers, site) {
         return Err(foreign(site));
     }
     let link = form.get(LINK).unwrap_or_default();
-    let Some(Sealed { id, token, expires }) = keys.open(For::Link, instance_id, link) else { return Err(used(site)) };
+    let Some(Sealed { id, token, expires }) = keys.open(For::Link, &tenant.id, link) else { return Err(used(site)) };
     let browser = cookie::read(&parts.headers, site, BROWSER);
     if !browser.is_some_and(|browser| form::is_of(&keys.form, browser, &form)) {
         return Ok(shown(
@@ -111,7 +151,7 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
             &parts,
         ));
     }
-    let caller = operate.caller(&parts, &token).await.ok_or_else(|| used(site))?;
+    let caller = operate.caller(&parts, &token).await.map_err(|error| refused(site, &error, used(site)))?;
     let left = u64::try_from(expires - clock::now().as_second()).unwrap_or_default();
     match operate.once.is_first(&format!("operate.{id}"), Duration::from_secs(left + 60)).await {
         Ok(true) => {}
@@ -126,7 +166,7 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
         }
     }
     tracing::info!(user = caller.principal.id, "a system user has signed in to the pages of operators");
-    let session = keys.seal(For::Session, instance_id, (&token, caller.expires));
+    let session = keys.seal(For::Session, &tenant.id, &Sealed::new(&token, caller.expires));
     let lasts = u64::try_from(caller.expires - clock::now().as_second()).unwrap_or_default();
     let mut response = see_other(PATH);
     add(&mut response, cookie::set(site, (SESSION, &session), Duration::from_secs(lasts)));
@@ -136,7 +176,9 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
 
 /// Ends a session in this browser.
 pub(super) async fn sign_out(Posted { visit, .. }: Posted) -> Response {
-    let told = Told::signed_out("You are signed out", "This browser has forgotten your session.");
+    let text = "This browser has forgotten your session of these pages.";
+    let told = Told::signed_out("You are signed out", text);
+    let told = if visit.caller.is_system { told } else { told.back("/ui/logout", "Log out of your account, too") };
     let mut response = told.answer(StatusCode::OK, &visit.site);
     add(&mut response, cookie::remove(&visit.site, SESSION));
     response

@@ -12,21 +12,21 @@ use page::{
     answer::secure,
     component::{Badge, Frame, PAGE, Pages},
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{
     Operate,
     ask::Asked,
-    filter::{Chosen, FAILED, Field},
+    filter::{Chosen, Field},
+    reach::Act,
     refused::Refused,
     shell::{Notice, Shell, frame},
     text::{When, failed_events, number, payload, text, word},
     visit::{Instead, Visit},
 };
 
-/// Where failed events are, as pages and in the API.
+/// Where the pages of failed events are.
 pub(super) const LIST: &str = "/ui/operate/failed";
-pub(super) const API: &str = "/system/v1/failedevents";
 
 /// A failed event as pages show it.
 #[derive(Debug, Clone)]
@@ -161,15 +161,8 @@ impl Event {
 
 impl Operate {
     /// So many of those that are chosen, from this one on; the oldest failures first where it is asked.
-    pub(super) async fn find(
-        &self,
-        visit: &Visit,
-        chosen: &Chosen,
-        (offset, limit, asc): (u64, u64, bool),
-    ) -> Result<Found, Refused> {
-        let query = json!({ "offset": offset.to_string(), "limit": limit, "asc": asc });
-        let body = json!({ "query": query, "filters": chosen.wire() });
-        let found = self.api.ask(visit, Asked::list(&format!("{API}/_search"), body)).await?;
+    pub(super) async fn find(&self, visit: &Visit, chosen: &Chosen, part: (u64, u64, bool)) -> Result<Found, Refused> {
+        let found = self.api.ask(visit, visit.reach.search(chosen.wire(), part)).await?;
         let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(Found { rows: rows.iter().map(Row::of).collect(), total: number(&found["details"]["totalResult"]) })
     }
@@ -180,7 +173,7 @@ impl Operate {
         if !is_number {
             return Err(Refused::not_found());
         }
-        self.api.ask(visit, Asked::get(&format!("{API}/{id}"))).await
+        self.api.ask(visit, Asked::get(visit.reach.one(id))).await
     }
 }
 
@@ -191,7 +184,8 @@ pub(super) fn row(found: &Value) -> Row {
 
 /// Shows the list.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
-    let (chosen, offset) = (Chosen::of(FAILED, &visit.query), visit.query.number("from").unwrap_or_default());
+    let chosen = Chosen::of(visit.reach.filters(), &visit.query);
+    let offset = visit.query.number("from").unwrap_or_default();
     let (found, error) = match operate.find(&visit, &chosen, (offset, PAGE, false)).await {
         Ok(found) => (found, String::new()),
         Err(Refused { status: StatusCode::BAD_REQUEST, message }) => {
@@ -213,8 +207,8 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
         here: chosen.path(LIST, &[]),
         is_filtered: chosen.is_any(),
         fields: chosen.fields,
-        may_retry: are_waiting && visit.may("system.debug.write"),
-        may_discard: are_waiting && visit.may("system.debug.delete"),
+        may_retry: are_waiting && visit.may(Act::Retry),
+        may_discard: are_waiting && visit.may(Act::Discard),
         key: base::secret::random_text(22),
         frame: frame.clone(),
         shell,
@@ -262,8 +256,8 @@ pub(super) async fn show_one(
     let one = One {
         frame: frame.clone(),
         shell: visit.shell(LIST),
-        may_retry: row.waits() && visit.may("system.debug.write"),
-        may_discard: row.waits() && visit.may("system.debug.delete"),
+        may_retry: row.waits() && visit.may(Act::Retry),
+        may_discard: row.waits() && visit.may(Act::Discard),
         row,
         event: Event::of(&found["event"]),
         waiting: number(&found["waiting"]),

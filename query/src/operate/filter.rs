@@ -17,8 +17,8 @@ pub(super) struct Filter {
 
 /// What failed events are narrowed by.
 pub(super) const FAILED: &[Filter] = &[
-    Filter { name: "view", label: "View", wire: |text| json!({ "viewName": text }), options: views },
     Filter { name: "instance", label: "Instance", wire: |text| json!({ "instanceId": text }), options: any },
+    Filter { name: "view", label: "View", wire: |text| json!({ "viewName": text }), options: views },
     Filter { name: "type", label: "Aggregate type", wire: |text| json!({ "aggregateType": text }), options: any },
     Filter { name: "aggregate", label: "Aggregate", wire: |text| json!({ "aggregateId": text }), options: any },
     Filter { name: "target", label: "Target", wire: |text| json!({ "targetId": text }), options: any },
@@ -27,6 +27,9 @@ pub(super) const FAILED: &[Filter] = &[
     Filter { name: "before", label: "Failed before", wire: |text| failed(text, "LESS"), options: any },
     Filter { name: "state", label: "State", wire: |text| json!({ "state": text }), options: states },
 ];
+
+/// What those of one instance are narrowed by.
+pub(super) const FAILED_OF_INSTANCE: &[Filter] = FAILED.split_at(1).1;
 
 /// What the log is narrowed by.
 pub(super) const LOG: &[Filter] = &[

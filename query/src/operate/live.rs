@@ -22,7 +22,7 @@ use tokio::{
 
 use super::{
     Operate,
-    filter::{Chosen, FAILED, LOG},
+    filter::{Chosen, LOG},
     overview::worst,
     projections::{LARGE, Row, SMALL},
     refused::Refused,
@@ -108,7 +108,8 @@ impl Following {
                 rows.iter().filter(named).for_each(|row| now.add(row, LARGE));
             }
             Some("failed") => {
-                let found = operate.find(visit, &Chosen::of(FAILED, &visit.query), (0, 1, false)).await?;
+                let found =
+                    operate.find(visit, &Chosen::of(visit.reach.filters(), &visit.query), (0, 1, false)).await?;
                 now.fresh(found.total.saturating_sub(visit.query.number("total").unwrap_or_default()), "new");
             }
             Some("log") => {

@@ -19,7 +19,7 @@ use super::{
     refused::Refused,
     shell::{Shell, frame},
     text::number,
-    visit::{Instead, Visit},
+    visit::{Instead, OfSystem, Visit},
 };
 
 const LIST: &str = "/ui/operate/log";
@@ -62,7 +62,7 @@ impl Operate {
 }
 
 /// Shows the end.
-pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
+pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Result<Response, Instead> {
     let (chosen, offset) = (Chosen::of(LOG, &visit.query), visit.query.number("from").unwrap_or_default());
     let (found, error) = match operate.events(&visit, chosen.wire(), (offset, PAGE, false)).await {
         Ok(found) => (found, String::new()),
@@ -92,7 +92,7 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
 /// Shows one event.
 pub(super) async fn show_one(
     State(operate): State<Arc<Operate>>,
-    visit: Visit,
+    OfSystem(visit): OfSystem,
     Path(sequence): Path<String>,
 ) -> Result<Response, Instead> {
     let unknown = || visit.refused(&Refused::not_found());

@@ -21,8 +21,9 @@ use tokio::time::sleep;
 use super::{
     Operate,
     ask::Asked,
-    failed::{API, Found, LIST, Row, row},
-    filter::{Chosen, FAILED, Field},
+    failed::{Found, LIST, Row, row},
+    filter::{Chosen, Field},
+    reach::{Act, Reach},
     refused::Refused,
     shell::{Shell, frame},
     text::{failed_events, number},
@@ -77,11 +78,11 @@ struct Confirm {
 }
 
 impl Meant {
-    fn of(form: &Form) -> Self {
+    fn of(reach: Reach, form: &Form) -> Self {
         // They become part of a path of the API.
         let is_id = |id: &&str| id.bytes().all(|byte| byte.is_ascii_digit()) && id.parse::<u64>().is_ok();
         let ids: Vec<String> = form.all("id").filter(is_id).take(PAGE_MOST).map(str::to_owned).collect();
-        Self { is_all: ids.is_empty() && form.get("all").is_some(), chosen: Chosen::of(FAILED, form), ids }
+        Self { is_all: ids.is_empty() && form.get("all").is_some(), chosen: Chosen::of(reach.filters(), form), ids }
     }
 
     fn is_nothing(&self) -> bool {
@@ -121,8 +122,8 @@ impl Operate {
     /// Does the same to each of them, some at a time.
     async fn each(&self, visit: &Visit, ids: Vec<String>, (what, body, key): (&str, Value, &str)) -> Outcome {
         let one = |id: String| {
-            let (path, key, body) = (format!("{API}/{id}/{what}"), format!("{key}.{id}"), body.clone());
-            async move { self.api.ask(visit, Asked::command(&path, body, key)).await }
+            let (path, key, body) = (format!("{}/{what}", visit.reach.one(&id)), format!("{key}.{id}"), body.clone());
+            async move { self.api.ask(visit, Asked::command(path, body, key)).await }
         };
         let results = stream::iter(ids).take_until(sleep(LONGEST)).map(one).buffer_unordered(AT_ONCE);
         let mut results = pin!(results);
@@ -167,11 +168,12 @@ pub(super) async fn confirm_discard(State(operate): State<Arc<Operate>>, visit: 
 }
 
 async fn confirm(operate: &Operate, visit: &Visit, is_discard: bool) -> Result<Response, Instead> {
-    let needed = if is_discard { "system.debug.delete" } else { "system.debug.write" };
-    if !visit.may(needed) {
-        return Err(visit.refused(&Refused { status: StatusCode::FORBIDDEN, message: needed.to_owned() }));
+    let act = if is_discard { Act::Discard } else { Act::Retry };
+    if !visit.may(act) {
+        let message = visit.reach.permission(act).to_owned();
+        return Err(visit.refused(&Refused { status: StatusCode::FORBIDDEN, message }));
     }
-    let (meant, until) = (Meant::of(&visit.query), now());
+    let (meant, until) = (Meant::of(visit.reach, &visit.query), now());
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));
     }
@@ -234,7 +236,7 @@ pub(super) async fn retry(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
 ) -> Result<Response, Instead> {
-    let (meant, key) = (Meant::of(&form), key(&form));
+    let (meant, key) = (Meant::of(visit.reach, &form), key(&form));
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));
     }
@@ -242,8 +244,7 @@ pub(super) async fn retry(
         let outcome = operate.each(&visit, meant.ids.clone(), ("_retry", json!({}), &key)).await;
         return outcome.answer(&visit, &meant, ("retried", meant.ids.len() as u64));
     }
-    let body = json!({ "filters": meant.chosen.wire() });
-    let asked = Asked::command("/system/v1/failedevents/_retry", body, key);
+    let asked = visit.reach.retry_all(meant.chosen.wire(), key);
     let done = operate.api.ask(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;
     let outcome = Outcome { done: number(&done["count"]), ..Outcome::default() };
     outcome.answer(&visit, &meant, ("retried", 0))
@@ -254,7 +255,7 @@ pub(super) async fn discard(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
 ) -> Result<Response, Instead> {
-    let meant = Meant::of(&form);
+    let meant = Meant::of(visit.reach, &form);
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));
     }
@@ -330,9 +331,9 @@ mod tests {
 
     #[test]
     fn boxes_come_before_all() {
-        let meant = Meant::of(&Form::of_query(Some("id=1&id=2&all=1")));
+        let meant = Meant::of(Reach::System, &Form::of_query(Some("id=1&id=2&all=1")));
         assert!(!meant.is_all && meant.ids == ["1", "2"]);
-        assert!(Meant::of(&Form::of_query(Some("all=1"))).is_all);
-        assert!(Meant::of(&Form::default()).is_nothing());
+        assert!(Meant::of(Reach::System, &Form::of_query(Some("all=1"))).is_all);
+        assert!(Meant::of(Reach::System, &Form::default()).is_nothing());
     }
 }

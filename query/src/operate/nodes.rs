@@ -17,7 +17,7 @@ use super::{
     Operate,
     shell::{Shell, frame},
     text::When,
-    visit::Visit,
+    visit::OfSystem,
     writer::Writes,
 };
 
@@ -112,7 +112,7 @@ impl Node {
 }
 
 /// Shows them.
-pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Response {
+pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Response {
     let writer = match &operate.api.writes {
         Writes::Elsewhere(bus) => bus.writer().await,
         Writes::Here(_) => None,

@@ -6,14 +6,17 @@ use askama::Template;
 use axum::{extract::State, response::Response};
 use http::StatusCode;
 use page::{
+    answer::see_other,
     component::{Badge, Frame, count},
     form::Form,
 };
 
 use super::{
     Operate, PATH,
+    failed::LIST,
     filter::{Chosen, FAILED},
     projections::Row,
+    reach::Reach,
     shell::{Shell, frame},
     text::{When, counted, failed_events},
     visit::{Instead, Visit},
@@ -35,6 +38,9 @@ struct Overview {
 
 /// Shows it.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
+    if visit.reach == Reach::Instance {
+        return Ok(see_other(LIST));
+    }
     let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
     let all = Chosen::of(FAILED, &Form::default());
     let oldest = operate.find(&visit, &all, (0, 1, true)).await.map_err(|refused| visit.refused(&refused))?;

@@ -19,11 +19,12 @@ use view::projection::PROJECTIONS;
 use super::{
     Operate,
     ask::Asked,
+    reach::Act,
     refused::Refused,
     samples::Lag,
     shell::{Shell, frame},
     text::{When, number, text, word},
-    visit::{Instead, Posted, Visit},
+    visit::{Instead, OfSystem, Posted, Visit},
 };
 
 /// The part of the menu.
@@ -187,7 +188,7 @@ impl Operate {
 }
 
 /// Shows all of them.
-pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
+pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Result<Response, Instead> {
     let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
     let rows = rows.into_iter().map(|row| {
         let chart = row.chart(SMALL);
@@ -202,7 +203,7 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
 /// Shows one of them.
 pub(super) async fn show_one(
     State(operate): State<Arc<Operate>>,
-    visit: Visit,
+    OfSystem(visit): OfSystem,
     Path(name): Path<String>,
 ) -> Result<Response, Instead> {
     let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
@@ -212,7 +213,7 @@ pub(super) async fn show_one(
     let newest = row.lag.values.iter().rev().enumerate();
     let values = newest.step_by(5).map(|(ago, value)| (ago, count(*value))).collect();
     let (shell, chart) = (visit.shell(LIST), row.chart(LARGE));
-    let (may_change, may_drop) = (visit.may("system.debug.write"), visit.may("system.debug.delete"));
+    let (may_change, may_drop) = (visit.may(Act::Retry), visit.may(Act::Discard));
     let one = One { frame: frame.clone(), shell, row, chart, values, may_change, may_drop };
     Ok(visit.page(StatusCode::OK, &frame, &one))
 }

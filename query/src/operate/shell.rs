@@ -10,7 +10,8 @@ use page::{
 };
 
 use super::{
-    FILES,
+    FILES, LOG_IN,
+    reach::Reach,
     text::{When, time_of_day},
 };
 
@@ -23,11 +24,16 @@ pub(super) const MENU: [(&str, &str); 5] = [
     ("/ui/operate/log", "Log"),
 ];
 
+/// The parameter by which somebody else logs in.
+pub(super) const ANOTHER: &str = "another";
+
 /// What stands around a page.
 #[derive(Debug, Clone)]
 pub(super) struct Shell {
     /// The menu.
-    pub(super) menu: &'static [(&'static str, &'static str)],
+    pub(super) menu: Vec<(&'static str, &'static str)>,
+    /// Whether the pages are about all instances.
+    pub(super) is_of_all: bool,
     /// The path of the menu that the page belongs to.
     pub(super) active: &'static str,
     /// Who is signed in.
@@ -58,6 +64,8 @@ pub(super) struct Told {
     frame: Frame,
     title: String,
     text: Vec<String>,
+    /// Where people log in, and what else there is to do.
+    log_in: Option<String>,
     /// A command line that helps.
     command: Option<&'static str>,
     back: Option<(&'static str, &'static str)>,
@@ -78,16 +86,17 @@ impl Told {
     /// Says that something is wrong, and what to do.
     pub(super) fn new(title: &str, text: &[&str]) -> Self {
         let text = text.iter().map(|line| (*line).to_owned()).collect();
-        Self { frame: frame(None), title: title.to_owned(), text, command: None, back: None }
+        Self { frame: frame(None), title: title.to_owned(), text, log_in: None, command: None, back: None }
     }
 
-    /// Says how to sign in.
+    /// Says how to sign in: by logging in, or with a link.
     pub(super) fn signed_out(title: &str, text: &str) -> Self {
-        let told = Self::new(
-            title,
-            &[text, "Run this where the data directory of the platform is, and open the link that it prints:"],
-        );
-        Self { command: Some("platform operate"), ..told }
+        Self { log_in: Some(LOG_IN.to_owned()), command: Some("platform operate"), ..Self::new(title, &[text]) }
+    }
+
+    /// Has somebody else log in.
+    pub(super) fn another(self) -> Self {
+        Self { log_in: Some(format!("{LOG_IN}?{ANOTHER}=1")), ..self }
     }
 
     /// With a link to another page.
@@ -102,8 +111,9 @@ impl Told {
 }
 
 impl Shell {
-    /// Around a page of this part of the menu.
-    pub(super) fn new(active: &'static str, (user, until): (String, When), token: String) -> Self {
-        Self { menu: &MENU, active, user, until, token, now: time_of_day(), notice: None }
+    /// Around a page of this part of the menu, for who sees so far.
+    pub(super) fn new(reach: Reach, active: &'static str, (user, until): (String, When), token: String) -> Self {
+        let is_of_all = reach == Reach::System;
+        Self { menu: reach.menu(), is_of_all, active, user, until, token, now: time_of_day(), notice: None }
     }
 }

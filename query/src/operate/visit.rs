@@ -1,4 +1,4 @@
-//! A request of an operator's browser: who looks, from where, and whether what it sends comes from a page of ours.
+//! A request of a visitor's browser: who looks, how far that one sees, from where, and whether what it sends comes from a page of ours.
 
 use std::sync::Arc;
 
@@ -7,8 +7,13 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base::explain::explain;
-use domain::context::Owner;
-use edge::{admission::SystemCaller, mount::read_body, request_id::request_id};
+use edge::{
+    admission::Caller,
+    error::Error,
+    mount::read_body,
+    operate_session::{For, Keys, SESSION, Sealed},
+    request_id::request_id,
+};
 use http::{HeaderMap, HeaderValue, StatusCode, header, request::Parts};
 use jiff::Timestamp;
 pub(super) use page::answer::Instead;
@@ -20,17 +25,15 @@ use page::{
     origin,
     site::Site,
 };
+use view::directory::Tenant;
 
 use super::{
     Operate,
+    reach::{Act, Reach},
     refused::Refused,
-    session::{For, Keys, SESSION, Sealed},
     shell::{Shell, Told, policy},
     text::When,
 };
-
-/// What it takes to look at all.
-const LOOK: &str = "system.debug.read";
 
 /// A visitor who is signed in.
 pub(super) struct Visit {
@@ -38,13 +41,17 @@ pub(super) struct Visit {
     /// The host, as the browser named it.
     pub(super) authority: HeaderValue,
     pub(super) request_id: String,
-    pub(super) caller: SystemCaller,
+    pub(super) caller: Caller,
+    pub(super) reach: Reach,
     pub(super) query: Form,
     keys: Keys,
     /// What the browser's forms are bound to.
     browser: String,
     token: String,
 }
+
+/// One who sees the whole platform.
+pub(super) struct OfSystem(pub(super) Visit);
 
 /// What a visitor who is signed in has sent.
 pub(super) struct Posted {
@@ -56,7 +63,7 @@ pub(super) struct Posted {
 pub(super) struct Stranger {
     pub(super) site: Site,
     pub(super) authority: HeaderValue,
-    pub(super) instance_id: String,
+    pub(super) tenant: Arc<Tenant>,
     pub(super) keys: Keys,
 }
 
@@ -75,36 +82,34 @@ impl Operate {
             tracing::warn!(error = explain(&failure), "sessions cannot be read");
             away(&site)
         })?;
-        Ok(Stranger { site, authority, instance_id: tenant.id.clone(), keys })
+        Ok(Stranger { site, authority, tenant, keys })
     }
 
-    /// The system user of a token, where it is valid here and now.
-    pub(super) async fn caller(&self, parts: &Parts, token: &str) -> Option<SystemCaller> {
+    /// Whose token it is, where it is valid here and now.
+    ///
+    /// # Errors
+    /// Where it is not, or that is not known.
+    pub(super) async fn caller(&self, parts: &Parts, token: &str) -> Result<Caller, Error> {
         let mut headers = HeaderMap::new();
         headers.extend(parts.headers.get(header::HOST).map(|host| (header::HOST, host.clone())));
         headers.insert(header::AUTHORIZATION, bearer(token));
-        let mut shown = http::Request::builder().uri(parts.uri.clone()).body(()).ok()?.into_parts().0;
-        shown.headers = headers;
-        self.edge.system_caller(&shown).await.ok()
+        let mut shown = http::Request::new(()).into_parts().0;
+        (shown.uri, shown.headers) = (parts.uri.clone(), headers);
+        self.edge.caller_of(&shown).await
     }
 
     async fn visit(&self, parts: &Parts) -> Result<Visit, Instead> {
-        let Stranger { site, authority, instance_id, keys } = self.stranger(parts).await?;
+        let Stranger { site, authority, tenant, keys } = self.stranger(parts).await?;
         let Some(browser) = cookie::read(&parts.headers, &site, SESSION).map(str::to_owned) else {
             return Err(signed_out(&site, "Sign in", "You are not signed in."));
         };
         let ended = || signed_out(&site, "Sign in again", "Your session has ended.");
-        let Sealed { token, .. } = keys.open(For::Session, &instance_id, &browser).ok_or_else(ended)?;
-        let caller = self.caller(parts, &token).await.ok_or_else(ended)?;
+        let Sealed { token, .. } = keys.open(For::Session, &tenant.id, &browser).ok_or_else(ended)?;
+        let caller = self.caller(parts, &token).await.map_err(|error| refused(&site, &error, ended()))?;
+        let Some(reach) = Reach::of(&caller) else { return Err(stranger(&site, &caller)) };
         let request_id = request_id(&parts.headers);
         let query = Form::of_query(parts.uri.query());
-        let visit = Visit { site, authority, request_id, caller, query, keys, browser, token };
-        if !visit.may(LOOK) {
-            let told =
-                Told::new("You may not look at this", &["Your system user needs the permission system.debug.read."]);
-            return Err(told.answer(StatusCode::FORBIDDEN, &visit.site).into());
-        }
-        Ok(visit)
+        Ok(Visit { site, authority, request_id, caller, reach, query, keys, browser, token })
     }
 }
 
@@ -113,6 +118,15 @@ impl FromRequestParts<Arc<Operate>> for Visit {
 
     async fn from_request_parts(parts: &mut Parts, operate: &Arc<Operate>) -> Result<Self, Instead> {
         operate.visit(parts).await
+    }
+}
+
+impl FromRequestParts<Arc<Operate>> for OfSystem {
+    type Rejection = Instead;
+
+    async fn from_request_parts(parts: &mut Parts, operate: &Arc<Operate>) -> Result<Self, Instead> {
+        let visit = operate.visit(parts).await?;
+        if visit.reach == Reach::System { Ok(Self(visit)) } else { Err(stranger(&visit.site, &visit.caller)) }
     }
 }
 
@@ -134,9 +148,9 @@ impl FromRequest<Arc<Operate>> for Posted {
 }
 
 impl Visit {
-    /// Whether the visitor may do something in the system.
-    pub(super) fn may(&self, permission: &str) -> bool {
-        self.caller.principal.may(permission, &[Owner::system()])
+    /// Whether the visitor may do something with what the pages show.
+    pub(super) fn may(&self, act: Act) -> bool {
+        self.reach.lets(&self.caller, act)
     }
 
     /// The header by which it is known to the API.
@@ -152,7 +166,7 @@ impl Visit {
     /// What stands around a page.
     pub(super) fn shell(&self, active: &'static str) -> Shell {
         let token = form::token(&self.keys.form, &self.browser);
-        Shell::new(active, (self.caller.principal.id.clone(), When::at(self.until())), token)
+        Shell::new(self.reach, active, (name(&self.caller), When::at(self.until())), token)
     }
 
     /// A page.
@@ -167,7 +181,7 @@ impl Visit {
             StatusCode::UNAUTHORIZED => signed_out(site, "Sign in again", "Your session has ended."),
             StatusCode::NOT_FOUND => not_found(site),
             StatusCode::FORBIDDEN => {
-                let told = Told::new("You may not do this", &["Your system user lacks a permission:", message]);
+                let told = Told::new("You may not do this", &["You lack a permission:", message]);
                 told.back("/ui/operate", "Go to the overview").answer(StatusCode::FORBIDDEN, site).into()
             }
             status if status.is_server_error() => {
@@ -197,6 +211,30 @@ fn away(site: &Site) -> Instead {
     let text = ["The platform does not answer at the moment. Try again in some seconds."];
     let told = Told::new("Not available", &text).back("/ui/operate", "Go to the overview");
     told.answer(StatusCode::SERVICE_UNAVAILABLE, site).into()
+}
+
+/// What a visitor is called.
+pub(super) fn name(Caller { principal, is_system, .. }: &Caller) -> String {
+    let user = &principal.user;
+    if *is_system { principal.id.clone() } else { user.person().map_or(&user.username, |it| &it.username).clone() }
+}
+
+/// The page of somebody who has no token that counts, or of whom that is not known.
+pub(super) fn refused(site: &Site, error: &Error, ended: Instead) -> Instead {
+    if error.reason().http_status().is_server_error() { away(site) } else { ended }
+}
+
+/// The page of somebody whose roles do not reach so far.
+fn stranger(site: &Site, caller: &Caller) -> Instead {
+    let [system, instance] = [Reach::System, Reach::Instance].map(|reach| reach.permission(Act::Look));
+    let text = format!(
+        "You are signed in as {}. It takes a role with the permission {system} in the system to see the whole platform, or with \
+         {instance} in the instance to see what failed there.",
+        name(caller)
+    );
+    let told = Told::new("You may not look at this", &[&text]);
+    let told = if caller.is_system { told } else { told.another() };
+    told.answer(StatusCode::FORBIDDEN, site).into()
 }
 
 fn signed_out(site: &Site, title: &str, text: &str) -> Instead {

@@ -9,7 +9,7 @@ mod master_key;
 mod nats_permissions;
 mod observability;
 mod observed;
-mod pages;
+pub(crate) mod pages;
 mod proxies;
 mod restored;
 mod setup;

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use base::secret::sha256;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{
     client_secret::ClientSecrets,
     resource::app::{
@@ -23,10 +25,49 @@ pub const CLIENT_ID: &str = "urn:platform:app:pages";
 /// Where those are led, below the issuer, who have logged in for nothing else.
 pub const LOGIN_DONE: &str = "/ui/login/done";
 
+/// Where those are led, below the issuer, who have logged in for the pages of operators.
+pub const OPERATE_DONE: &str = "/ui/login/operate";
+
 /// Where people are led with an answer: to the description of the API too.
-const CALLBACKS: [&str; 2] = ["/docs", LOGIN_DONE];
+const CALLBACKS: [&str; 3] = ["/docs", LOGIN_DONE, OPERATE_DONE];
+
+/// Where browsers are sent to by apps, below the issuer (RFC 6749, section 3.1).
+pub const AUTHORIZATION: &str = "/oauth/v2/authorize";
+
+/// How a page has somebody log in.
+pub struct Login<'a> {
+    /// Where the browser comes back to, below the issuer.
+    pub callback: &'a str,
+    /// What the token is for.
+    pub scope: &'a str,
+    /// What a code is taken up with (RFC 7636, section 4.1).
+    pub verifier: &'a str,
+    /// What comes back with the browser.
+    pub state: Option<&'a str>,
+    /// Whether somebody else is to log in than who is logged in.
+    pub is_another: bool,
+}
 
 impl Edge {
+    /// Where a browser is sent for somebody to log in to the app: a path below the issuer.
+    pub fn login(&self, tenant: &Tenant, login: &Login<'_>) -> String {
+        let redirect_uri = format!("{}{}", self.external.issuer(tenant), login.callback);
+        let challenge = URL_SAFE_NO_PAD.encode(sha256(login.verifier.as_bytes()));
+        let asked = [
+            ("client_id", CLIENT_ID),
+            ("response_type", "code"),
+            ("scope", login.scope),
+            ("redirect_uri", &redirect_uri),
+            ("code_challenge", &challenge),
+            ("code_challenge_method", "S256"),
+        ];
+        let state = login.state.map(|state| ("state", state));
+        let prompt = login.is_another.then_some(("prompt", "select_account"));
+        // A list of pairs of texts is always a query.
+        let query = serde_urlencoded::to_string(asked.into_iter().chain(state).chain(prompt).collect::<Vec<_>>());
+        format!("{AUTHORIZATION}?{}", query.unwrap_or_default())
+    }
+
     /// An app of an instance, one that was made there or that of the platform's pages, as of `sequence` or later if the read model has it.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ mod chromium;
 mod forged;
 mod home;
 mod look;
+mod operate;
 mod register;
 mod way;
 

@@ -18,7 +18,7 @@ const INSTANCES: &str = "/resources/v3alpha/instances";
 const NEW: &str = "another-one-of-ten-cats-7";
 
 /// Follows where the pages of an instance lead, until there is something to ask or to see.
-async fn follow(issuer: &str, browser: &mut Browser, mut shown: Shown) -> Shown {
+pub(super) async fn follow(issuer: &str, browser: &mut Browser, mut shown: Shown) -> Shown {
     for _ in 0..8 {
         let location = shown.location().to_owned();
         if location.is_empty() {
@@ -40,7 +40,7 @@ async fn logs_in(issuer: &str, browser: &mut Browser, (name, password): (&str, &
     sends(issuer, browser, &shown, &[("username", name), ("password", password)]).await
 }
 
-async fn sends(issuer: &str, browser: &mut Browser, shown: &Shown, fields: &[(&str, &str)]) -> Shown {
+pub(super) async fn sends(issuer: &str, browser: &mut Browser, shown: &Shown, fields: &[(&str, &str)]) -> Shown {
     let sent = browser.post(&shown.action(), &shown.form(fields)).await;
     follow(issuer, browser, sent).await
 }

@@ -1,0 +1,111 @@
+//! How far a visitor sees: operators the whole platform, administrators what failed of their instance. Each asks the operations of the
+//! API that are there for it, which decide again.
+
+use domain::context::Owner;
+use edge::{
+    admission::Caller,
+    operate_session::{OF_INSTANCE, OF_SYSTEM},
+};
+use serde_json::{Value, json};
+
+use super::{
+    ask::Asked,
+    failed::LIST,
+    filter::{FAILED, FAILED_OF_INSTANCE, Filter},
+    shell::MENU,
+};
+
+/// How far somebody sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// All instances, and what serves them.
+    System,
+    /// What failed of the own instance.
+    Instance,
+}
+
+/// What somebody does with what has failed, and with projections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Looks at it.
+    Look,
+    /// Has it tried again, or built anew.
+    Retry,
+    /// Leaves it out, or drops it.
+    Discard,
+}
+
+impl Reach {
+    /// How far a caller sees; not at all where no role permits it.
+    pub(super) fn of(caller: &Caller) -> Option<Self> {
+        [Self::System, Self::Instance].into_iter().find(|reach| reach.lets(caller, Act::Look))
+    }
+
+    /// Whether a caller may do something within this reach.
+    pub(super) fn lets(self, Caller { principal, tenant, .. }: &Caller, act: Act) -> bool {
+        match self {
+            Self::System => principal.may(self.permission(act), &[Owner::system()]),
+            // What the system gives counts in each instance.
+            Self::Instance => principal.may(self.permission(act), &[Owner::instance(&tenant.id), Owner::system()]),
+        }
+    }
+
+    /// What it takes to do something.
+    pub(super) const fn permission(self, act: Act) -> &'static str {
+        match (self, act) {
+            (Self::System, Act::Look) => OF_SYSTEM,
+            (Self::System, Act::Retry) => "system.debug.write",
+            (Self::System, Act::Discard) => "system.debug.delete",
+            (Self::Instance, Act::Look) => OF_INSTANCE,
+            (Self::Instance, Act::Retry | Act::Discard) => "failed_event.write",
+        }
+    }
+
+    /// The parts of the menu.
+    pub(super) fn menu(self) -> Vec<(&'static str, &'static str)> {
+        MENU.into_iter().filter(|(path, _)| self == Self::System || *path == LIST).collect()
+    }
+
+    /// What failed events are narrowed by.
+    pub(super) const fn filters(self) -> &'static [Filter] {
+        match self {
+            Self::System => FAILED,
+            Self::Instance => FAILED_OF_INSTANCE,
+        }
+    }
+
+    /// One failed event in the API, or what is done about it.
+    pub(super) fn one(self, id: &str) -> String {
+        format!("{}/{id}", self.path())
+    }
+
+    /// Looks for failed events.
+    pub(super) fn search(self, filters: Value, (offset, limit, asc): (u64, u64, bool)) -> Asked {
+        match self {
+            Self::System => {
+                let query = json!({ "offset": offset.to_string(), "limit": limit, "asc": asc });
+                Asked::list(format!("{}/_search", self.path()), json!({ "query": query, "filters": filters }))
+            }
+            Self::Instance => {
+                let query = format!("query.offset={offset}&query.limit={limit}&query.asc={asc}");
+                Asked::list(format!("{}/_search?{query}", self.path()), filters)
+            }
+        }
+    }
+
+    /// Has all tried again that match.
+    pub(super) fn retry_all(self, filters: Value, key: String) -> Asked {
+        let body = match self {
+            Self::System => json!({ "filters": filters }),
+            Self::Instance => filters,
+        };
+        Asked::command(format!("{}/_retry", self.path()), body, key)
+    }
+
+    const fn path(self) -> &'static str {
+        match self {
+            Self::System => "/system/v1/failedevents",
+            Self::Instance => "/resources/v3alpha/failed_events",
+        }
+    }
+}
