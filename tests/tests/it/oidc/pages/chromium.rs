@@ -198,3 +198,25 @@ async fn first_login(chromium: &Chromium, axe: &str, (url, callback): (&str, &st
     chromium.says("API").await;
     assert!(chromium.url().await.starts_with(&format!("{callback}?code=")), "{}", chromium.url().await);
 }
+
+#[tokio::test]
+async fn somebody_without_a_role_logs_in_to_the_pages_of_operators_and_is_told_what_it_takes() {
+    let Some(chromium) = Chromium::open().await else { return tools::skip_unless_root("Chromium") };
+    let Some(axe) = tools::installed("axe") else { return tools::skip("axe") };
+    let axe = fs::read_to_string(axe.join("node_modules/axe-core/axe.min.js")).expect("it is there");
+    let tenant = Tenant::start().await;
+    let (issuer, (_, name)) = (&tenant.bootstrap.issuer, person(&tenant.client().await).await);
+    chromium.visit(&format!("{issuer}/ui/operate")).await;
+    chromium.says("Or run this").await;
+    chromium.click("main a.primary").await;
+    chromium.says("Sign in to Platform").await;
+    chromium.fill("#username", &name).await;
+    chromium.click(SUBMIT).await;
+    chromium.says("Enter your password").await;
+    chromium.fill("#password", PASSWORD).await;
+    chromium.click(SUBMIT).await;
+    chromium.says("You may not look at this").await;
+    chromium.assert_usable(&axe, "operate-without-a-role").await;
+    chromium.click("main a.primary").await;
+    chromium.says("Choose an account").await;
+}

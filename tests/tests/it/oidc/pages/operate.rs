@@ -189,6 +189,7 @@ async fn an_administrator_mends_deliveries_of_the_instance_on_the_page() {
     let first = first.split('"').next().unwrap_or_default().to_owned();
     let one = seen(&mut browser, &format!("/ui/operate/failed/{first}")).await;
     assert!(one.text.contains("was not delivered") && one.text.contains("target.changed"), "{}", one.text);
+    assert!(!one.text.contains("/ui/operate/log"), "the log is of all instances: {}", one.text);
     let confirm = seen(&mut browser, &format!("/ui/operate/failed/discard?id={first}")).await;
     let done = confirm.form(&[("reason", "nobody needs it")]);
     let done = browser.post("/ui/operate/failed/discard", &done).await;
