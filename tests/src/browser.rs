@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use reqwest::{
     Method, StatusCode,
-    header::{COOKIE, HeaderMap, LOCATION, SET_COOKIE},
+    header::{COOKIE, HOST, HeaderMap, LOCATION, SET_COOKIE},
     redirect::Policy,
 };
 
@@ -15,6 +15,8 @@ use crate::{client::http, process::run};
 pub struct Browser {
     http: reqwest::Client,
     base: String,
+    /// What it names as its host, where a proxy in front leads it to nodes.
+    host: Option<String>,
     /// Its cookies, by name.
     pub cookies: BTreeMap<String, String>,
     /// What it says of where its forms come from.
@@ -37,7 +39,19 @@ impl Browser {
     pub fn new(base: &str) -> Self {
         let http = http(base).redirect(Policy::none()).build().expect("a client");
         let sent_from = vec![("sec-fetch-site", "same-origin".to_owned()), ("origin", "null".to_owned())];
-        Self { http, base: base.trim_end_matches('/').to_owned(), cookies: BTreeMap::new(), sent_from }
+        let base = base.trim_end_matches('/').to_owned();
+        Self { http, base, host: None, cookies: BTreeMap::new(), sent_from }
+    }
+
+    /// One for an issuer, which a proxy leads to nodes ([`Browser::led_to`]).
+    pub fn behind_proxy(issuer: &str) -> Self {
+        let host = issuer.split_once("://").map(|(_, host)| host.to_owned());
+        Self { host, ..Self::new(issuer) }
+    }
+
+    /// Leads it to a node under this address.
+    pub fn led_to(&mut self, node: &str) {
+        node.clone_into(&mut self.base);
     }
 
     /// One that has signed in with a link.
@@ -52,12 +66,22 @@ impl Browser {
 
     /// Opens a page.
     pub async fn get(&mut self, path: &str) -> Shown {
+        self.try_get(path).await.expect("the node answers")
+    }
+
+    /// The same, where the node may not answer.
+    pub async fn try_get(&mut self, path: &str) -> reqwest::Result<Shown> {
         let request = self.http.request(Method::GET, format!("{}{path}", self.base));
         self.send(request).await
     }
 
     /// Sends a form.
     pub async fn post(&mut self, path: &str, form: &[(String, String)]) -> Shown {
+        self.try_post(path, form).await.expect("the node answers")
+    }
+
+    /// The same, where the node may not answer.
+    pub async fn try_post(&mut self, path: &str, form: &[(String, String)]) -> reqwest::Result<Shown> {
         let mut request = self.http.request(Method::POST, format!("{}{path}", self.base)).form(form);
         for (name, value) in &self.sent_from {
             request = request.header(*name, value);
@@ -65,11 +89,13 @@ impl Browser {
         self.send(request).await
     }
 
-    async fn send(&mut self, request: reqwest::RequestBuilder) -> Shown {
+    async fn send(&mut self, request: reqwest::RequestBuilder) -> reqwest::Result<Shown> {
+        let request = self.host.iter().fold(request, |request, host| request.header(HOST, host));
         let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let request = if cookies.is_empty() { request } else { request.header(COOKIE, cookies.join("; ")) };
-        let response = request.send().await.expect("the node answers");
+        let response = request.send().await?;
         let (status, headers) = (response.status(), response.headers().clone());
+        let text = response.text().await?;
         for line in headers.get_all(SET_COOKIE) {
             let line = line.to_str().expect("a cookie is text");
             let (name, value) = line.split(';').next().and_then(|pair| pair.split_once('=')).expect("it has a name");
@@ -79,7 +105,7 @@ impl Browser {
                 self.cookies.insert(name.to_owned(), value.to_owned());
             }
         }
-        Shown { status, headers, text: response.text().await.expect("a page is text") }
+        Ok(Shown { status, headers, text })
     }
 }
 

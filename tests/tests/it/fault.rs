@@ -16,6 +16,7 @@ mod index;
 mod isolation;
 mod lease;
 mod log;
+mod logins;
 mod mending;
 mod mending_by_tools;
 mod model;

@@ -12,52 +12,52 @@ use tests::{
     tenant::{Tenant, new_name},
 };
 
-pub(super) const API: &str = "/resources/v3alpha";
-pub(super) const PASSWORD: &str = "nine-lives-of-a-tabby-cat";
-pub(super) const CALLBACK: &str = "https://shop.example/callback";
+pub(crate) const API: &str = "/resources/v3alpha";
+pub(crate) const PASSWORD: &str = "nine-lives-of-a-tabby-cat";
+pub(crate) const CALLBACK: &str = "https://shop.example/callback";
 const LOGIN: &str = "https://login.example/start";
 /// The verifier that a test's app sends, and makes its challenge of.
-pub(super) const VERIFIER: &str = "the-app-draws-something-random-and-long-enough";
+pub(crate) const VERIFIER: &str = "the-app-draws-something-random-and-long-enough";
 
 /// Parameters by name.
-pub(super) type Parameters = BTreeMap<String, String>;
+pub(crate) type Parameters = BTreeMap<String, String>;
 
 /// An instance with a project, an app in which people log in, and a person.
-pub(super) struct Flow<T = Tenant> {
-    pub(super) tenant: T,
-    pub(super) admin: Client,
-    pub(super) project: String,
-    pub(super) app: App,
+pub(crate) struct Flow<T = Tenant> {
+    pub(crate) tenant: T,
+    pub(crate) admin: Client,
+    pub(crate) project: String,
+    pub(crate) app: App,
     /// The id of the person, and the user name.
-    pub(super) person: (String, String),
+    pub(crate) person: (String, String),
 }
 
 /// An app as it authenticates.
 #[derive(Clone)]
-pub(super) struct App {
-    pub(super) id: String,
-    pub(super) secret: Option<String>,
+pub(crate) struct App {
+    pub(crate) id: String,
+    pub(crate) secret: Option<String>,
 }
 
 /// The challenge of a verifier.
-pub(super) fn challenge(verifier: &str) -> String {
+pub(crate) fn challenge(verifier: &str) -> String {
     URL_SAFE_NO_PAD.encode(sha256(verifier.as_bytes()))
 }
 
 /// Parameters, of which those that are given come after those that a request has that is right.
-pub(super) fn parameters(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(crate) fn parameters(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 /// What stands in the query of a URL, or behind its hash sign.
-pub(super) fn answered(url: &str) -> Parameters {
+pub(crate) fn answered(url: &str) -> Parameters {
     let url: Url = url.parse().unwrap_or_else(|_| panic!("it is a URL: {url}"));
     let fragment = Url::parse(&format!("x:?{}", url.fragment().unwrap_or_default())).expect("it is one");
     url.query_pairs().chain(fragment.query_pairs()).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// A person of an instance, with a password: the id and the user name.
-pub(super) async fn person(admin: &Client) -> (String, String) {
+pub(crate) async fn person(admin: &Client) -> (String, String) {
     let name = new_name();
     let user = json!({ "username": name, "human": {
         "data": { "given_name": "Radia", "family_name": "Perlman", "locale": "en", "address": { "country": "US" } },
@@ -70,7 +70,7 @@ pub(super) async fn person(admin: &Client) -> (String, String) {
 
 impl App {
     /// An app of a project that is set up so, beside what each has.
-    pub(super) async fn create(admin: &Client, project: &str, settings: Value) -> Self {
+    pub(crate) async fn create(admin: &Client, project: &str, settings: Value) -> Self {
         let mut oidc = json!({ "redirectUris": [CALLBACK], "loginUri": LOGIN });
         oidc.as_object_mut().expect("it is one").extend(settings.as_object().expect("settings are an object").clone());
         let app = json!({ "projectId": project, "name": "Shop", "oidc": oidc });
@@ -79,19 +79,19 @@ impl App {
     }
 
     /// One that cannot keep a secret.
-    pub(super) fn public() -> Value {
+    pub(crate) fn public() -> Value {
         json!({ "appType": "OIDC_APP_TYPE_USER_AGENT", "authMethodType": "OIDC_AUTH_METHOD_TYPE_NONE" })
     }
 }
 
 impl Flow {
     /// An app that cannot keep a secret.
-    pub(super) async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(App::public()).await
     }
 
     /// An app that is set up so.
-    pub(super) async fn with(settings: Value) -> Self {
+    pub(crate) async fn with(settings: Value) -> Self {
         let tenant = Tenant::start().await;
         let admin = tenant.client().await;
         Self::on(tenant, admin, settings).await
@@ -100,7 +100,7 @@ impl Flow {
 
 impl<T> Flow<T> {
     /// The same on what a test has started.
-    pub(super) async fn on(tenant: T, admin: Client, settings: Value) -> Self {
+    pub(crate) async fn on(tenant: T, admin: Client, settings: Value) -> Self {
         let project = done(&admin, &format!("{API}/projects"), json!({ "name": "Shop" })).await.id();
         let app = App::create(&admin, &project, settings).await;
         let person = person(&admin).await;
@@ -108,7 +108,7 @@ impl<T> Flow<T> {
     }
 
     /// What a request of the app has that is right, with other values, or without those that are empty.
-    pub(super) fn asked(&self, others: &[(&str, &str)]) -> Vec<(String, String)> {
+    pub(crate) fn asked(&self, others: &[(&str, &str)]) -> Vec<(String, String)> {
         let challenge = challenge(VERIFIER);
         let mut asked: Parameters = parameters(&[
             ("client_id", &self.app.id),
@@ -127,12 +127,12 @@ impl<T> Flow<T> {
     }
 
     /// What a browser is answered that the app sends.
-    pub(super) async fn sent(&self, parameters: &[(String, String)]) -> Answer {
+    pub(crate) async fn sent(&self, parameters: &[(String, String)]) -> Answer {
         send(self.admin.anonymous(Method::GET, "/oauth/v2/authorize").query(parameters)).await
     }
 
     /// The id of the request that waits then.
-    pub(super) async fn waiting(&self, others: &[(&str, &str)]) -> String {
+    pub(crate) async fn waiting(&self, others: &[(&str, &str)]) -> String {
         let answer = self.sent(&self.asked(others)).await;
         let url = location(&answer);
         assert!(url.starts_with(LOGIN), "it is led to log in: {url}");
@@ -140,7 +140,7 @@ impl<T> Flow<T> {
     }
 
     /// Switches something on again, and waits until the app can send people.
-    pub(super) async fn switch_on(&self, path: &str) {
+    pub(crate) async fn switch_on(&self, path: &str) {
         done(&self.admin, &format!("{path}/_reactivate"), json!({})).await;
         eventually("the app is on", async || {
             let answer = self.sent(&self.asked(&[])).await;
@@ -150,7 +150,7 @@ impl<T> Flow<T> {
     }
 
     /// The id and the token of a new session, in which the person and the password are checked.
-    pub(super) async fn session(&self) -> (String, String) {
+    pub(crate) async fn session(&self) -> (String, String) {
         let checks = json!({ "user": { "userId": self.person.0 }, "password": { "password": PASSWORD } });
         let made = post(&self.admin, &format!("{API}/sessions"), json!({ "checks": checks })).await;
         let token = made.body["sessionToken"].as_str().unwrap_or_else(|| panic!("a session: {}", made.body));
@@ -158,13 +158,13 @@ impl<T> Flow<T> {
     }
 
     /// What the login page is answered that ends a request with a session.
-    pub(super) async fn finished(&self, request: &str, session: &str) -> Answer {
+    pub(crate) async fn finished(&self, request: &str, session: &str) -> Answer {
         let path = format!("{API}/auth_requests/{request}/_finish");
         post(&self.admin, &path, json!({ "sessionToken": session })).await
     }
 
     /// Logs the person in, in a session of its own: what the app is answered, and the id of the session.
-    pub(super) async fn log_in(&self, others: &[(&str, &str)]) -> (Parameters, String) {
+    pub(crate) async fn log_in(&self, others: &[(&str, &str)]) -> (Parameters, String) {
         let request = self.waiting(others).await;
         let (id, token) = self.session().await;
         let answer = self.finished(&request, &token).await;
@@ -173,7 +173,7 @@ impl<T> Flow<T> {
     }
 
     /// A request of the app for tokens, with what is right, other values, or without those that are empty.
-    pub(super) fn redeeming(&self, code: &str, others: &[(&str, &str)]) -> RequestBuilder {
+    pub(crate) fn redeeming(&self, code: &str, others: &[(&str, &str)]) -> RequestBuilder {
         let mut form: Parameters = parameters(&[
             ("grant_type", "authorization_code"),
             ("code", code),
@@ -197,7 +197,7 @@ impl<T> Flow<T> {
     }
 
     /// What the app gets for a code.
-    pub(super) async fn redeemed(&self, code: &str) -> Value {
+    pub(crate) async fn redeemed(&self, code: &str) -> Value {
         let answer = send(self.redeeming(code, &[])).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
         assert_eq!(answer.headers["cache-control"], "no-store");
@@ -205,20 +205,20 @@ impl<T> Flow<T> {
     }
 
     /// The tokens of a new login, and the id of the session.
-    pub(super) async fn tokens(&self, others: &[(&str, &str)]) -> (Value, String) {
+    pub(crate) async fn tokens(&self, others: &[(&str, &str)]) -> (Value, String) {
         let (answer, session) = self.log_in(others).await;
         (self.redeemed(&answer["code"]).await, session)
     }
 
     /// A request of the app for the next tokens, with other values beside, or without those that are empty.
-    pub(super) fn refreshing(&self, token: &str, others: &[(&str, &str)]) -> RequestBuilder {
+    pub(crate) fn refreshing(&self, token: &str, others: &[(&str, &str)]) -> RequestBuilder {
         let fixed = [("grant_type", "refresh_token"), ("refresh_token", token)];
         let without = [("code", ""), ("redirect_uri", ""), ("code_verifier", "")];
         self.redeeming("", &[&without[..], &fixed, others].concat())
     }
 
     /// What the app gets for a refresh token.
-    pub(super) async fn refreshed(&self, token: &str) -> Value {
+    pub(crate) async fn refreshed(&self, token: &str) -> Value {
         let answer = send(self.refreshing(token, &[])).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
         assert_eq!(answer.headers["cache-control"], "no-store");
@@ -226,13 +226,13 @@ impl<T> Flow<T> {
     }
 
     /// What is said of the user of an access token.
-    pub(super) async fn userinfo(&self, token: &str) -> Answer {
+    pub(crate) async fn userinfo(&self, token: &str) -> Answer {
         send(self.admin.anonymous(Method::GET, "/oidc/v1/userinfo").bearer_auth(token)).await
     }
 }
 
 /// Where an answer leads.
-pub(super) fn location(answer: &Answer) -> String {
+pub(crate) fn location(answer: &Answer) -> String {
     let location = answer.headers.get("location").unwrap_or_else(|| panic!("it leads on: {answer:?}"));
     assert!([StatusCode::FOUND, StatusCode::SEE_OTHER].contains(&answer.status), "{answer:?}");
     assert_eq!(answer.headers["cache-control"], "no-store");
@@ -240,16 +240,16 @@ pub(super) fn location(answer: &Answer) -> String {
 }
 
 /// The access token of an answer.
-pub(super) fn access_token(tokens: &Value) -> &str {
+pub(crate) fn access_token(tokens: &Value) -> &str {
     tokens["access_token"].as_str().unwrap_or_else(|| panic!("there is one: {tokens}"))
 }
 
 /// The refresh token of an answer.
-pub(super) fn refresh_token(tokens: &Value) -> &str {
+pub(crate) fn refresh_token(tokens: &Value) -> &str {
     tokens["refresh_token"].as_str().unwrap_or_else(|| panic!("there is one: {tokens}"))
 }
 
 /// A verifier that nobody has.
-pub(super) fn other_verifier() -> String {
+pub(crate) fn other_verifier() -> String {
     random_secret()
 }

@@ -28,7 +28,7 @@ pub(super) async fn start() -> Flow {
 }
 
 /// Settings with which people log in on the platform's own pages.
-pub(super) fn on_pages(settings: &Value) -> Value {
+pub(crate) fn on_pages(settings: &Value) -> Value {
     let mut settings = settings.clone();
     settings["loginUri"] = json!("");
     settings
