@@ -38,6 +38,7 @@ impl Told {
     pub(crate) const NO_APP: Self = Self::bad("told.no_app");
     pub(crate) const NO_COOKIE: Self = Self::bad("told.no_cookie");
     pub(crate) const NO_PAGES: Self = Self::bad("told.no_pages");
+    pub(crate) const NOT_ADMITTED: Self = Self::bad("told.not_admitted");
     pub(crate) const NO_PASSWORD: Self = Self::bad("told.no_password");
     pub(crate) const NO_REGISTRATION: Self = Self::bad("told.no_registration");
     pub(crate) const NO_REDIRECT_URI: Self = Self::bad("told.no_redirect_uri");

@@ -72,7 +72,9 @@ impl Browser {
     /// The same, where the node may not answer.
     pub async fn try_get(&mut self, path: &str) -> reqwest::Result<Shown> {
         let request = self.http.request(Method::GET, format!("{}{path}", self.base));
-        self.send(request).await
+        // A page of the same site may be opened from anywhere, and says nothing of it then.
+        let said = self.sent_from.iter().filter(|(_, value)| value == "cross-site");
+        self.send(said.fold(request, |request, (name, value)| request.header(*name, value))).await
     }
 
     /// Sends a form.

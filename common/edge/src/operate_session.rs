@@ -26,10 +26,19 @@ pub const OF_SYSTEM: &str = "system.debug.read";
 /// What it takes to see what failed of an instance, in that or in the system.
 pub const OF_INSTANCE: &str = "failed_event.read";
 
+/// Whether somebody may do in the system what a permission is for.
+pub fn may_in_system(user: &Principal, permission: &str) -> bool {
+    user.may(permission, &[Owner::system()])
+}
+
+/// Whether somebody may do in an instance what a permission is for. What the system gives counts in each.
+pub fn may_in_instance(user: &Principal, instance_id: &str, permission: &str) -> bool {
+    user.may(permission, &[Owner::instance(instance_id), Owner::system()])
+}
+
 /// Whether there is anything on the pages that a user of an instance may see.
 pub fn shows_anything_to(user: &Principal, instance_id: &str) -> bool {
-    let contexts = [Owner::system(), Owner::instance(instance_id)];
-    user.may(OF_SYSTEM, &contexts[..1]) || user.may(OF_INSTANCE, &contexts)
+    may_in_system(user, OF_SYSTEM) || may_in_instance(user, instance_id, OF_INSTANCE)
 }
 
 /// What a text is for.

@@ -9,9 +9,13 @@ use axum::{
 };
 use base::{clock, secret::same};
 use domain::context::Owner;
-use edge::operate_session::{For, Keys, LOGIN, PATH, SESSION, Sealed};
+use edge::{
+    mount::LONGEST,
+    operate_session::{For, Keys, LOGIN, PATH, SESSION, Sealed},
+};
 use http::header;
 use page::cookie;
+use tokio::time::timeout;
 
 use super::visit::{Instead, Visitor};
 use crate::{Oidc, endpoint::OPERATE_DONE, error::Error, token, told::Told};
@@ -26,17 +30,21 @@ pub(super) async fn begin(State(oidc): State<Arc<Oidc>>, request: Request) -> Re
     // Only what this browser was sent for, from whom it was sent to (RFC 6749, section 10.12; RFC 9207, section 2.4).
     let is = |name: &str, wanted: &str| form.get(name).is_some_and(|sent| same(sent.as_bytes(), wanted.as_bytes()));
     let kept = kept.filter(|kept| is("state", &kept.id) && is("iss", oidc.edge.external.issuer(tenant).as_str()));
-    let Some(Sealed { token: verifier, .. }) = kept else { return Err(visitor.told(Told::EXPIRED, &words)) };
-    let Some(code) = form.get("code") else {
-        let mut response = visitor.leave(PATH);
-        response.headers_mut().extend(cookie::remove(site, LOGIN).map(|cookie| (header::SET_COOKIE, cookie)));
-        return Ok(response);
+    // Any other is of another tab, or was taken up: the pages know whether somebody is signed in.
+    let Some(Sealed { token: verifier, .. }) = kept else { return Ok(visitor.leave(PATH)) };
+    let code = match (form.get("code"), form.get("error")) {
+        (Some(code), _) => code,
+        (None, Some("server_error" | "temporarily_unavailable")) => return Err(visitor.told(Told::AWAY, &words)),
+        (None, _) => return Ok(visitor.leave(PATH)),
     };
-    let taken_up = Box::pin(token::of_own_app(&oidc, tenant, (OPERATE_DONE, code, &verifier), headers)).await;
+    let taken_up = token::of_own_app(&oidc, tenant, (OPERATE_DONE, code, &verifier), headers);
+    let taken_up = timeout(LONGEST, Box::pin(taken_up)).await.unwrap_or(Err(Error::Unavailable));
     let (token, lasts) = taken_up.map_err(|error| match error {
         Error::Unavailable | Error::Server => visitor.told(Told::AWAY, &words),
+        Error::AccessDenied(_) | Error::InvalidScope(_) => visitor.told(Told::NOT_ADMITTED, &words),
         _ => visitor.told(Told::EXPIRED, &words),
     })?;
+    tracing::info!(instance = tenant.id, "a person has signed in to the pages of operators");
     let expires = clock::now().as_second().saturating_add_unsigned(lasts);
     let session = keys.seal(For::Session, &tenant.id, &Sealed::new(&token, expires));
     let mut response = visitor.leave(PATH);

@@ -37,6 +37,11 @@ pub(super) async fn tokens(
         // Who has such a token may do all that the person may: apps of others do not get it.
         subject.projects.retain(|id, project| *id != platform || project.owner == login.owner);
     }
+    let is_own = recipient.client_id == own_app::CLIENT_ID;
+    if is_own {
+        // What the platform's own pages get is for the platform alone.
+        subject.projects.retain(|id, _| *id == platform);
+    }
     let Subject { tenant, grants, projects, .. } = &subject;
     if projects.values().any(|project| !project.admits(grants)) {
         return Err(Error::InvalidScope("a project that is asked for does not admit the user"));
@@ -47,6 +52,8 @@ pub(super) async fn tokens(
     }
     let scope = granted(tenant, &known, (&subject, recipient));
     let added = added(oidc, (&subject, recipient), (&known, organization.as_deref()), headers).await?;
+    // It reads none of them, and cookies are short.
+    let added = if is_own { Map::new() } else { added };
     let mut audience = all_audience(&subject, recipient);
     if audience.is_empty() {
         // A token for nobody else is for its issuer (RFC 9068, section 3).
@@ -106,8 +113,7 @@ async fn asked_for(
     if known.iter().any(|(_, scope)| is_about_it(scope)) { owner::of(oidc, tenant, user).await } else { Ok(None) }
 }
 
-/// Whom an access token is for: the app, all others of its project, each by its own id, and the projects. What the platform's own pages
-/// get is for the platform alone: it may do what the person may.
+/// Whom an access token is for: the app, all others of its project, each by its own id, and the projects.
 fn all_audience(Subject { projects, .. }: &Subject, recipient: &Recipient) -> Vec<String> {
     let client = recipient.login.as_ref().map(|_| &recipient.client_id);
     let others = recipient.own_project().and_then(|id| projects.get(id)).map_or(&[][..], |own| &own.apps);

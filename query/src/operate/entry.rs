@@ -13,7 +13,6 @@ use base::{clock, explain::explain, secret};
 use edge::{
     admission::own_app,
     error::{Error, Reason},
-    header::host,
     mount::read_body,
     operate_session::{For, LOGIN, PATH, SESSION, Sealed},
     refusal::permission_denied,
@@ -34,7 +33,7 @@ use super::{
     LOG_IN, Operate,
     reach::{Act, Reach},
     shell::{ANOTHER, Told, frame, policy},
-    visit::{Instead, Posted, Stranger, foreign, refused, unread},
+    visit::{Instead, Posted, Stranger, foreign, refused, signed_out, unread},
 };
 
 /// How long a link can be used.
@@ -85,13 +84,17 @@ pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> R
     Ok(response)
 }
 
-/// Sends a browser to log in, as any app would, and to come back.
+/// Sends a browser to log in, as any app would, and to come back; one that another site leads here is asked first, for it may be signed in.
 pub(super) async fn log_in(State(operate): State<Arc<Operate>>, parts: Parts) -> Result<Response, Instead> {
     let Stranger { site, keys, tenant, .. } = operate.stranger(&parts).await?;
-    let (external, is_another) = (&operate.edge.external, Form::of_query(parts.uri.query()).get(ANOTHER).is_some());
-    // Cookies are those of one host, and people log in under that of the issuer.
-    if host(&parts.uri, &parts.headers).is_ok_and(|named| named != tenant.primary_domain) {
-        return Ok(see_other(&format!("{}{LOG_IN}", external.issuer(&tenant))));
+    if origin::is_foreign(&parts.headers) {
+        return Err(signed_out(&site, "Sign in", "Another site has led you here."));
+    }
+    let (issuer, is_another) =
+        (operate.edge.external.issuer(&tenant), Form::of_query(parts.uri.query()).get(ANOTHER).is_some());
+    // Cookies are those of one host and port, and people log in under those of the issuer.
+    if site.origin != issuer {
+        return Ok(see_other(&format!("{issuer}{LOG_IN}")));
     }
     let verifier = secret::random_secret();
     let begun = Sealed::new(&verifier, clock::now().as_second().saturating_add_unsigned(LOGIN_LASTS.as_secs()));

@@ -18,7 +18,7 @@ use super::{
     Operate,
     ask::Asked,
     filter::{Chosen, Field},
-    reach::Act,
+    reach::{Act, Reach},
     refused::Refused,
     shell::{Notice, Shell, frame},
     text::{When, failed_events, number, payload, text, word},
@@ -188,14 +188,14 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     let offset = visit.query.number("from").unwrap_or_default();
     let (found, error) = match operate.find(&visit, &chosen, (offset, PAGE, false)).await {
         Ok(found) => (found, String::new()),
-        Err(Refused { status: StatusCode::BAD_REQUEST, message }) => {
+        Err(Refused { status: StatusCode::BAD_REQUEST, message }) if chosen.is_any() => {
             (Found { rows: vec![], total: 0 }, format!("This filter finds nothing: {message}."))
         }
         Err(refused) => return Err(visit.refused(&refused)),
     };
     let Found { rows, total } = found;
     let live = || chosen.path("/ui/operate/live", &[("page", "failed".to_owned()), ("total", total.to_string())]);
-    let frame = frame(error.is_empty().then(live));
+    let frame = frame((error.is_empty() && visit.reach == Reach::System).then(live));
     let mut shell = visit.shell(LIST);
     shell.notice = outcome(&visit);
     let status = if error.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };

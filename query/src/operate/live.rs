@@ -1,4 +1,5 @@
 //! Pages that keep themselves up to date: a stream of server-sent events with a message a second, bounded in time and number.
+//! They are those of operators: tenants share no seats with them.
 //! A message says which texts, classes and lines of a page have changed, and nothing that could become markup.
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
@@ -22,12 +23,12 @@ use tokio::{
 
 use super::{
     Operate,
-    filter::{Chosen, LOG},
+    filter::{Chosen, FAILED, LOG},
     overview::worst,
     projections::{LARGE, Row, SMALL},
     refused::Refused,
     text::time_of_day,
-    visit::Visit,
+    visit::{OfSystem, Visit},
 };
 
 /// How long a stream lasts; browsers open another one then.
@@ -57,7 +58,11 @@ struct Following {
 }
 
 /// Follows what a page shows.
-pub(super) async fn follow(State(operate): State<Arc<Operate>>, headers: HeaderMap, visit: Visit) -> Response {
+pub(super) async fn follow(
+    State(operate): State<Arc<Operate>>,
+    headers: HeaderMap,
+    OfSystem(visit): OfSystem,
+) -> Response {
     if origin::is_foreign(&headers) {
         return StatusCode::FORBIDDEN.into_response();
     }
@@ -108,8 +113,7 @@ impl Following {
                 rows.iter().filter(named).for_each(|row| now.add(row, LARGE));
             }
             Some("failed") => {
-                let found =
-                    operate.find(visit, &Chosen::of(visit.reach.filters(), &visit.query), (0, 1, false)).await?;
+                let found = operate.find(visit, &Chosen::of(FAILED, &visit.query), (0, 1, false)).await?;
                 now.fresh(found.total.saturating_sub(visit.query.number("total").unwrap_or_default()), "new");
             }
             Some("log") => {

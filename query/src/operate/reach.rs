@@ -1,10 +1,9 @@
 //! How far a visitor sees: operators the whole platform, administrators what failed of their instance. Each asks the operations of the
 //! API that are there for it, which decide again.
 
-use domain::context::Owner;
 use edge::{
     admission::Caller,
-    operate_session::{OF_INSTANCE, OF_SYSTEM},
+    operate_session::{OF_INSTANCE, OF_SYSTEM, may_in_instance, may_in_system},
 };
 use serde_json::{Value, json};
 
@@ -44,9 +43,8 @@ impl Reach {
     /// Whether a caller may do something within this reach.
     pub(super) fn lets(self, Caller { principal, tenant, .. }: &Caller, act: Act) -> bool {
         match self {
-            Self::System => principal.may(self.permission(act), &[Owner::system()]),
-            // What the system gives counts in each instance.
-            Self::Instance => principal.may(self.permission(act), &[Owner::instance(&tenant.id), Owner::system()]),
+            Self::System => may_in_system(principal, self.permission(act)),
+            Self::Instance => may_in_instance(principal, &tenant.id, self.permission(act)),
         }
     }
 

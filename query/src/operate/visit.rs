@@ -45,8 +45,8 @@ pub(super) struct Visit {
     pub(super) reach: Reach,
     pub(super) query: Form,
     keys: Keys,
-    /// What the browser's forms are bound to.
-    browser: String,
+    /// What the browser's forms are bound to: its session, and how far it sees, since a form means something else within another reach.
+    binding: String,
     token: String,
 }
 
@@ -106,10 +106,11 @@ impl Operate {
         let ended = || signed_out(&site, "Sign in again", "Your session has ended.");
         let Sealed { token, .. } = keys.open(For::Session, &tenant.id, &browser).ok_or_else(ended)?;
         let caller = self.caller(parts, &token).await.map_err(|error| refused(&site, &error, ended()))?;
-        let Some(reach) = Reach::of(&caller) else { return Err(stranger(&site, &caller)) };
+        let Some(reach) = Reach::of(&caller) else { return Err(out_of_reach(&site, &caller)) };
         let request_id = request_id(&parts.headers);
         let query = Form::of_query(parts.uri.query());
-        Ok(Visit { site, authority, request_id, caller, reach, query, keys, browser, token })
+        let binding = format!("{reach:?} {browser}");
+        Ok(Visit { site, authority, request_id, caller, reach, query, keys, binding, token })
     }
 }
 
@@ -126,7 +127,7 @@ impl FromRequestParts<Arc<Operate>> for OfSystem {
 
     async fn from_request_parts(parts: &mut Parts, operate: &Arc<Operate>) -> Result<Self, Instead> {
         let visit = operate.visit(parts).await?;
-        if visit.reach == Reach::System { Ok(Self(visit)) } else { Err(stranger(&visit.site, &visit.caller)) }
+        if visit.reach == Reach::System { Ok(Self(visit)) } else { Err(out_of_reach(&visit.site, &visit.caller)) }
     }
 }
 
@@ -140,7 +141,7 @@ impl FromRequest<Arc<Operate>> for Posted {
         let visit = operate.visit(&parts).await?;
         let body = body.map_err(|_| unread(&visit.site))?;
         let form = Form::read(&parts.headers, &body).ok_or_else(|| unread(&visit.site))?;
-        if !origin::is_own(&parts.headers, &visit.site) || !form::is_of(&visit.keys.form, &visit.browser, &form) {
+        if !origin::is_own(&parts.headers, &visit.site) || !form::is_of(&visit.keys.form, &visit.binding, &form) {
             return Err(foreign(&visit.site));
         }
         Ok(Self { visit, form })
@@ -165,7 +166,7 @@ impl Visit {
 
     /// What stands around a page.
     pub(super) fn shell(&self, active: &'static str) -> Shell {
-        let token = form::token(&self.keys.form, &self.browser);
+        let token = form::token(&self.keys.form, &self.binding);
         Shell::new(self.reach, active, (name(&self.caller), When::at(self.until())), token)
     }
 
@@ -182,7 +183,7 @@ impl Visit {
             StatusCode::NOT_FOUND => not_found(site),
             StatusCode::FORBIDDEN => {
                 let told = Told::new("You may not do this", &["You lack a permission:", message]);
-                told.back("/ui/operate", "Go to the overview").answer(StatusCode::FORBIDDEN, site).into()
+                told.back("/ui/operate", "Go to the first page").answer(StatusCode::FORBIDDEN, site).into()
             }
             status if status.is_server_error() => {
                 tracing::debug!(%status, message, "a page was refused something");
@@ -190,7 +191,7 @@ impl Visit {
             }
             status => {
                 let told = Told::new("This cannot be done", &[&format!("The platform says: {message}.")]);
-                told.back("/ui/operate", "Go to the overview").answer(status, site).into()
+                told.back("/ui/operate", "Go to the first page").answer(status, site).into()
             }
         }
     }
@@ -209,7 +210,7 @@ fn not_found(site: &Site) -> Instead {
 
 fn away(site: &Site) -> Instead {
     let text = ["The platform does not answer at the moment. Try again in some seconds."];
-    let told = Told::new("Not available", &text).back("/ui/operate", "Go to the overview");
+    let told = Told::new("Not available", &text).back("/ui/operate", "Go to the first page");
     told.answer(StatusCode::SERVICE_UNAVAILABLE, site).into()
 }
 
@@ -219,13 +220,19 @@ pub(super) fn name(Caller { principal, is_system, .. }: &Caller) -> String {
     if *is_system { principal.id.clone() } else { user.person().map_or(&user.username, |it| &it.username).clone() }
 }
 
-/// The page of somebody who has no token that counts, or of whom that is not known.
+/// The page of somebody whose token does not count, or counts where nothing may be done at the moment, or of whom that is not known.
 pub(super) fn refused(site: &Site, error: &Error, ended: Instead) -> Instead {
-    if error.reason().http_status().is_server_error() { away(site) } else { ended }
+    match error.reason().http_status() {
+        StatusCode::UNAUTHORIZED => ended,
+        status if status.is_server_error() => away(site),
+        status => Told::new("You may not look at this", &[&format!("The platform says: {error}.")])
+            .answer(status, site)
+            .into(),
+    }
 }
 
 /// The page of somebody whose roles do not reach so far.
-fn stranger(site: &Site, caller: &Caller) -> Instead {
+fn out_of_reach(site: &Site, caller: &Caller) -> Instead {
     let [system, instance] = [Reach::System, Reach::Instance].map(|reach| reach.permission(Act::Look));
     let text = format!(
         "You are signed in as {}. It takes a role with the permission {system} in the system to see the whole platform, or with \
@@ -233,11 +240,12 @@ fn stranger(site: &Site, caller: &Caller) -> Instead {
         name(caller)
     );
     let told = Told::new("You may not look at this", &[&text]);
-    let told = if caller.is_system { told } else { told.another() };
+    let told = if caller.is_system { told } else { told.another().back("/ui/logout", "Log out") };
     told.answer(StatusCode::FORBIDDEN, site).into()
 }
 
-fn signed_out(site: &Site, title: &str, text: &str) -> Instead {
+/// The page of somebody who is not signed in.
+pub(super) fn signed_out(site: &Site, title: &str, text: &str) -> Instead {
     Told::signed_out(title, text).answer(StatusCode::FORBIDDEN, site).into()
 }
 
@@ -245,13 +253,13 @@ fn signed_out(site: &Site, title: &str, text: &str) -> Instead {
 pub(super) fn foreign(site: &Site) -> Instead {
     let text =
         ["Nothing was done: the form does not come from a page that this browser was given. Open the page again."];
-    let told = Told::new("Send it again", &text).back("/ui/operate", "Go to the overview");
+    let told = Told::new("Send it again", &text).back("/ui/operate", "Go to the first page");
     told.answer(StatusCode::FORBIDDEN, site).into()
 }
 
 pub(super) fn unread(site: &Site) -> Instead {
     let text = ["Nothing was done: what was sent is not the form of a page."];
-    let told = Told::new("This cannot be read", &text).back("/ui/operate", "Go to the overview");
+    let told = Told::new("This cannot be read", &text).back("/ui/operate", "Go to the first page");
     told.answer(StatusCode::BAD_REQUEST, site).into()
 }
 

@@ -181,7 +181,9 @@ async fn a_hundred_people_log_in_while_nodes_of_every_role_are_killed() {
     let flow = Flow::on(cluster, admin, on_pages(&App::public())).await;
     let people: Vec<_> = stream::iter(0..LOGINS).map(|_| person(&flow.admin)).buffered(AT_ONCE).collect().await;
     let front = Front { nodes: Mutex::default(), next: AtomicUsize::new(0) };
-    oidc.iter().for_each(|node| front.add(node));
+    for node in &oidc {
+        front.add(node);
+    }
     let [mut x, _y] = oidc;
     let mut projector = projector;
     let ended = AtomicUsize::new(0);

@@ -8,7 +8,7 @@ use tests::{
     endpoint::{Endpoint, Reply, execute},
     eventually,
     platform::Platform,
-    tenant::Tenant,
+    tenant::{Tenant, instance_beside},
 };
 
 use super::{
@@ -41,8 +41,9 @@ async fn comes_back(issuer: &str, browser: &mut Browser, name: &str) -> String {
     path
 }
 
-async fn gives(client: &Client, query: &str, user: &str, role: &str) {
-    done(client, &format!("{MEMBERSHIPS}{query}"), json!({ "userId": user, "roles": [role] })).await;
+/// Gives somebody a role; the id of the membership.
+async fn gives(client: &Client, query: &str, user: &str, role: &str) -> String {
+    done(client, &format!("{MEMBERSHIPS}{query}"), json!({ "userId": user, "roles": [role] })).await.id()
 }
 
 fn assert_refused(case: &str, shown: &Shown, status: StatusCode, what: &str) {
@@ -77,19 +78,10 @@ async fn a_person_sees_as_far_as_roles_reach_until_the_session_ends() {
     eventually("the role counts", of_instance).await;
     let shown = seen(&mut browser, "/ui/operate/failed").await;
     assert!(shown.text.contains("No failed events.") && shown.text.contains(&name), "{}", shown.text);
-    for path in OF_SYSTEM {
-        assert!(!shown.text.contains(&format!("href=\"{path}\"")), "{path}: {}", shown.text);
-        assert_refused(path, &browser.get(path).await, StatusCode::FORBIDDEN, "system.debug.read");
-    }
-    let form = shown.form(&[("all", "1"), ("confirmed", "1"), ("reason", "none"), ("until", "9999")]);
-    for what in ["retry", "discard"] {
-        let refused = browser.get(&format!("/ui/operate/failed/{what}?all=1")).await;
-        assert_refused(what, &refused, StatusCode::FORBIDDEN, "failed_event.write");
-    }
-    let refused = browser.post("/ui/operate/failed/retry", &form).await;
-    assert_refused("sends it anyway", &refused, StatusCode::FORBIDDEN, "failed_event.write");
+    looks_only_at_the_instance(&mut browser, &shown).await;
 
-    gives(&operator, "?ctx.system=true", &user, "SYSTEM_OWNER_VIEWER").await;
+    let given = gives(&operator, "?ctx.system=true", &user, "SYSTEM_OWNER_VIEWER").await;
+    let before = seen(&mut browser.clone(), "/ui/operate/failed").await;
     eventually("the role in the system counts", async || {
         (browser.clone().get("/ui/operate/nodes").await.status == StatusCode::OK).then_some(())
     })
@@ -97,13 +89,43 @@ async fn a_person_sees_as_far_as_roles_reach_until_the_session_ends() {
     for path in OF_SYSTEM.iter().chain(&["/ui/operate", "/ui/operate/failed"]) {
         seen(&mut browser, path).await;
     }
+    let form = before.form(&[("all", "1")]);
+    let shown = browser.post("/ui/operate/failed/retry", &form).await;
+    assert_refused("a form of before", &shown, StatusCode::FORBIDDEN, "Nothing was done");
     let home = browser.get("/ui/login").await;
     assert!(home.text.contains(&format!("href=\"{LOG_IN}\"")), "{}", home.text);
 
+    let taken = operator.request(Method::DELETE, &format!("{MEMBERSHIPS}/{given}"));
+    assert_eq!(send(taken).await.status, StatusCode::OK);
+    eventually("the role is gone", async || {
+        (browser.clone().get("/ui/operate/nodes").await.status == StatusCode::FORBIDDEN).then_some(())
+    })
+    .await;
     let out = browser.get("/ui/logout").await;
     browser.post("/ui/logout", &out.hidden()).await;
     let shown = browser.get("/ui/operate").await;
     assert_refused("the session has ended", &shown, StatusCode::FORBIDDEN, "Your session has ended");
+}
+
+/// Who may look at what failed of an instance sees nothing of the system, and changes nothing.
+async fn looks_only_at_the_instance(browser: &mut Browser, shown: &Shown) {
+    for path in OF_SYSTEM {
+        assert!(!shown.text.contains(&format!("href=\"{path}\"")), "{path}: {}", shown.text);
+        assert_refused(path, &browser.get(path).await, StatusCode::FORBIDDEN, "system.debug.read");
+    }
+    for path in ["/ui/operate/live?page=failed", "/ui/operate/live?page=overview"] {
+        assert_eq!(browser.get(path).await.status, StatusCode::FORBIDDEN, "{path}");
+    }
+    let form =
+        shown.form(&[("all", "1"), ("confirmed", "1"), ("reason", "none"), ("until", "9999"), ("what", "replay")]);
+    let changed = browser.post("/ui/operate/projections/targets", &form).await;
+    assert_eq!(changed.status, StatusCode::FORBIDDEN, "{}", changed.text);
+    for what in ["retry", "discard"] {
+        let refused = browser.get(&format!("/ui/operate/failed/{what}?all=1")).await;
+        assert_refused(what, &refused, StatusCode::FORBIDDEN, "failed_event.write");
+    }
+    let refused = browser.post("/ui/operate/failed/retry", &form).await;
+    assert_refused("sends it anyway", &refused, StatusCode::FORBIDDEN, "failed_event.write");
 }
 
 #[tokio::test]
@@ -115,20 +137,22 @@ async fn only_the_browser_that_was_sent_comes_in_and_once() {
     let mut browser = Browser::new(issuer);
     let callback = comes_back(issuer, &mut browser, &name).await;
     let (code, rest) = callback.split_once('&').expect("there is more");
-    let expired = |case: &str, shown: &Shown| {
-        assert_refused(case, shown, StatusCode::NOT_FOUND, "card login");
+    let stays_out = |case: &str, shown: &Shown| {
+        let location = if case.contains("code") { "" } else { "/ui/operate" };
+        assert_eq!(shown.location(), location, "{case}: {} {}", shown.status, shown.text);
         let is_in = shown.headers.get_all("set-cookie").iter().any(|line| line.as_bytes().starts_with(b"operate-"));
         assert!(!is_in, "{case}: no session begins");
     };
-    expired("another browser", &Browser::new(issuer).get(&callback).await);
+    stays_out("another browser", &Browser::new(issuer).get(&callback).await);
     for (case, path) in [
-        ("no state", code.to_owned()),
+        ("nothing else", code.to_owned()),
         ("another state", callback.replace("state=", "state=x")),
         ("another issuer", callback.replace("iss=", "iss=x")),
         ("no issuer", format!("{code}&state={}", state(rest))),
+        ("an error", format!("/ui/login/operate?error=access_denied&{rest}")),
         ("another code", callback.replace("code=", "code=x")),
     ] {
-        expired(case, &browser.clone().get(&path).await);
+        stays_out(case, &browser.clone().get(&path).await);
     }
     let of_login = browser.cookies.clone().into_iter().find(|(name, _)| name.starts_with("operate-login"));
     let (cookie, of_login) = of_login.expect("it was sent to log in");
@@ -137,13 +161,21 @@ async fn only_the_browser_that_was_sent_comes_in_and_once() {
     assert_refused("a login for a session", &posing.get("/ui/operate").await, StatusCode::FORBIDDEN, "has ended");
     let mut elsewhere = Browser::new(&other.bootstrap.issuer);
     elsewhere.cookies.clone_from(&browser.cookies);
-    expired("another instance", &elsewhere.get(&callback).await);
+    let encoded = |issuer: &str| issuer.replace(':', "%3A").replace('/', "%2F");
+    assert!(callback.contains(&encoded(issuer)), "{callback}");
+    let there = callback.replace(&encoded(issuer), &encoded(&other.bootstrap.issuer));
+    stays_out("another instance", &elsewhere.get(&there).await);
+    let away = browser.clone().get(&format!("/ui/login/operate?error=server_error&{rest}")).await;
+    assert_eq!(away.status, StatusCode::SERVICE_UNAVAILABLE, "{}", away.text);
 
     let mut twice = browser.clone();
     let shown = browser.get(&callback).await;
     assert_eq!((shown.status, shown.location()), (StatusCode::SEE_OTHER, "/ui/operate"), "{}", shown.text);
-    expired("its cookie is gone", &browser.clone().get(&callback).await);
-    expired("the code was used", &twice.get(&callback).await);
+    stays_out("its cookie is gone", &browser.clone().get(&callback).await);
+    stays_out("the code was used", &twice.get(&callback).await);
+    let mut led = browser.clone();
+    led.sent_from = vec![("sec-fetch-site", "cross-site".to_owned())];
+    assert_refused("led by another site", &led.get(LOG_IN).await, StatusCode::FORBIDDEN, "Another site");
     let shown = browser.get("/ui/operate/failed").await;
     assert_refused("what a code gave ends when it is used twice", &shown, StatusCode::FORBIDDEN, "has ended");
     assert_eq!(twice.cookies.get(&cookie), Some(&of_login), "a refused answer leaves the login as it was");
@@ -167,6 +199,7 @@ async fn listed(browser: &Browser, count: usize) -> Shown {
 async fn an_administrator_mends_deliveries_of_the_instance_on_the_page() {
     let flags = ["--delivery-tries", "1", "--delivery-pause", "20"].map(str::to_owned);
     let platform = Platform::start_with(&flags, &[]).await;
+    let foreign = foreign_failure(&platform).await;
     let (admin, issuer) = (platform.client().await, &platform.bootstrap.issuer);
     let (user, name) = person(&admin).await;
     gives(&admin, "", &user, "IAM_OWNER").await;
@@ -184,6 +217,13 @@ async fn an_administrator_mends_deliveries_of_the_instance_on_the_page() {
     assert!(!list.text.contains("name=\"instance\""), "there is one instance: {}", list.text);
     let none = seen(&mut browser, "/ui/operate/failed?error=404").await;
     assert!(none.text.contains("None matches"), "{}", none.text);
+
+    let of_foreign = format!("/ui/operate/failed/{foreign}");
+    for path in [of_foreign.clone(), format!("{of_foreign}/payload")] {
+        assert_eq!(browser.get(&path).await.status, StatusCode::NOT_FOUND, "{path}: it is of another instance");
+    }
+    let retried = browser.post("/ui/operate/failed/retry", &list.form(&[("id", &foreign)])).await;
+    assert!(retried.location().contains("done=0&gone=1"), "{} {}", retried.status, retried.text);
 
     let first = list.text.split_once("name=\"id\" value=\"").expect("there is one").1;
     let first = first.split('"').next().unwrap_or_default().to_owned();
@@ -210,6 +250,20 @@ async fn an_administrator_mends_deliveries_of_the_instance_on_the_page() {
     let out = browser.post("/ui/operate/sign-out", &sign_out(&out)).await;
     assert!(out.text.contains("href=\"/ui/logout\""), "{}", out.text);
     assert_eq!(browser.get("/ui/operate").await.status, StatusCode::FORBIDDEN);
+}
+
+/// A delivery that was given up in another instance.
+async fn foreign_failure(platform: &Platform) -> String {
+    let (other, operator) = (instance_beside(platform).await.client().await, platform.operator().await);
+    let endpoint = Endpoint::replying(Reply::status(503)).await;
+    let (hook, _) = endpoint.target(&other, "restWebhook", &json!({})).await;
+    execute(&other, json!({ "event": { "event": "target.added" } }), &[&hook]).await;
+    other.create_target("told").await.expect("it is created");
+    let given_up = async || {
+        let found = post(&operator, "/system/v1/failedevents/_search", json!({})).await;
+        found.body["result"][0]["id"].as_str().map(str::to_owned)
+    };
+    eventually("it is given up", given_up).await
 }
 
 /// The form in the head of a page.
