@@ -20,13 +20,10 @@ use super::{
     filter::{Chosen, Field},
     reach::{Act, Reach},
     refused::Refused,
-    shell::{Notice, Shell, frame},
+    shell::{FAILED_EVENTS, Notice, Shell, frame},
     text::{When, failed_events, number, payload, text, word},
     visit::{Instead, Visit},
 };
-
-/// Where the pages of failed events are.
-pub(super) const LIST: &str = "/ui/operate/failed";
 
 /// A failed event as pages show it.
 #[derive(Debug, Clone)]
@@ -162,7 +159,8 @@ impl Event {
 impl Operate {
     /// So many of those that are chosen, from this one on; the oldest failures first where it is asked.
     pub(super) async fn find(&self, visit: &Visit, chosen: &Chosen, part: (u64, u64, bool)) -> Result<Found, Refused> {
-        let found = self.api.ask(visit, visit.reach.search(chosen.wire(), part)).await?;
+        let (path, body) = visit.reach.search(chosen.wire(), part);
+        let found = self.api.ask(visit, Asked::list(path, body)).await?;
         let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(Found { rows: rows.iter().map(Row::of).collect(), total: number(&found["details"]["totalResult"]) })
     }
@@ -196,15 +194,17 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     let Found { rows, total } = found;
     let live = || chosen.path("/ui/operate/live", &[("page", "failed".to_owned()), ("total", total.to_string())]);
     let frame = frame((error.is_empty() && visit.reach == Reach::System).then(live));
-    let mut shell = visit.shell(LIST);
+    let mut shell = visit.shell(FAILED_EVENTS);
     shell.notice = outcome(&visit);
     let status = if error.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
     let are_waiting = rows.iter().all(Row::waits);
     let list = List {
-        pages: Pages::new(offset, rows.len() as u64, total, |from| chosen.path(LIST, &[("from", from.to_string())])),
+        pages: Pages::new(offset, rows.len() as u64, total, |from| {
+            chosen.path(FAILED_EVENTS, &[("from", from.to_string())])
+        }),
         retry_all: chosen.path("/ui/operate/failed/retry", &[("all", "1".to_owned())]),
         discard_all: chosen.path("/ui/operate/failed/discard", &[("all", "1".to_owned())]),
-        here: chosen.path(LIST, &[]),
+        here: chosen.path(FAILED_EVENTS, &[]),
         is_filtered: chosen.is_any(),
         fields: chosen.fields,
         may_retry: are_waiting && visit.may(Act::Retry),
@@ -255,7 +255,7 @@ pub(super) async fn show_one(
     let row = row(&found);
     let one = One {
         frame: frame.clone(),
-        shell: visit.shell(LIST),
+        shell: visit.shell(FAILED_EVENTS),
         may_retry: row.waits() && visit.may(Act::Retry),
         may_discard: row.waits() && visit.may(Act::Discard),
         row,

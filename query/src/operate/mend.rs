@@ -21,11 +21,11 @@ use tokio::time::sleep;
 use super::{
     Operate,
     ask::Asked,
-    failed::{Found, LIST, Row, row},
+    failed::{Found, Row, row},
     filter::{Chosen, Field},
     reach::{Act, Reach},
     refused::Refused,
-    shell::{Shell, frame},
+    shell::{FAILED_EVENTS, Shell, frame},
     text::{failed_events, number},
     visit::{Instead, Posted, Visit},
 };
@@ -91,7 +91,7 @@ impl Meant {
 
     /// The list that it was chosen from.
     fn list(&self, more: &[(&str, String)]) -> String {
-        self.chosen.path(LIST, more)
+        self.chosen.path(FAILED_EVENTS, more)
     }
 }
 
@@ -206,7 +206,7 @@ impl Confirm {
     fn new(visit: &Visit, is_discard: bool, until: String) -> Self {
         Self {
             frame: frame(None),
-            shell: visit.shell(LIST),
+            shell: visit.shell(FAILED_EVENTS),
             is_discard,
             steps: 0,
             total: 0,
@@ -244,8 +244,9 @@ pub(super) async fn retry(
         let outcome = operate.each(&visit, meant.ids.clone(), ("_retry", json!({}), &key)).await;
         return outcome.answer(&visit, &meant, ("retried", meant.ids.len() as u64));
     }
-    let asked = visit.reach.retry_all(meant.chosen.wire(), key);
-    let done = operate.api.ask(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;
+    let (path, body) = visit.reach.retry(meant.chosen.wire());
+    let done =
+        operate.api.ask(&visit, Asked::command(path, body, key)).await.map_err(|refused| visit.refused(&refused))?;
     let outcome = Outcome { done: number(&done["count"]), ..Outcome::default() };
     outcome.answer(&visit, &meant, ("retried", 0))
 }

@@ -13,11 +13,10 @@ use page::{
 
 use super::{
     Operate, PATH,
-    failed::LIST,
     filter::{Chosen, FAILED},
     projections::Row,
     reach::Reach,
-    shell::{Shell, frame},
+    shell::{FAILED_EVENTS, Shell, frame},
     text::{When, counted, failed_events},
     visit::{Instead, Visit},
 };
@@ -39,7 +38,7 @@ struct Overview {
 /// Shows it.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
     if visit.reach == Reach::Instance {
-        return Ok(see_other(LIST));
+        return Ok(see_other(FAILED_EVENTS));
     }
     let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
     let all = Chosen::of(FAILED, &Form::default());
@@ -79,7 +78,7 @@ fn sentences(rows: &[Row], failed: u64, silent: u64) -> Vec<(Badge, String, &'st
     if failed > 0 {
         let waits = if failed == 1 { "waits" } else { "wait" };
         let text = format!("{} {waits} to be retried or discarded.", failed_events(failed));
-        told.push((Badge::Parked, text, "/ui/operate/failed"));
+        told.push((Badge::Parked, text, FAILED_EVENTS));
     }
     for row in rows.iter().filter(|row| row.badge == Badge::Behind) {
         let is = counted(row.lag.events, "event", "events");

@@ -7,12 +7,7 @@ use edge::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    ask::Asked,
-    failed::LIST,
-    filter::{FAILED, FAILED_OF_INSTANCE, Filter},
-    shell::MENU,
-};
+use super::filter::{FAILED, FAILED_OF_INSTANCE, Filter};
 
 /// How far somebody sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +54,6 @@ impl Reach {
         }
     }
 
-    /// The parts of the menu.
-    pub(super) fn menu(self) -> Vec<(&'static str, &'static str)> {
-        MENU.into_iter().filter(|(path, _)| self == Self::System || *path == LIST).collect()
-    }
-
     /// What failed events are narrowed by.
     pub(super) const fn filters(self) -> &'static [Filter] {
         match self {
@@ -77,27 +67,25 @@ impl Reach {
         format!("{}/{id}", self.path())
     }
 
-    /// Looks for failed events.
-    pub(super) fn search(self, filters: Value, (offset, limit, asc): (u64, u64, bool)) -> Asked {
+    /// Where failed events are looked for, and with what.
+    pub(super) fn search(self, filters: Value, (offset, limit, asc): (u64, u64, bool)) -> (String, Value) {
+        let path = format!("{}/_search", self.path());
         match self {
             Self::System => {
                 let query = json!({ "offset": offset.to_string(), "limit": limit, "asc": asc });
-                Asked::list(format!("{}/_search", self.path()), json!({ "query": query, "filters": filters }))
+                (path, json!({ "query": query, "filters": filters }))
             }
-            Self::Instance => {
-                let query = format!("query.offset={offset}&query.limit={limit}&query.asc={asc}");
-                Asked::list(format!("{}/_search?{query}", self.path()), filters)
-            }
+            Self::Instance => (format!("{path}?query.offset={offset}&query.limit={limit}&query.asc={asc}"), filters),
         }
     }
 
-    /// Has all tried again that match.
-    pub(super) fn retry_all(self, filters: Value, key: String) -> Asked {
-        let body = match self {
-            Self::System => json!({ "filters": filters }),
-            Self::Instance => filters,
-        };
-        Asked::command(format!("{}/_retry", self.path()), body, key)
+    /// Where all that match are tried again, and with what.
+    pub(super) fn retry(self, filters: Value) -> (String, Value) {
+        let path = format!("{}/_retry", self.path());
+        match self {
+            Self::System => (path, json!({ "filters": filters })),
+            Self::Instance => (path, filters),
+        }
     }
 
     const fn path(self) -> &'static str {

@@ -15,12 +15,14 @@ use super::{
     text::{When, time_of_day},
 };
 
+/// Where failed events are.
+pub(super) const FAILED_EVENTS: &str = "/ui/operate/failed";
 /// The menu: paths and names.
-pub(super) const MENU: [(&str, &str); 5] = [
+const MENU: [(&str, &str); 5] = [
     ("/ui/operate", "Overview"),
     ("/ui/operate/nodes", "Nodes"),
     ("/ui/operate/projections", "Projections"),
-    ("/ui/operate/failed", "Failed events"),
+    (FAILED_EVENTS, "Failed events"),
     ("/ui/operate/log", "Log"),
 ];
 
@@ -114,6 +116,7 @@ impl Shell {
     /// Around a page of this part of the menu, for who sees so far.
     pub(super) fn new(reach: Reach, active: &'static str, (user, until): (String, When), token: String) -> Self {
         let is_of_all = reach == Reach::System;
-        Self { menu: reach.menu(), is_of_all, active, user, until, token, now: time_of_day(), notice: None }
+        let menu = MENU.into_iter().filter(|(path, _)| is_of_all || *path == FAILED_EVENTS).collect();
+        Self { menu, is_of_all, active, user, until, token, now: time_of_day(), notice: None }
     }
 }

@@ -10,8 +10,8 @@ use tests::{
 };
 
 use super::{
-    super::flow::{API, PASSWORD},
-    start, title,
+    super::flow::{API, PASSWORD, VERIFIER, answered, challenge},
+    said, start, title,
 };
 
 const INSTANCES: &str = "/resources/v3alpha/instances";
@@ -172,6 +172,49 @@ async fn the_platforms_own_app_asks_nobody_for_consent_and_leads_to_own_pages_on
     }
     let shown = super::browser(&flow.tenant).get(&asked(&format!("{issuer}/docs"))).await;
     assert_eq!(shown.status, StatusCode::FOUND, "{}", shown.text);
+}
+
+#[tokio::test]
+async fn a_token_of_the_platforms_own_app_is_for_the_platform_alone() {
+    let flow = start().await;
+    let issuer = flow.tenant.bootstrap.issuer.clone();
+    let redirect_uri = format!("{issuer}/docs");
+    let (scope, challenge) = (
+        format!(
+            "openid urn:platform:iam:org:project:id:platform:aud urn:platform:iam:org:project:id:{}:aud",
+            flow.project
+        ),
+        challenge(VERIFIER),
+    );
+    let asked = [
+        ("client_id", "urn:platform:app:pages"),
+        ("response_type", "code"),
+        ("scope", &scope),
+        ("redirect_uri", &redirect_uri),
+        ("code_challenge", &challenge),
+        ("code_challenge_method", "S256"),
+    ];
+    let mut browser = super::browser(&flow.tenant);
+    logs_in(&issuer, &mut browser, (&flow.person.1, PASSWORD)).await;
+    let query = serde_urlencoded::to_string(asked).expect("it is a query");
+    let mut shown = browser.get(&format!("/oauth/v2/authorize?{query}")).await;
+    while !shown.location().starts_with(&redirect_uri) {
+        let path = shown.location().strip_prefix(&issuer).unwrap_or(shown.location()).to_owned();
+        assert!(path.starts_with('/'), "{} {}", shown.status, shown.text);
+        shown = browser.get(&path).await;
+    }
+    let code = answered(shown.location()).remove("code").expect("there is one");
+    let form = [
+        ("grant_type", "authorization_code"),
+        ("client_id", "urn:platform:app:pages"),
+        ("redirect_uri", &redirect_uri),
+        ("code_verifier", VERIFIER),
+        ("code", &code),
+    ];
+    let tokens = send(flow.admin.anonymous(Method::POST, "/oauth/v2/token").form(&form)).await.body;
+    let said = said(&json!({ "id_token": tokens["access_token"] }));
+    assert_eq!(said["aud"], json!(["urn:platform:app:pages", flow.tenant.bootstrap.project_id]), "{said}");
+    assert!(!tokens["scope"].as_str().unwrap_or_default().contains(&flow.project), "{tokens}");
 }
 
 #[tokio::test]

@@ -80,8 +80,8 @@ async fn a_person_sees_as_far_as_roles_reach_until_the_session_ends() {
     assert!(shown.text.contains("No failed events.") && shown.text.contains(&name), "{}", shown.text);
     looks_only_at_the_instance(&mut browser, &shown).await;
 
-    let given = gives(&operator, "?ctx.system=true", &user, "SYSTEM_OWNER_VIEWER").await;
     let before = seen(&mut browser.clone(), "/ui/operate/failed").await;
+    let given = gives(&operator, "?ctx.system=true", &user, "SYSTEM_OWNER_VIEWER").await;
     eventually("the role in the system counts", async || {
         (browser.clone().get("/ui/operate/nodes").await.status == StatusCode::OK).then_some(())
     })
