@@ -5,7 +5,7 @@ mod chromium;
 mod forged;
 mod home;
 mod look;
-mod operate;
+pub(crate) mod operate;
 mod register;
 mod way;
 

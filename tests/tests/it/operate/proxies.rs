@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::json;
 use tempfile::TempDir;
 use tests::{
+    browser::Browser,
     client::{Answer, Client, TARGETS, send, target},
     eventually,
     grpc::Grpc,
@@ -27,6 +28,11 @@ use tests::{
 };
 use tokio::process::{Child, Command};
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+
+use crate::oidc::{
+    flow::person,
+    pages::operate::{gives, log_in},
+};
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/examples");
 
@@ -164,7 +170,23 @@ async fn the_examples_of_proxies_pass_everything_on() {
         let client = client.await;
         let id = json_is_passed_on(&client).await;
         grpc_is_passed_on(&grpc, &client, &id).await;
+        if http == bootstrap.issuer {
+            people_are_passed_on(&http, &client).await;
+        }
     }
+}
+
+/// Somebody logs in on an oidc node to pages that query nodes have.
+async fn people_are_passed_on(issuer: &str, client: &Client) {
+    let (user, name) = person(client).await;
+    gives(client, "", &user, "IAM_OWNER_VIEWER").await;
+    let mut browser = Browser::new(issuer);
+    log_in(issuer, &mut browser, &name).await;
+    let list = async || {
+        let shown = browser.clone().get("/ui/operate/failed").await;
+        shown.text.contains("No failed events.").then_some(())
+    };
+    eventually("the list of failed events", list).await;
 }
 
 async fn json_is_passed_on(client: &Client) -> String {

@@ -23,7 +23,7 @@ const LOG_IN: &str = "/ui/operate/log-in";
 const OF_SYSTEM: [&str; 4] = ["/ui/operate/nodes", "/ui/operate/projections", "/ui/operate/log", "/ui/operate/log/1"];
 
 /// Logs a person in to the pages of operators; what is shown at the end of that.
-async fn log_in(issuer: &str, browser: &mut Browser, name: &str) -> Shown {
+pub(crate) async fn log_in(issuer: &str, browser: &mut Browser, name: &str) -> Shown {
     let callback = comes_back(issuer, browser, name).await;
     let shown = browser.get(&callback).await;
     assert_eq!((shown.status, shown.location()), (StatusCode::SEE_OTHER, "/ui/operate"), "{}", shown.text);
@@ -42,7 +42,7 @@ async fn comes_back(issuer: &str, browser: &mut Browser, name: &str) -> String {
 }
 
 /// Gives somebody a role; the id of the membership.
-async fn gives(client: &Client, query: &str, user: &str, role: &str) -> String {
+pub(crate) async fn gives(client: &Client, query: &str, user: &str, role: &str) -> String {
     done(client, &format!("{MEMBERSHIPS}{query}"), json!({ "userId": user, "roles": [role] })).await.id()
 }
 
