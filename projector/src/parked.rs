@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use base::{explain::explain, metric::catalog::PROJECTION_PARKED};
+use base::{
+    explain::explain,
+    metric::catalog::{PROJECTION_FAILURES, PROJECTION_PARKED},
+};
 use domain::{
     failed_event::{Event, Filter, Retried},
     log_class::{LogClass, OfEach},
@@ -104,7 +107,7 @@ impl Parked {
             listens_at: Instant::now(),
             has_news,
         };
-        parked.measure();
+        parked.measure(0);
         parked
     }
 
@@ -124,9 +127,12 @@ impl Parked {
         Ok(Self::new((projection, shard), persons, (all, begun), discarded))
     }
 
-    fn measure(&self) {
+    /// Tells how many are parked, and of how many more events than before.
+    fn measure(&self, new: u64) {
         if !self.projection.is_beside() {
             PROJECTION_PARKED.with(&[self.projection.name]).set_integer(self.all.len() as u64);
+            // Where there are none it is there all the same, so that the first one is an increase.
+            PROJECTION_FAILURES.with(&[self.projection.name]).add(new);
         }
     }
 
@@ -321,11 +327,12 @@ impl Parked {
 
     /// Notes what was parked.
     pub(crate) fn add(&mut self, failed: &[ParkedAt]) {
-        let projection = self.projection.name;
+        let (projection, mut new) = (self.projection.name, 0);
         for parked in failed {
             let ParkedAt { key, sequence, error, .. } = parked;
             let before = self.all.insert(key.clone(), parked.clone());
             if before.is_none_or(|before| before.sequence != *sequence) {
+                new += 1;
                 tracing::error!(
                     projection,
                     sequence,
@@ -336,7 +343,7 @@ impl Parked {
             }
         }
         self.has_news |= !failed.is_empty();
-        self.measure();
+        self.measure(new);
     }
 
     /// Notes that some were tried again. Of those that did not fail and have more events waiting than were read, the next ones are

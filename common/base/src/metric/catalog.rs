@@ -113,6 +113,9 @@ pub static PROJECTION_PARKED: Family<Gauge> = Family::gauge(
     &["projection"],
     "Aggregates that wait because one of their events failed.",
 );
+/// What could not be processed, each event once however often it is tried.
+pub static PROJECTION_FAILURES: Family<Counter> =
+    Family::counter("platform_projection_failures_total", &["projection"], "Events that a projection has parked.");
 
 /// Since when the oldest failed event waits.
 pub static FAILED_EVENTS_OLDEST: Family<Gauge> = Family::gauge(
@@ -266,6 +269,7 @@ pub static ALL: &[&dyn Metric] = &[
     &PROJECTION_APPLY,
     &PROJECTION_STALLED,
     &PROJECTION_PARKED,
+    &PROJECTION_FAILURES,
     &FAILED_EVENTS_OLDEST,
     &INDEX_COMMITS,
     &INDEX_PUBLISHED,

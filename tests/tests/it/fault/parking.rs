@@ -113,6 +113,12 @@ async fn an_aggregate_whose_event_fails_waits_and_all_others_go_on_until_a_build
     println!("seen {:?} after the write", begin.elapsed());
     assert!(begin.elapsed() < SEEN * SLACK);
     assert_told(&events, &platform.bootstrap.instance_id);
+    let measured = platform.management();
+    for (view, count) in [("targets", 1.0), ("targets_index", 1.0), ("organizations_index", 0.0)] {
+        let told = async |metric: &str| measured.sum(metric, &[&format!("\"{view}\"")]).await;
+        let both = [told("platform_projection_failures_total").await, told("platform_projection_parked").await];
+        assert_eq!(both, [count; 2], "{view}");
+    }
     assert_eq!(failed(&operator, json!([{ "viewName": "organizations_index" }])).await.len(), 0);
     post(&client, FAILED, json!({})).await.assert_refused("no operator", 403, "PERMISSION_DENIED");
 
