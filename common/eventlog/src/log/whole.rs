@@ -23,7 +23,8 @@ impl Log {
         // A stream may believe that it has a message whose block is gone.
         for ends in [state.first_sequence.max(1), end] {
             let is_there = ends == 0 || ends > end || self.has_message(ends).await?;
-            if !is_there {
+            // It may have been purged just now.
+            if !is_there && self.purged().await? < ends {
                 return Err(self.broken(Broken::Lost { end, lost: 1, at: ends }));
             }
         }
