@@ -82,7 +82,7 @@ impl Purges {
             self.steps.submit(("permit purge", SYSTEM), Permit { to }).await?;
         }
         fault::point("purge.permitted");
-        self.is_processed().await?;
+        self.wait_until_processed().await?;
         let records = self.log.purge().await?;
         if records > 0 {
             let (stream, until) = (self.log.stream(), aged.committed_at());
@@ -92,7 +92,7 @@ impl Purges {
     }
 
     /// Waits until every projection of the log has all that is in it now.
-    async fn is_processed(&self) -> Result<(), PurgeFailure> {
+    async fn wait_until_processed(&self) -> Result<(), PurgeFailure> {
         let end = self.log.end().await?;
         for round in 0_u32.. {
             let least =

@@ -4,17 +4,20 @@ use std::{collections::BTreeMap, os::unix::process::ExitStatusExt, time::Duratio
 
 use async_nats::jetstream::{self, stream::Config};
 use domain::log_class::LogClass;
-use eventlog::log::Log;
+use eventlog::{log::Log, record::Position};
+use futures::StreamExt;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
     auditor::{connect, dump},
     client::{Client, ServiceUser, TARGETS, created, send},
     clock::Clock,
+    cluster::Cluster,
     eventually,
     platform::Platform,
     process::run,
     servers::{Servers, drop_read_models},
+    throughout,
 };
 use view::{checkpoint, database::Database};
 
@@ -169,11 +172,13 @@ async fn who_dies_before_it_purges_leaves_it_to_the_next_and_more_than_is_permit
     assert!(permitted > 0 && permitted < last.stream_sequence, "{permitted}");
     assert_eq!(log.purged().await.expect("it can be read"), 0, "nothing is gone yet");
 
+    let first = log.read(1).await.expect("it can be read").expect("it is there").position();
     world.restart().await;
     assert_eq!(world.purged().await, permitted);
-    let (client, mut kept) = (world.platform.client().await, vec![]);
+    goes_on_with(&log, (first, permitted)).await;
+    let client = world.platform.client().await;
     for which in ["one", "two", "three"] {
-        kept.push(created(&client, SESSIONS, json!({ "metadata": { "which": which } })).await.id());
+        created(&client, SESSIONS, json!({ "metadata": { "which": which } })).await;
     }
     world.platform.stop().await;
 
@@ -195,13 +200,36 @@ async fn who_dies_before_it_purges_leaves_it_to_the_next_and_more_than_is_permit
     }
     let stream = context.get_stream("SESSIONS_0").await.expect("it is there");
     let hole = permitted + 3;
-    let lost = stream.get_raw_message(hole).await.expect("it is there").payload;
     assert!(stream.delete_message(hole).await.expect("NATS is there"));
     context.update_stream(rules).await.expect("it takes the rules of a log");
     refuses(&world, &format!("the first of them message {} or later", permitted + 2));
-    assert!(!lost.is_empty());
     let (is_whole, told) = world.tool(&["log", "verify", "--log", "sessions"]);
     assert!(!is_whole && told.contains(&format!("message {hole} of the log")), "{told}");
+}
+
+#[tokio::test]
+async fn nothing_is_purged_that_a_projection_has_not_taken_up() {
+    let (cluster, clock) = (Cluster::start().await, Clock::new());
+    clock.set_ahead(DAY * 98);
+    let _command = cluster.node("command", "command", &[], &[clock.environment()]);
+    let log = Log::find(cluster.servers.nats().await, (LogClass::Sessions, 0)).await.expect("it is there");
+    eventually("a purge is permitted", async || log.last().await.ok()?.filter(|last| last.commit.purged_to > 0)).await;
+    let is_whole = async || log.purged().await.is_ok_and(|purged| purged == 0);
+    throughout(Duration::from_secs(5), "nothing is purged", is_whole).await;
+    let _projector = cluster.node("projector", "projector", &[], &[clock.environment()]);
+    eventually("it is purged", async || log.purged().await.ok().filter(|purged| *purged > 0)).await;
+}
+
+/// Whoever stands at the beginning, or at what was purged, goes on with the first record that is left.
+async fn goes_on_with(log: &Log, (gone, purged): (Position, u64)) {
+    for from in [Position::default(), gone] {
+        assert!(log.has(from).await.expect("NATS is there"));
+        let mut records = log.follow(from).await.expect("it is read");
+        let next = records.next().await.expect("there is one").expect("it is read");
+        assert_eq!(next.stream_sequence, purged + 1);
+    }
+    let of_another = Position { stream_sequence: purged + 1, ..gone };
+    assert!(!log.has(of_another).await.expect("NATS is there"), "what is left is compared");
 }
 
 /// What the messages of a stream hold.
