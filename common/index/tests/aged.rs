@@ -1,7 +1,5 @@
 //! What has ended long ago leaves the index, by the times of the log.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use domain::{column::Value, context::Owner, resource::session::Session};
 use eventlog::record::Position;
 use index::{Bounds, Filter, Folder, Layout, Page, Search, SortKey, Writer};
