@@ -439,9 +439,9 @@ create table if not exists access_10.feature_settings (
   primary key (instance_id, id)
 );
 
-create schema if not exists sessions_1;
+create schema if not exists sessions_2;
 
-create table if not exists sessions_1.sessions (
+create table if not exists sessions_2.sessions (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -455,8 +455,9 @@ create table if not exists sessions_1.sessions (
   expires_at bigint not null,
   primary key (instance_id, id)
 );
-create index if not exists sessions_by_user_id on sessions_1.sessions (instance_id, user_id);
-create index if not exists sessions_by_organization_id on sessions_1.sessions (instance_id, organization_id);
+create index if not exists sessions_by_user_id on sessions_2.sessions (instance_id, user_id);
+create index if not exists sessions_by_organization_id on sessions_2.sessions (instance_id, organization_id);
+create index if not exists sessions_by_expires_at on sessions_2.sessions (expires_at);
 
 create schema if not exists settings_1;
 

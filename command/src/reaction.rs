@@ -4,6 +4,7 @@ mod backlog;
 pub mod delivery;
 pub mod erasure;
 mod place;
+pub mod purge;
 pub mod rotation;
 pub mod session_end;
 mod steps;

@@ -6,6 +6,7 @@
 //! counts only from [`Turn::finish`] on.
 
 mod current;
+mod draft;
 mod memory;
 mod refusal;
 mod written;
@@ -17,14 +18,14 @@ use bytes::Bytes;
 use domain::{
     aggregate::Aggregate,
     context::{Owner, OwnerType, Place},
-    log_class::{LogClass, OfEach},
+    log_class::OfEach,
     reference::Link,
     rejection::Rejection,
     resource::{instance::Instance, organization::Organization},
     standard::Standard,
 };
 use edge::error::{Error, Reason};
-use eventlog::record::{AggregateKey, Answer, Event, encode, owner_type};
+use eventlog::record::{AggregateKey, Event, encode, owner_type};
 use jiff::Timestamp;
 use view::{
     history::{Answered, ClaimHash, Needs, Referred, Referrers, reference_changes},
@@ -38,6 +39,7 @@ use self::{
 };
 pub(crate) use self::{
     current::{Current, Head},
+    draft::Draft,
     memory::Memory,
     refusal::{Lack, Refusal},
 };
@@ -91,19 +93,6 @@ impl ClaimKeys {
     }
 }
 
-/// The record being filled.
-#[derive(Default)]
-pub(crate) struct Draft {
-    /// The log that it is for.
-    pub(crate) class: LogClass,
-    /// Its events.
-    pub(crate) events: Vec<Event>,
-    /// Its answers to idempotent commands.
-    pub(crate) answers: Vec<Answer>,
-    /// About how many bytes it has.
-    pub(crate) bytes: usize,
-}
-
 /// What one command sees and does in its turn.
 pub(crate) struct Turn<'a> {
     memory: &'a mut Memory,
@@ -113,6 +102,7 @@ pub(crate) struct Turn<'a> {
     missing: Needs,
     unreadable: Option<Lack>,
     appended: Vec<Appended>,
+    purged_to: u64,
 }
 
 struct Appended {
@@ -125,7 +115,7 @@ struct Appended {
 impl<'a> Turn<'a> {
     /// A turn for one command.
     pub(crate) fn new(memory: &'a mut Memory, draft: &'a mut Draft, now: Timestamp) -> Self {
-        Self { memory, draft, now, missing: Needs::default(), unreadable: None, appended: vec![] }
+        Self { memory, draft, now, missing: Needs::default(), unreadable: None, appended: vec![], purged_to: 0 }
     }
 
     /// An aggregate as it is now.
@@ -275,6 +265,11 @@ impl<'a> Turn<'a> {
         Ok(decided)
     }
 
+    /// Permits a purge of the log that the record is for, up to this stream sequence.
+    pub(crate) fn permit_purge(&mut self, to: u64) {
+        self.purged_to = to;
+    }
+
     /// How many aggregates the command has written so far.
     pub(crate) fn pending(&self) -> usize {
         self.appended.len()
@@ -349,6 +344,7 @@ impl<'a> Turn<'a> {
             return Err(Error::new(Reason::CommandTooLarge, message).into());
         }
         self.draft.bytes += bytes;
+        self.draft.purged_to = self.draft.purged_to.max(self.purged_to);
         // Before any of them refers to another.
         for appended in self.appended.iter().filter(|appended| appended.is_first()) {
             self.memory.has_no_referrers(&appended.key);
@@ -378,13 +374,6 @@ impl Decided {
     fn at<A: Aggregate>(head: &Head, owner: Owner, is_new: bool) -> Self {
         let (sequence, changed_at, place) = (head.sequence, head.changed_at, Some(owner.clone().into()));
         Self { aggregate_type: A::NAME, sequence, changed_at, owner, place, is_new }
-    }
-}
-
-impl Draft {
-    /// Whether there is nothing to commit.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.answers.is_empty()
     }
 }
 

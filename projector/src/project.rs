@@ -13,7 +13,7 @@ use view::{
     history,
     projection::{Kind, Projection},
     read_model::ReadModel,
-    table::{Change, Table},
+    table::{Change, Table, aged::forgotten_before},
 };
 
 use crate::{
@@ -35,7 +35,9 @@ pub(crate) async fn project(
     let folded = parked.fold(tables(read_model.projection), &batch.events)?;
     let (end, committed_at) = (batch.end, batch.committed_at);
     let mut connection = database.connection().await?;
-    let is_nothing = folded.changes.is_empty() && folded.failed.is_empty();
+    let is_forgotten = forgotten_before(checkpoint.committed_at, committed_at)
+        .is_some_and(|_| tables(read_model.projection).iter().any(|table| (table.ends_at)().is_some()));
+    let is_nothing = folded.changes.is_empty() && folded.failed.is_empty() && !is_forgotten;
     let moved = if is_nothing && !is_history(read_model.projection) {
         // Most records concern few projections; to the others one statement is transaction enough.
         fault::point("project.applied");
@@ -122,6 +124,11 @@ impl Moving<'_> {
                 }
             } else {
                 read_model.apply(&transaction, table, changes).await?;
+            }
+        }
+        if let Some(before) = forgotten_before(checkpoint.committed_at, *committed_at) {
+            for table in tables(read_model.projection) {
+                read_model.forget(&transaction, table, before).await?;
             }
         }
         if let Some(parking) = self.parked.parking() {

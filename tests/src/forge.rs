@@ -263,6 +263,7 @@ fn next(last: &Record, epoch: u64, events: Vec<Event>) -> CommitRecord {
         first_sequence: last.position().sequence + 1,
         committed_at: clock::now().as_microsecond().max(last.commit.committed_at),
         previous_digest: last.digest.to_vec().into(),
+        purged_to: last.commit.purged_to,
         events,
         answers: vec![],
     }

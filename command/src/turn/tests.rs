@@ -11,6 +11,7 @@ use domain::{
     standard::{self, Command, Standard},
 };
 use edge::error::Reason;
+use eventlog::record::Answer;
 
 use super::*;
 use crate::scene::{INSTANCE, Scene, cause, key};
@@ -302,10 +303,11 @@ fn a_command_of_the_platform_is_decided_at_the_end_of_the_log() {
 }
 
 #[test]
-fn a_draft_without_events_and_answers_is_empty() {
+fn a_draft_that_says_nothing_is_empty() {
     let event = Draft { events: vec![Event::default()], ..Draft::default() };
     let answer = Draft { answers: vec![Answer::default()], ..Draft::default() };
-    assert!(Draft::default().is_empty() && !event.is_empty() && !answer.is_empty());
+    let permits = Draft { purged_to: 1, ..Draft::default() };
+    assert!(Draft::default().is_empty() && !event.is_empty() && !answer.is_empty() && !permits.is_empty());
 }
 
 #[test]

@@ -114,6 +114,7 @@ fn barrier(last: Option<&Record>, end: Position, (log_id, epoch): (&Bytes, u64))
         first_sequence: end.sequence + 1,
         committed_at: super::serve::commit_time(commit.map_or(0, |commit| commit.committed_at)).as_microsecond(),
         previous_digest: last.map(|record| record.digest.to_vec().into()).unwrap_or_default(),
+        purged_to: commit.map_or(0, |commit| commit.purged_to),
         events: vec![],
         answers: vec![],
     }

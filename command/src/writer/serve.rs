@@ -332,6 +332,7 @@ impl<'a> Active<'a> {
             previous_digest: end.digest.to_vec().into(),
             events: draft.events,
             answers: draft.answers,
+            purged_to: draft.purged_to.max(self.headers[class].purged_to),
             ..self.headers[class].clone()
         };
         let begun = Instant::now();
@@ -339,7 +340,9 @@ impl<'a> Active<'a> {
             Settled::Committed(record) => {
                 self.writer.report_commit(class, &record, begun.elapsed());
                 self.memory.remember_answers(&record.commit.answers, now);
-                self.headers[class].committed_at = record.commit.committed_at;
+                let CommitRecord { committed_at, purged_to, .. } = record.commit;
+                let header = &mut self.headers[class];
+                (header.committed_at, header.purged_to) = (committed_at, purged_to);
                 self.memory.tails[class].push(&record);
                 Ok(())
             }

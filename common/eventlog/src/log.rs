@@ -4,6 +4,7 @@ mod feed;
 mod follow;
 mod follower;
 mod inspect;
+mod purge;
 mod reached;
 mod whole;
 mod window;
@@ -222,12 +223,16 @@ impl Log {
         Ok(self.stream.get_info().await.map_err(nats)?.state.last_sequence)
     }
 
-    /// Whether the log has the record that a reader stands at. Who stands elsewhere follows another log.
+    /// Whether the log has the record that a reader stands at, or had it before it was purged so far. Who stands elsewhere follows
+    /// another log.
     pub async fn has(&self, position: Position) -> Result<bool, LogFailure> {
         if position.stream_sequence == 0 {
             return Ok(true);
         }
-        Ok(self.read(position.stream_sequence).await?.is_some_and(|record| record.digest == position.digest))
+        match self.read(position.stream_sequence).await? {
+            Some(record) => Ok(record.digest == position.digest),
+            None => Ok(position.stream_sequence <= self.purged().await?),
+        }
     }
 
     /// The NATS client beneath.
@@ -274,7 +279,7 @@ fn rules(class: LogClass, shard: u16, replicas: usize) -> stream::Config {
         storage: StorageType::File,
         num_replicas: replicas,
         deny_delete: true,
-        // What ages out is purged one day, and a stream that has denied that once denies it for ever.
+        // What ages out is purged, and a stream that has denied that once denies it for ever.
         deny_purge: class == LogClass::Events,
         allow_direct: false,
         duplicate_window: Duration::from_mins(2),

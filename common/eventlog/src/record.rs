@@ -152,6 +152,12 @@ impl Record {
         Position { sequence, stream_sequence: self.stream_sequence, digest: self.digest }
     }
 
+    /// Where a reader stands before this record, as the record says.
+    pub fn before(&self) -> Position {
+        let digest = self.commit.previous_digest.as_ref().try_into().unwrap_or_default();
+        Position { sequence: self.commit.first_sequence - 1, stream_sequence: self.stream_sequence - 1, digest }
+    }
+
     /// When it was committed.
     pub fn committed_at(&self) -> Timestamp {
         commit_time(&self.commit)

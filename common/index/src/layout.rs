@@ -44,6 +44,8 @@ pub struct Layout {
     context: fn(&str, &Owner) -> Owner,
     /// The id of an organization whose readers see it, too.
     pub(crate) also_seen_by: Option<Field>,
+    /// The column with the end of a resource that ages out.
+    pub(crate) ends_at: Option<Definition>,
     pub(crate) created: Field,
     pub(crate) changed: Field,
     pub(crate) document: Field,
@@ -96,8 +98,8 @@ impl Layout {
         let (context, seen_by) = (table.context, (table.also_seen_by)());
         let seen_by = columns.iter().find(|column| seen_by.is_some_and(|seen_by| column.definition == seen_by));
         let also_seen_by = seen_by.map(|column| column.value);
-        let schema = builder.build();
-        Self { schema, key, instance, id, owner, context, also_seen_by, created, changed, document, columns }
+        let (schema, ends_at) = (builder.build(), (table.ends_at)());
+        Self { schema, key, instance, id, owner, context, also_seen_by, ends_at, created, changed, document, columns }
     }
 
     /// Tells this layout from every other: what it stores, and how texts are folded and cut.

@@ -1,5 +1,7 @@
 //! Writing an index: documents and checkpoint become visible and durable together.
 
+use std::ops::Bound;
+
 use base::{explain::explain, fault, panic::caught};
 use eventlog::record::Position;
 use jiff::Timestamp;
@@ -7,8 +9,9 @@ use tantivy::{
     Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, Term,
     index::{SegmentId, SegmentMeta},
     indexer::{LogMergePolicy, MergeCandidate, MergePolicy},
+    query::RangeQuery,
 };
-use view::table::Change;
+use view::table::{Change, aged::forgotten_before};
 
 use crate::{
     directory::Unsynced,
@@ -81,6 +84,8 @@ pub struct Writer {
     writer: IndexWriter,
     reader: IndexReader,
     omitted: Vec<Omitted>,
+    /// When the record was committed at which the last commit is.
+    committed_at: Timestamp,
     purges: u64,
     is_careful: bool,
 }
@@ -111,8 +116,9 @@ impl Writer {
         let writer = index.writer_with_num_threads(1, MEMORY)?;
         writer.set_merge_policy(Box::new(Merging::new()));
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
-        let omitted = search::snapshot(&index, &reader, layout.clone())?.omitted.to_vec();
-        Ok(Self { layout, index, writer, reader, omitted, purges: 0, is_careful: false })
+        let snapshot = search::snapshot(&index, &reader, layout.clone())?;
+        let (omitted, committed_at) = (snapshot.omitted.to_vec(), snapshot.committed_at);
+        Ok(Self { layout, index, writer, reader, omitted, committed_at, purges: 0, is_careful: false })
     }
 
     /// The index as it was committed last.
@@ -196,13 +202,25 @@ impl Writer {
         is_other
     }
 
+    /// Deletes the documents of what ended so long ago that it is forgotten when the log comes to a time.
+    fn forget(&mut self, committed_at: Timestamp) -> Result<(), IndexFailure> {
+        let (Some(ends_at), Some(before)) = (self.layout.ends_at, forgotten_before(self.committed_at, committed_at))
+        else {
+            return Ok(());
+        };
+        let before = Term::from_field_i64(self.layout.column(ends_at)?.value, before);
+        self.writer.delete_query(Box::new(RangeQuery::new(Bound::Unbounded, Bound::Excluded(before))))?;
+        Ok(())
+    }
+
     /// Commits the documents and the position that they are of, and gives the index as it is then.
     pub fn commit(&mut self, position: Position, committed_at: Timestamp) -> Result<Snapshot, IndexFailure> {
+        self.forget(committed_at)?;
         let payload = Payload::new(position, committed_at, &self.omitted);
         let mut commit = self.writer.prepare_commit()?;
         commit.set_payload(&payload.write()?);
         commit.commit()?;
-        self.is_careful = false;
+        (self.is_careful, self.committed_at) = (false, committed_at);
         self.snapshot()
     }
 }

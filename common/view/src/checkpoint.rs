@@ -2,13 +2,14 @@
 
 use base::explain::explain;
 use deadpool_postgres::{Client, GenericClient};
+use domain::log_class::LogClass;
 use eventlog::record::Position;
 use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use crate::{
     failure::DatabaseFailure,
-    projection::{PROJECTIONS, Projection},
+    projection::{PROJECTIONS, Projection, with_beside},
 };
 
 /// How far one projection of one shard is.
@@ -46,6 +47,28 @@ pub async fn checkpoints(
     };
     let kept = PROJECTIONS.iter().filter(|projection| projection.schema().is_some());
     Ok(kept.map(|projection| (projection, of(projection))).collect())
+}
+
+/// Which projection of a log is least far, and its stream sequence: 0 of one that never ran. Generations beside those that answer
+/// count where there are any.
+pub async fn least(
+    client: &impl GenericClient,
+    class: LogClass,
+    shard: u16,
+) -> Result<Option<(&'static Projection, u64)>, DatabaseFailure> {
+    let statement = "select projection, version, stream_sequence from platform.checkpoints where shard = $1";
+    let statement = client.prepare_cached(statement).await?;
+    let rows = client.query(&statement, &[&i32::from(shard)]).await?;
+    let at = |projection: &Projection| {
+        let is_it = |row: &&Row| row.get::<_, &str>(0) == projection.name && row.get::<_, i32>(1) == projection.version;
+        rows.iter().find(is_it).map(|row| unsigned(row.get(2)))
+    };
+    let kept = with_beside().filter(|projection| projection.class == class && projection.schema().is_some());
+    let found = kept.filter_map(|projection| match at(projection) {
+        None if projection.is_beside() => None,
+        at => Some((projection, at.unwrap_or_default())),
+    });
+    Ok(found.min_by_key(|(_, at)| *at))
 }
 
 impl Checkpoint {

@@ -70,25 +70,26 @@ pub async fn apply(
             referrers::apply(transaction, history, fold_references(events.iter().map(AsRef::as_ref))).await?;
         }
         LogClass::Sessions => {
-            let events = without_aged(transaction, history, events).await?;
+            let events = without_aged(transaction, history, (records, events)).await?;
             copy_events(transaction, history, &events).await?;
         }
     }
     answers::apply(transaction, history, records).await
 }
 
-/// Forgets what has aged out by the time of the newest of these, so that history is the same from a log that was purged, and gives
+/// Forgets what has aged out by the time of the newest of these records, so that history is the same from a log that was purged, and gives
 /// those that have not. It comes before they are written: what has aged out may begin anew, with the first version.
 async fn without_aged(
     transaction: &Transaction<'_>,
     history: &Projection,
-    events: &[Arc<Recorded>],
+    (records, events): (&[Arc<Record>], &[Arc<Recorded>]),
 ) -> Result<Vec<Arc<Recorded>>, DatabaseFailure> {
-    let Some(newest) = events.last() else { return Ok(vec![]) };
-    let since = newest.committed_at - SESSIONS_KEPT;
+    let Some(newest) = records.last() else { return Ok(vec![]) };
+    let since = newest.committed_at() - SESSIONS_KEPT;
     let delete = history.sql("delete from {schema}.events where aggregate_type = any($1) and committed_at < $2");
     let statement = transaction.prepare_cached(&delete).await?;
     transaction.execute(&statement, &[&*OF_SESSIONS, &since]).await?;
+    answers::forget(transaction, history, since).await?;
     Ok(events.iter().filter(|recorded| recorded.committed_at >= since).cloned().collect())
 }
 

@@ -93,6 +93,20 @@ impl<'a> ReadModel<'a> {
         Ok(())
     }
 
+    /// Deletes the rows of a table that ended before a time, in milliseconds since the Unix epoch.
+    pub async fn forget(
+        self,
+        transaction: &Transaction<'_>,
+        table: &Table,
+        before: i64,
+    ) -> Result<(), DatabaseFailure> {
+        if let Some(forget) = &layout(self.projection, table.aggregate_type).forget {
+            let statement = transaction.prepare_cached(forget).await?;
+            transaction.execute(&statement, &[&before]).await?;
+        }
+        Ok(())
+    }
+
     /// The row with this id of an instance, and how fresh that is.
     pub async fn get(
         self,

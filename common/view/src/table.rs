@@ -2,6 +2,7 @@
 //!
 //! A row is written by one aggregate's events only. What joins aggregates is joined when reading.
 
+pub mod aged;
 pub(crate) mod layout;
 
 use std::{collections::HashMap, sync::Arc};
@@ -11,6 +12,7 @@ use domain::{
     aggregate::Aggregate,
     column::{Column, Definition, Value},
     context::Owner,
+    log_class::LogClass,
     settings::{Properties, Settings},
     standard::{self, Resource, Standard},
     with_unknown::WithUnknown,
@@ -63,6 +65,8 @@ pub struct Table {
     pub columns: fn() -> Vec<Definition>,
     /// The column with the id of an organization whose readers see a resource, too.
     pub also_seen_by: fn() -> Option<Definition>,
+    /// The column with the end of a resource that ages out with its log, in milliseconds since the Unix epoch.
+    pub ends_at: fn() -> Option<Definition>,
     /// Where roles must be held for a resource, by its id and what it belongs to.
     pub context: fn(&str, &Owner) -> Owner,
     /// What one event means for the row.
@@ -102,6 +106,7 @@ pub const fn standard<R: Resource>() -> Table {
         revision: <Standard<R> as Aggregate>::REVISION,
         columns: || R::COLUMNS.iter().map(|column| column.definition).collect(),
         also_seen_by: || R::ALSO_SEEN_BY.map(|column| column.definition),
+        ends_at: || R::EXPIRES_AT.filter(|_| R::CLASS == LogClass::Sessions).map(|column| column.definition),
         context: R::context,
         apply: |recorded| {
             let after = decode::<Standard<R>>(recorded)?.into_state();
@@ -127,6 +132,7 @@ pub const fn settings<P: Properties>() -> Table {
         revision: <Settings<P> as Aggregate>::REVISION,
         columns: Vec::new,
         also_seen_by: || None,
+        ends_at: || None,
         context: <Settings<P> as Aggregate>::context,
         apply: |recorded| {
             let after = decode::<Settings<P>>(recorded)?.into_state();
@@ -144,6 +150,7 @@ pub const fn ended<R: Resource>() -> Table {
         revision: <Standard<R> as Aggregate>::REVISION,
         columns: Vec::new,
         also_seen_by: || None,
+        ends_at: || None,
         context: R::context,
         apply: |recorded| {
             let is_removed = match decode::<Standard<R>>(recorded)? {

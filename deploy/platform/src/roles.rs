@@ -21,7 +21,7 @@ pub(crate) struct Roles {
     pub(crate) indexes: Indexes,
     writing: JoinHandle<Result<(), writer::WriterFailure>>,
     projecting: JoinHandle<Result<(), JoinError>>,
-    reacting: [JoinHandle<()>; 5],
+    reacting: [JoinHandle<()>; 6],
 }
 
 impl Roles {

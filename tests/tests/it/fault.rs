@@ -22,6 +22,7 @@ mod mending_by_tools;
 mod model;
 mod parking;
 mod projector;
+mod purge;
 mod replay;
 mod rest;
 mod retrying;

@@ -92,7 +92,8 @@ pub mod column {
     })
     .looked_up(Lookup::Instance);
     /// Its end.
-    pub const EXPIRES_AT: Column<Session> = Column::integer("expires_at", |session: &Session| session.expires_at);
+    pub const EXPIRES_AT: Column<Session> =
+        Column::integer("expires_at", |session: &Session| session.expires_at).looked_up(Lookup::System);
 }
 
 impl Session {
@@ -114,7 +115,7 @@ impl Resource for Session {
     const NAME: &'static str = "session";
     const CLASS: LogClass = LogClass::Sessions;
     const COLUMNS: &'static [Column<Self>] = &[column::USER_ID, column::ORGANIZATION_ID, column::EXPIRES_AT];
-    const ROWS: Option<Name> = Some(Name::first("sessions"));
+    const ROWS: Option<Name> = Some(Name { name: "sessions", version: 2 });
     const INDEX: Option<Name> = Some(Name::first("sessions_index"));
     const EXPIRES_AT: Option<&'static Column<Self>> = Some(&column::EXPIRES_AT);
     const LINKS: &'static [Link] = &[USER];

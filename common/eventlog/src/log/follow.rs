@@ -19,11 +19,13 @@ struct Reader {
 
 impl Log {
     /// All records after a position, without holes; it waits for further ones and never ends by itself. Readers of a process
-    /// that are near to each other share them.
+    /// that are near to each other share them. Where what follows the position was purged, it begins with the first record that
+    /// is left.
     pub async fn follow(
         &self,
         from: Position,
     ) -> Result<impl Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin + use<>, LogFailure> {
+        let from = self.resume(from).await?;
         let lineage = match from.stream_sequence {
             0 => None,
             last => self.read(last).await?.as_ref().map(Lineage::of),

@@ -53,21 +53,25 @@ impl Log {
         Ok(peers.filter(|peer| peer.offline || !peer.current).map(|peer| peer.name).collect())
     }
 
-    /// The record before the one that has the event of this sequence; `None` where that is the first record. Of an event
-    /// that is not there yet it is the last record.
+    /// The record before the one that has the event of this sequence; `None` where that is the first record
+    /// that is left. Of an event that is not there yet it is the last record.
     ///
     /// It asks for some twenty records of a million, so it takes the sequences that they tell on trust.
     pub async fn record_before(&self, sequence: u64) -> Result<Option<Record>, LogFailure> {
-        // Of the records up to `before` none has the event, of those from `beyond` on each has it or a later one.
-        let (mut before, mut beyond, mut found) = (0, self.end().await? + 1, None);
         if sequence <= 1 {
             return Ok(None);
         }
+        self.last_where(|record| record.position().sequence < sequence).await
+    }
+
+    /// The last of the first records for which something holds that holds for no record after one for which it does not.
+    pub(super) async fn last_where(&self, holds: impl Fn(&Record) -> bool) -> Result<Option<Record>, LogFailure> {
+        let (mut before, mut beyond, mut found) = (self.purged().await?, self.end().await? + 1, None);
         while before + 1 < beyond {
             let middle = before + (beyond - before) / 2;
             let missing = Broken::MessageHole { last: middle - 1, found: middle + 1 };
             let record = self.read(middle).await?.ok_or_else(|| self.broken(missing))?;
-            if record.position().sequence < sequence {
+            if holds(&record) {
                 (before, found) = (middle, Some(record));
             } else {
                 beyond = middle;

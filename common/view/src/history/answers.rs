@@ -61,9 +61,18 @@ pub(super) async fn apply(
             ],
         )
         .await?;
+    forget(transaction, history, newest - ANSWERS_KEPT).await
+}
+
+/// Forgets those that were committed before a time.
+pub(super) async fn forget(
+    transaction: &Transaction<'_>,
+    history: &Projection,
+    before: Timestamp,
+) -> Result<(), DatabaseFailure> {
     let expire = history.sql("delete from {schema}.answers where committed_at < $1");
     let statement = transaction.prepare_cached(&expire).await?;
-    transaction.execute(&statement, &[&(newest - ANSWERS_KEPT)]).await?;
+    transaction.execute(&statement, &[&before]).await?;
     Ok(())
 }
 

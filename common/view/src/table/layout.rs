@@ -38,6 +38,8 @@ pub(crate) struct Layout {
     pub(crate) all: String,
     /// Deletes rows by their keys.
     pub(crate) delete: String,
+    /// Deletes rows that ended before a time, where rows end by themselves.
+    pub(crate) forget: Option<String>,
     /// Writes rows, whether they are there already or not.
     pub(crate) upsert: String,
 }
@@ -51,6 +53,7 @@ impl Layout {
             get: get(&name, table.aggregate_type),
             all: select(&name, ""),
             delete: delete(&name),
+            forget: (table.ends_at)().map(|column| format!("delete from {name} where {} < $1", column.name)),
             upsert: upsert(&name, &columns),
             columns,
         }

@@ -189,7 +189,14 @@ async fn check_log(client: &Client, class: LogClass, replicas: usize, report: &m
     }
     match log.check_whole().await {
         Ok(()) => {
-            report.ok("log messages", format!("no message of {name} is missing; {} reads them all", verify(class)));
+            let purged = match log.purged().await {
+                Ok(purged) if purged > 0 => format!(", save the first {purged}, which have aged out"),
+                _ => String::new(),
+            };
+            report.ok(
+                "log messages",
+                format!("no message of {name} is missing{purged}; {} reads them all", verify(class)),
+            );
         }
         Err(error) => {
             report.fail("log messages", error.to_string(), "");

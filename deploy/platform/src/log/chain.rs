@@ -48,12 +48,14 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// A reader that begins after a record, which it takes on trust; at the beginning of the log where there is none.
-    pub(super) fn after(record: Option<Record>) -> Self {
-        match record {
-            None => Self { is_whole: true, ..Self::default() },
-            Some(record) => Self { at: record.position(), header: Some(record.commit), ..Self::default() },
-        }
+    /// A reader that begins after a record, which it takes on trust.
+    pub(super) fn after(record: Record) -> Self {
+        Self { at: record.position(), header: Some(record.commit), ..Self::default() }
+    }
+
+    /// A reader that begins before the first record of what a purge has left of a log, or of a log that was never purged.
+    pub(super) fn at(beginning: Position) -> Self {
+        Self { at: beginning, is_whole: beginning.stream_sequence == 0, ..Self::default() }
     }
 
     /// How many aggregates it has met.
@@ -124,6 +126,10 @@ impl Chain {
     /// An epoch begins with a barrier, which has nothing in it.
     fn check_epoch(&mut self, record: &Record) -> Result<(), Violation> {
         let epoch = record.commit.epoch;
+        // The epoch of the first record that a purge has left has begun before.
+        if self.header.is_none() && self.at.stream_sequence > 0 {
+            return Ok(());
+        }
         if self.header.as_ref().is_some_and(|before| before.epoch == epoch) {
             return Ok(());
         }
@@ -198,6 +204,11 @@ fn check_header(record: &Record, before: &CommitRecord) -> Result<(), Violation>
     if commit.epoch < before.epoch {
         let (found, expected) = (format!("epoch {}", commit.epoch), least(before.epoch.to_string()));
         return Err(fault(place, "a writer wrote that had been taken over", found, expected));
+    }
+    if commit.purged_to < before.purged_to || commit.purged_to > 0 && commit.purged_to >= place {
+        let (found, least) = (format!("up to message {}", commit.purged_to), before.purged_to);
+        let rule = "it permits another purge than a writer does";
+        return Err(fault(place, rule, found, format!("from message {least} to {}", place - 1)));
     }
     if commit.committed_at < before.committed_at {
         let time =

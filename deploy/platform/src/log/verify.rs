@@ -5,7 +5,7 @@ use std::time::Duration;
 use base::clock::since_start;
 use eventlog::{
     log::{Log, LogFailure},
-    record::Record,
+    record::{Position, Record},
 };
 use futures::StreamExt;
 use tokio::time::timeout;
@@ -27,9 +27,11 @@ pub(crate) async fn run(options: cli::Verify, shutdown: CancellationToken) -> Re
         output::print("the log is empty: no node has written to it yet");
         return Ok(());
     }
-    let before = log.record_before(options.from).await.map_err(told)?;
     let begin = since_start();
-    let mut chain = Chain::after(before);
+    let mut chain = match log.record_before(options.from).await.map_err(told)? {
+        Some(before) => Chain::after(before),
+        None => Chain::at(log.resume(Position::default()).await.map_err(told)?),
+    };
     let first = chain.at.stream_sequence + 1;
     tokio::select! {
         checked = check(&log, &mut chain, end) => checked?,

@@ -5,6 +5,7 @@ use command::{
         Steps,
         delivery::{Attempts, Deliveries},
         erasure::Erasures,
+        purge::Purges,
         rotation::Rotations,
         session_end::SessionEnds,
         sweep::Sweeps,
@@ -73,13 +74,14 @@ impl Node {
     }
 
     /// Starts all that is done whenever this node writes, or holds the lease of it, until `shutdown`.
-    pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 5] {
+    pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 6] {
         [
             self.start_deliveries(writer, shutdown),
             self.start_sweeps(writer, shutdown),
             self.start_erasures(writer, shutdown),
             self.start_rotations(writer, shutdown),
             self.start_session_ends(writer, shutdown),
+            self.start_purges(writer, shutdown),
         ]
     }
 
@@ -112,6 +114,13 @@ impl Node {
         let (logs, database, steps) = (self.adapters.logs(), database.clone(), self.steps(writer));
         let ends = SessionEnds { logs, steps, database, shard: SHARD, replicas: *replicas };
         tokio::spawn(ends.work(shutdown.clone()))
+    }
+
+    /// Starts purging the log of sessions of what has aged out.
+    fn start_purges(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let log = self.adapters.logs().sessions;
+        let purges = Purges { log, steps: self.steps(writer), database: self.adapters.database.clone(), shard: SHARD };
+        tokio::spawn(purges.work(shutdown.clone()))
     }
 
     fn steps(&self, writer: &Handle) -> Steps {

@@ -3,6 +3,8 @@
 
 use std::{collections::BTreeSet, os::unix::process::ExitStatusExt, time::Duration};
 
+use domain::log_class::LogClass;
+use eventlog::log::Log;
 use futures::future::join_all;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -11,6 +13,7 @@ use tests::{
     clock::Clock,
     eventually,
     platform::Platform,
+    servers::{Servers, drop_read_models},
 };
 
 use super::{
@@ -311,6 +314,48 @@ async fn it_is_good_until_nobody_has_used_it_for_long_and_then_never_again() {
     }
     ahead(97 * HOUR);
     assert_refused(&flow, "78: too long ago", refresh_token(&newest), "invalid_grant").await;
+}
+
+#[tokio::test]
+async fn the_longest_family_outlives_a_purge_and_one_that_was_ended_stays_so() {
+    const DAY: u64 = 24 * 3600;
+    let (servers, clock) = (Servers::start().await, Clock::new());
+    let ahead = |days| clock.set_ahead(Duration::from_secs(days * DAY));
+    let mut platform = Platform::start_with(&servers.flags(), &[clock.environment()]).await;
+    let admin = platform.client().await;
+    let lifetimes = json!({
+        "refreshTokenIdleLifetime": { "set": "7776000s" }, "refreshTokenAbsoluteLifetime": { "set": "7776000s" },
+    });
+    let patch = admin.request(Method::PATCH, "/settings/v3alpha/oidc").header("prefer", "wait=10");
+    assert_eq!(send(patch.json(&lifetimes)).await.status, StatusCode::OK);
+    let mut flow = Flow::on((), admin, refreshing(App::public())).await;
+    let (aged, _) = logged_in(&flow).await;
+    ahead(10);
+    flow.admin = platform.client().await;
+    let ((living, _), (ended, _)) = (logged_in(&flow).await, logged_in(&flow).await);
+    let form = [("client_id", flow.app.id.as_str()), ("token", refresh_token(&ended))];
+    assert_eq!(send(flow.admin.anonymous(Method::POST, "/oauth/v2/revoke").form(&form)).await.status, StatusCode::OK);
+
+    ahead(98);
+    let log = Log::find(servers.nats().await, (LogClass::Sessions, 0)).await.expect("it is there");
+    let purged = async || log.purged().await.ok().filter(|purged| *purged > 0);
+    eventually("what has aged out is purged", purged).await;
+    for built in ["as it was", "anew"] {
+        platform.process().kill().await;
+        if built == "anew" {
+            drop_read_models(&servers.places.postgres_url).await;
+        }
+        platform.restart(&[clock.environment()]).await;
+        assert_refused(&flow, built, refresh_token(&aged), "invalid_grant").await;
+        assert_refused(&flow, built, refresh_token(&ended), "invalid_grant").await;
+    }
+    let newest = eventually("tokens are given again", async || {
+        let answer = send(flow.refreshing(refresh_token(&living), &[])).await;
+        (answer.status == StatusCode::OK).then_some(answer.body)
+    })
+    .await;
+    ahead(101);
+    assert_refused(&flow, "its session is over", refresh_token(&newest), "invalid_grant").await;
 }
 
 #[tokio::test]

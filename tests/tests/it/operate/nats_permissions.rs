@@ -3,12 +3,15 @@
 use std::{fs, io::Read, path::Path, process::Stdio};
 
 use async_nats::jetstream;
+use domain::log_class::LogClass;
+use eventlog::log::Log;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use reqwest::Method;
 use serde_json::json;
 use tempfile::TempDir;
 use tests::{
     client::{Client, SCOPE, TARGETS, send},
+    clock::Clock,
     eventually,
     platform::Platform,
     ports::free_address,
@@ -276,6 +279,36 @@ async fn replies_are_not_refused(nats: &Nats) {
     let (before, client) = (end().await, nats.client("query").await);
     client.publish_with_reply("$JS.API.STREAM.INFO.EVENTS_0", "events.0", "".into()).await.expect("it is sent");
     eventually("the server's answer is in the log", || async { (end().await > before).then_some(()) }).await;
+}
+
+#[tokio::test]
+async fn command_nodes_alone_purge_and_only_what_ages_out() {
+    let (servers, clock) = (Servers::start().await, Clock::new());
+    let nats = Nats::start(&servers.nats_program()).await;
+    let mut platform = Platform::start_with(&nats.flags(&servers, "setup"), &[]).await;
+    platform.ready().await;
+    let issuer = platform.bootstrap.issuer.clone();
+    platform.stop().await;
+    clock.set_ahead(std::time::Duration::from_hours(98 * 24));
+    let [_projector, _command] = ["projector", "command"].map(|role| {
+        let (flags, _) = node_flags(&nats, &servers, role, &issuer);
+        Process::spawn(&flags, &[clock.environment()], Stdio::null())
+    });
+    let log = Log::find(nats.client("setup").await, (LogClass::Sessions, 0)).await.expect("it is there");
+    let purged = async || log.purged().await.ok().filter(|purged| *purged > 0);
+    eventually("what has aged out is purged", purged).await;
+    assert_eq!(nats.refused(), Vec::<String>::new(), "nobody was refused anything");
+    for (user, stream) in
+        [("command", "EVENTS_0"), ("projector", "SESSIONS_0"), ("query", "SESSIONS_0"), ("oidc", "SESSIONS_0")]
+    {
+        let (client, subject) = (nats.client(user).await, format!("$JS.API.STREAM.PURGE.{stream}"));
+        client.publish(subject.clone(), "".into()).await.expect("it is sent");
+        let refused = async || {
+            let of_user = format!("user:{user}\"");
+            nats.refused().iter().any(|line| line.contains(&of_user) && line.contains(&subject)).then_some(())
+        };
+        eventually("it is refused", refused).await;
+    }
 }
 
 #[tokio::test]

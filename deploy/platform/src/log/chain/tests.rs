@@ -48,7 +48,7 @@ fn linked(commits: Vec<CommitRecord>) -> Vec<Record> {
 }
 
 fn told(records: &[Record]) -> String {
-    let mut chain = Chain::after(None);
+    let mut chain = Chain::at(Position::default());
     let faults: Vec<_> = records.iter().map_while(|record| Some(chain.check(record).err())).flatten().take(1).collect();
     faults.first().map(ToString::to_string).unwrap_or_default()
 }
@@ -56,13 +56,30 @@ fn told(records: &[Record]) -> String {
 #[test]
 fn a_whole_log_has_no_fault_also_from_its_middle() {
     let records = linked(complete_log());
-    let mut chain = Chain::after(None);
+    let mut chain = Chain::at(Position::default());
     assert!(records.iter().all(|record| chain.check(record).is_ok()));
     assert_eq!((chain.records, chain.epochs, chain.aggregates(), chain.at.sequence), (5, 2, 2, 5));
     for begin in 1..records.len() {
-        let mut chain = Chain::after(Some(records[begin - 1].clone()));
+        let mut chain = Chain::after(records[begin - 1].clone());
         assert!(records[begin..].iter().all(|record| chain.check(record).is_ok()), "{begin}");
     }
+}
+
+#[test]
+fn what_a_purge_has_left_begins_anywhere_and_permits_no_more_than_was_written() {
+    let mut commits = complete_log();
+    (commits[3].purged_to, commits[4].purged_to) = (2, 2);
+    let records = linked(commits.clone());
+    for purged in 0..=2 {
+        let mut chain = Chain::at(records[purged].before());
+        assert!(records[purged..].iter().all(|record| chain.check(record).is_ok()), "{purged}");
+    }
+    commits[4].purged_to = 1;
+    let told_of = told(&linked(commits.clone()));
+    assert!(told_of.starts_with("message 5") && told_of.contains("found up to message 1"), "{told_of}");
+    commits[4].purged_to = 5;
+    let told_of = told(&linked(commits));
+    assert!(told_of.contains("found up to message 5, expected from message 2 to 4"), "{told_of}");
 }
 
 #[test]

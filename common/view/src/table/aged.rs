@@ -1,0 +1,42 @@
+//! When a table forgets what has ended by itself. It goes by the times of the log, so that it is the same whenever it is built, also
+//! from a log that was purged meanwhile.
+
+use jiff::{SignedDuration, Timestamp};
+
+/// How long a row stays after the end of its resource. With the longest life of a session it is shorter than what is kept of the log by
+/// more than an hour, so that rows of which the log has nothing any more are gone.
+pub const ENDED_KEPT: SignedDuration = SignedDuration::from_hours(6 * 24);
+
+const HOUR: i64 = 60 * 60;
+
+/// Those that ended before this time, in milliseconds since the Unix epoch, are forgotten when the log comes from one time to another:
+/// all at once whenever an hour begins, and none within one.
+pub fn forgotten_before(from: Timestamp, to: Timestamp) -> Option<i64> {
+    let hour = |at: Timestamp| at.as_second().div_euclid(HOUR);
+    let kept = i64::try_from(ENDED_KEPT.as_millis()).unwrap_or(i64::MAX);
+    (hour(to) > hour(from)).then(|| (hour(to) * HOUR * 1000).saturating_sub(kept))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::resource::session::LONGEST_LIFE_MS;
+
+    use super::*;
+    use crate::history::SESSIONS_KEPT;
+
+    #[test]
+    fn it_is_forgotten_once_an_hour() {
+        let at = |seconds| Timestamp::from_second(seconds).unwrap();
+        let begins = 500_000 * HOUR;
+        let before = (begins - 6 * 24 * HOUR) * 1000;
+        assert_eq!(forgotten_before(at(begins - 1), at(begins)), Some(before));
+        assert_eq!(forgotten_before(at(begins - 9 * HOUR), at(begins + HOUR - 1)), Some(before));
+        assert_eq!(forgotten_before(at(begins), at(begins + HOUR - 1)), None);
+    }
+
+    #[test]
+    fn no_row_outlives_what_the_log_has_of_it() {
+        let longest = SignedDuration::from_millis(LONGEST_LIFE_MS) + ENDED_KEPT + SignedDuration::from_hours(1);
+        assert!(longest < SESSIONS_KEPT);
+    }
+}
