@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::resource::execution::Function;
 use http::HeaderMap;
 use serde_json::{Map, Value};
-use view::directory::{Principal, Tenancy, Tenant};
+use view::directory::{Audience, Principal, Tenancy, Tenant};
 
 use super::Tokens;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     function,
     issue::Content,
     lifetime, metadata, owner,
-    recipient::Recipient,
+    recipient::{Login, Recipient},
     role::Asked,
     scope::{self, Scope},
     subject::Subject,
@@ -33,36 +33,50 @@ pub(super) async fn tokens(
     let mut subject = Subject::read(oidc, (tenant.clone(), user), &named).await?;
     let platform = subject.tenant.instance.platform_project_id.clone();
     if let Some(login) = &recipient.login {
-        // Who has such a token may do all that the person may: apps of others do not get it.
-        subject.projects.retain(|id, project| *id != platform || project.owner == login.owner);
+        subject.projects.retain(|id, project| *id != platform || is_trusted(login, project));
     }
-    let Subject { tenant, grants, projects, .. } = &subject;
+    let Subject { grants, projects, .. } = &subject;
     if projects.values().any(|project| !project.admits(grants)) {
         return Err(Error::InvalidScope("a project that is asked for does not admit the user"));
     }
-    let organization = asked_for(oidc, &subject, &known).await?;
-    if !owner::is_asked(organization.as_deref(), &known) {
-        return Err(Error::InvalidScope("the user is of another organization than the one that is asked for"));
-    }
-    let scope = granted(tenant, &known, (&subject, recipient));
-    let added = added(oidc, (&subject, recipient), (&known, organization.as_deref()), headers).await?;
     let mut audience = all_audience(&subject, recipient);
     if audience.is_empty() {
         // A token for nobody else is for its issuer (RFC 9068, section 3).
-        audience.push(oidc.edge.external.issuer(tenant));
+        audience.push(oidc.edge.external.issuer(&subject.tenant));
     }
+    let tokens = issued(oidc, (&subject, recipient), (&known, audience), headers).await?;
+    Ok((tokens, subject))
+}
+
+/// The access token that there is for a user who is read, of these scopes and for this audience.
+pub(super) async fn issued(
+    oidc: &Oidc,
+    (subject, recipient): (&Subject, &Recipient),
+    (known, audience): (&[(&str, Scope<'_>)], Vec<String>),
+    headers: &HeaderMap,
+) -> Result<Tokens, Error> {
+    let tenant = &subject.tenant;
+    let organization = asked_for(oidc, subject, known).await?;
+    if !owner::is_asked(organization.as_deref(), known) {
+        return Err(Error::InvalidScope("the user is of another organization than the one that is asked for"));
+    }
+    let scope = granted(tenant, known, (subject, recipient));
+    let added = added(oidc, (subject, recipient), (known, organization.as_deref()), headers).await?;
     let lifetime = lifetime::of(oidc, &tenant.id, |settings| settings.access_token_lifetime.as_ref());
     let content = Content { audience, scope: scope.clone(), added };
     let (access_token, expires_in) = if recipient.has_access_token() {
-        oidc.issuer.access_token(&oidc.edge.external, (&subject, recipient), content, lifetime).await?
+        oidc.issuer.access_token(&oidc.edge.external, (subject, recipient), content, lifetime).await?
     } else {
         Default::default()
     };
     let (token_type, is_opaque) = ("Bearer", recipient.is_opaque);
-    Ok((
-        Tokens { access_token, token_type, expires_in, scope, id_token: None, refresh_token: None, is_opaque },
-        subject,
-    ))
+    let (issued_token_type, id_token, refresh_token) = (None, None, None);
+    Ok(Tokens { access_token, issued_token_type, token_type, expires_in, scope, id_token, refresh_token, is_opaque })
+}
+
+/// Whether an app may get tokens for the platform's own project: who has one may do all that the person may, so apps of others do not.
+pub(super) fn is_trusted(login: &Login, platform: &Audience) -> bool {
+    platform.owner == login.owner
 }
 
 /// What a token says because of its scopes, because of how the project and the app are set up, and because targets say so.
