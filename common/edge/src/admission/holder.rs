@@ -147,12 +147,16 @@ impl Edge {
         (!self.is_deleted(tenant, &key_id)).then_some(claims)
     }
 
-    /// Whether a user may act as another one, as far as is known here: where that one has roles, it takes more.
-    pub fn may_impersonate(&self, tenant: &Tenant, actor: &Principal, user: &Principal) -> bool {
+    /// Whether users of an instance may act as others who have the right to.
+    pub fn has_impersonation(&self, tenant: &Tenant) -> bool {
         let settings = self.settings.effective::<Settings>(&tenant.id, &Owner::instance(&tenant.id));
-        let is_enabled = *settings.chain.resolve(|settings| settings.enable_impersonation.as_ref()).value;
+        *settings.chain.resolve(|settings| settings.enable_impersonation.as_ref()).value
+    }
+
+    /// Whether a user may still act as another one, as far as is known here: where that one has roles, it takes more.
+    fn may_impersonate(&self, tenant: &Tenant, actor: &Principal, user: &Principal) -> bool {
         let mut places = user.memberships.iter().map(|held| &held.context);
-        is_enabled
+        self.has_impersonation(tenant)
             && actor.may(IMPERSONATE, &user.owner.chain(&tenant.id))
             && places.all(|context| actor.may(IMPERSONATE_ADMINS, &context.chain(&tenant.id)))
     }

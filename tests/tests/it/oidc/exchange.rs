@@ -278,6 +278,9 @@ async fn only_an_app_that_is_set_up_for_it_exchanges_what_is_for_it() {
         (answer.status != StatusCode::OK).then_some(answer)
     });
     assert_error("103", &off.await, 400, "unsupported_grant_type");
+    let document = send(flow.admin.anonymous(Method::GET, "/.well-known/openid-configuration")).await.body;
+    let listed = document["grant_types_supported"].as_array().expect("they are listed");
+    assert!(!listed.contains(&json!(EXCHANGE)), "103: {listed:?}");
 }
 
 /// Waits until a token does not count any more.
