@@ -83,8 +83,11 @@ struct App {
     settings: Settings,
 }
 
-/// What an app shows.
+/// What an app shows, and for which type of token.
 struct Shown {
+    kind: Type,
+    /// The sequence of the log that revocations are in, before anything was looked at: what ends all that the tokens stand on comes after it.
+    session_seq: u64,
     subject: Party,
     actor: Option<Party>,
 }
@@ -99,21 +102,32 @@ pub(super) async fn grant(
     if form.get("resource").is_some() {
         return Err(Error::InvalidTarget("resource is not supported: name an audience"));
     }
-    // What ends all that the tokens stand on comes after this, whenever they are looked at.
-    let session_seq = oidc.edge.ended.revoked().sequence();
-    let shown = Shown::read(oidc, tenant, &app, (form, session_seq)).await?;
+    let shown = Shown::read(oidc, tenant, &app, (form, kind)).await?;
+    let made = made(oidc, tenant, (&app, &shown), (headers, form)).await;
+    // Whoever may not act learns nothing of the user by what else is wrong.
+    let tokens = made.map_err(|error| if shown.tells(oidc, tenant, &error) { error } else { DENIED })?;
+    // Last, so that it stands in the log of what was given; and before that is given.
+    shown.note(oidc, tenant, &app, headers).await?;
+    Ok(tokens)
+}
+
+/// The tokens that there are for what an app shows.
+async fn made(
+    oidc: &Oidc,
+    tenant: &Arc<Tenant>,
+    (app, shown): (&App, &Shown),
+    (headers, form): (&HeaderMap, &Form),
+) -> Result<Tokens, Error> {
     let scope = shown.scope(form.get("scope"))?;
-    let login = shown.login(oidc, tenant, &app, (kind, session_seq))?;
+    let (kind, login) = (shown.kind, shown.login(oidc, tenant, app)?);
     let for_whom = (kind == Type::Id).then_some(app.client.id.as_str());
     let asked = target::Asked { audience: form.get("audience"), only: for_whom };
-    let (subject, audience) = target::of(oidc, tenant, (&app.client, &login), (&shown, &asked)).await?;
+    let (subject, audience) = target::of(oidc, tenant, (&app.client, &login), (shown, &asked)).await?;
     let recipient =
         Recipient { is_opaque: kind == Type::Access, ..Recipient::of_app(&app.client, &app.settings, login) };
     let known = scope::parse(Some(&scope))?;
     let tokens = of_user::issued(oidc, (&subject, &recipient), (&known, audience), headers).await?;
     let id_token = of_user::id_token(oidc, (&subject, &recipient), &tokens, headers).await?;
-    // Last, so that it stands in the log of what was given; and before that is given.
-    shown.note(oidc, tenant, &app, headers).await?;
     answered(oidc, (&subject, &recipient), kind, Tokens { id_token, ..tokens })
 }
 
@@ -156,17 +170,13 @@ struct MayAct {
 
 impl Shown {
     /// What the tokens say, if all of them are valid, and the actor may act as the subject.
-    async fn read(
-        oidc: &Oidc,
-        tenant: &Arc<Tenant>,
-        app: &App,
-        (form, session_seq): (&Form, u64),
-    ) -> Result<Self, Error> {
+    async fn read(oidc: &Oidc, tenant: &Arc<Tenant>, app: &App, (form, kind): (&Form, Type)) -> Result<Self, Error> {
         let subject = Given::subject(form)?;
         let actor = Given::actor(form)?;
         if subject.needs_actor() && actor.is_none() {
             return Err(NO_ACTOR);
         }
+        let session_seq = oidc.edge.ended.revoked().sequence();
         let reading = party::Reading { oidc, tenant, app: &app.client, session_seq };
         let actor = match actor {
             Some(given) => Some(reading.party(&given, true).await?.ok_or(BAD_ACTOR)?),
@@ -174,7 +184,7 @@ impl Shown {
         };
         let nobody = if subject.needs_actor() { DENIED } else { BAD_SUBJECT };
         let subject = reading.party(&subject, false).await?.ok_or(nobody)?;
-        let shown = Self { subject, actor };
+        let shown = Self { kind, session_seq, subject, actor };
         if let Some(actor) = &shown.actor {
             let issuer = oidc.edge.external.issuer(tenant);
             // Whether the actor has the right to is decided where that is known best, when all else is right.
@@ -214,8 +224,8 @@ impl Shown {
     }
 
     /// How the app gets tokens, as if somebody had logged in.
-    fn login(&self, oidc: &Oidc, tenant: &Tenant, app: &App, (kind, session_seq): (Type, u64)) -> Result<Login, Error> {
-        let Self { subject, actor } = self;
+    fn login(&self, oidc: &Oidc, tenant: &Tenant, app: &App) -> Result<Login, Error> {
+        let Self { kind, session_seq, subject, actor } = self;
         let act = match actor {
             Some(actor) => {
                 let (iss, sub) = (oidc.edge.external.issuer(tenant), actor.user.id.clone());
@@ -232,17 +242,24 @@ impl Shown {
         Ok(Login {
             project_id: app.client.app.project_id.clone(),
             owner: app.client.owner.clone(),
-            session_seq,
+            session_seq: *session_seq,
             assertions: app.settings.assertions,
             session_id: None,
             grant_id: None,
             is_refreshable: false,
-            has_access_token: kind != Type::Id,
+            has_access_token: *kind != Type::Id,
             auth_time: subject.auth_time.filter(|_| act.is_none()),
             ends,
             nonce: None,
             exchange: Some(Exchange { act, bases }),
         })
+    }
+
+    /// Whether the app is told what is wrong: also of a user as whom the actor may act, as far as is known here.
+    fn tells(&self, oidc: &Oidc, tenant: &Tenant, error: &Error) -> bool {
+        let is_of_user = !matches!(error, Error::Unavailable | Error::Server);
+        let may = |actor: &Party| oidc.edge.may_impersonate(tenant, &actor.user, &self.subject.user);
+        !is_of_user || self.actor.as_ref().is_none_or(may)
     }
 
     /// Has the node that writes note who acts as whom, if that is permitted by all that there is now.

@@ -153,8 +153,8 @@ impl Edge {
         *settings.chain.resolve(|settings| settings.enable_impersonation.as_ref()).value
     }
 
-    /// Whether a user may still act as another one, as far as is known here: where that one has roles, it takes more.
-    fn may_impersonate(&self, tenant: &Tenant, actor: &Principal, user: &Principal) -> bool {
+    /// Whether a user may act as another one, as far as is known here: where that one has roles, it takes more.
+    pub fn may_impersonate(&self, tenant: &Tenant, actor: &Principal, user: &Principal) -> bool {
         let mut places = user.memberships.iter().map(|held| &held.context);
         self.has_impersonation(tenant)
             && actor.may(IMPERSONATE, &user.owner.chain(&tenant.id))

@@ -37,11 +37,16 @@ pub(super) fn exchanging() -> Value {
 
 /// Has an instance exchange tokens, also those of an actor.
 pub(super) async fn enable(admin: &Client) {
+    enable_at(admin, admin).await;
+}
+
+/// The same, until another node knows.
+pub(super) async fn enable_at(admin: &Client, asking: &Client) {
     for (path, property) in [("oidc", "enableImpersonation"), ("features", "tokenExchange")] {
         set(admin, path, property, true).await;
     }
     eventually("tokens are exchanged", async || {
-        let document = send(admin.anonymous(Method::GET, "/.well-known/openid-configuration")).await.body;
+        let document = send(asking.anonymous(Method::GET, "/.well-known/openid-configuration")).await.body;
         document["grant_types_supported"].as_array()?.contains(&json!(EXCHANGE)).then_some(())
     })
     .await;

@@ -5,6 +5,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, ServiceUser, TARGETS, done, send},
+    cluster::Cluster,
     endpoint::{Endpoint, Reply},
     eventually,
     tenant::new_name,
@@ -98,48 +99,50 @@ impl Stage {
 async fn those_act_as_others_who_have_the_right_where_these_are() {
     let stage = Stage::with(&[]).await;
     let (admin, me) = (&stage.flow.admin, stage.helper.user_id.as_str());
-    let person_here = (stage.flow.person.0.as_str(), USER_ID);
+    let neighbour = (stage.flow.person.0.as_str(), USER_ID);
     let other = done(admin, &format!("{API}/organizations"), json!({ "name": new_name() })).await.id();
     let elsewhere = json!({ "username": new_name(), "service": {} });
     let elsewhere = done(admin, &format!("{API}/users?ctx.orgId={other}"), elsewhere).await.id();
-    let person_there = (elsewhere.as_str(), USER_ID);
-    stage.assert_denied("112: no role", person_here).await;
+    let stranger = (elsewhere.as_str(), USER_ID);
+    stage.assert_denied("112: no role", neighbour).await;
+    let hidden = stage.helping(neighbour, &[("scope", "coffee"), ("audience", "1")]).await;
+    assert_error("113: nobody is told more of whom there is", &hidden, 400, "invalid_request");
     let owns = stage.give(me, "", &["IAM_OWNER"]).await;
-    stage.assert_denied("112: an owner has to give itself the role", person_here).await;
+    stage.assert_denied("112: an owner has to give itself the role", neighbour).await;
     stage.delete(&owns).await;
     let there = stage.give(me, &other, &["ORG_ADMIN_IMPERSONATOR"]).await;
-    stage.assert_denied("112: a role of another organization", person_here).await;
-    stage.assert_permitted("112: where it holds", person_there).await;
+    stage.assert_denied("112: a role of another organization", neighbour).await;
+    stage.assert_permitted("112: where it holds", stranger).await;
     stage.delete(&there).await;
     let here = stage.give(me, stage.home(), &["ORG_END_USER_IMPERSONATOR"]).await;
-    stage.assert_permitted("112: where it holds", person_here).await;
-    stage.assert_denied("113: a user of another organization", person_there).await;
+    stage.assert_permitted("112: where it holds", neighbour).await;
+    stage.assert_denied("113: a user of another organization", stranger).await;
     stage.assert_denied("113: nobody", ("1", USER_ID)).await;
     let foreign = exchange::start().await;
     stage.assert_denied("113: a user of another instance", (&foreign.person.0, USER_ID)).await;
     stage.assert_denied("113: no id", ("' or 1=1 --", USER_ID)).await;
     let everywhere = stage.give(me, "", &["IAM_END_USER_IMPERSONATOR"]).await;
-    stage.assert_permitted("112: on the instance", person_there).await;
+    stage.assert_permitted("112: on the instance", stranger).await;
 
     // Whoever has roles is acted as by those who may act as administrators, where these roles hold.
-    let role = stage.give(person_here.0, stage.home(), &["ORG_OWNER_VIEWER"]).await;
-    stage.assert_denied("112: an administrator", person_here).await;
+    let role = stage.give(neighbour.0, stage.home(), &["ORG_OWNER_VIEWER"]).await;
+    stage.assert_denied("112: an administrator", neighbour).await;
     let admins = stage.give(me, &other, &["ORG_ADMIN_IMPERSONATOR"]).await;
-    stage.assert_denied("112: an administrator of another organization", person_here).await;
+    stage.assert_denied("112: an administrator of another organization", neighbour).await;
     stage.delete(&admins).await;
     stage.delete(&here).await;
     let here = stage.give(me, stage.home(), &["ORG_ADMIN_IMPERSONATOR"]).await;
-    stage.assert_permitted("112: an administrator of the organization", person_here).await;
-    let higher = stage.give(person_here.0, "", &["IAM_OWNER_VIEWER"]).await;
-    stage.assert_denied("112: an administrator of the instance", person_here).await;
+    stage.assert_permitted("112: an administrator of the organization", neighbour).await;
+    let higher = stage.give(neighbour.0, "", &["IAM_OWNER_VIEWER"]).await;
+    stage.assert_denied("112: an administrator of the instance", neighbour).await;
     stage.delete(&everywhere).await;
     stage.give(me, "", &["IAM_ADMIN_IMPERSONATOR"]).await;
-    stage.assert_permitted("112: an administrator of the instance", person_here).await;
+    stage.assert_permitted("112: an administrator of the instance", neighbour).await;
     for membership in [&role, &higher, &here] {
         stage.delete(membership).await;
     }
-    done(admin, &format!("{API}/users/{}/_lock", person_here.0), json!({})).await;
-    stage.assert_denied("119: a locked user", person_here).await;
+    done(admin, &format!("{API}/users/{}/_lock", neighbour.0), json!({})).await;
+    stage.assert_denied("119: a locked user", neighbour).await;
 }
 
 #[tokio::test]
@@ -353,4 +356,41 @@ async fn a_subject_token_that_somebody_else_has_made_gets_nothing() {
             assert_error(case, &exchange(&flow, (&forged, kind), &[]).await, 400, "invalid_request");
         }
     }
+}
+
+#[tokio::test]
+async fn nobody_acts_while_that_cannot_be_noted() {
+    let cluster = Cluster::start().await;
+    let [mut command, _projector, oidc] =
+        ["command", "projector", "oidc"].map(|role| cluster.node(role, role, &[], &[]));
+    cluster.writes(&command).await;
+    cluster.is_ready(&oidc).await;
+    let (admin, asking) = (cluster.client(&command), cluster.client(&oidc));
+    exchange::enable_at(&admin, &asking).await;
+    let project = done(&admin, &format!("{API}/projects"), json!({ "name": "Shop" })).await.id();
+    let app = App::create(&admin, &project, exchanging()).await;
+    let (person, helper) = (person(&admin).await.0, shop::user(&admin, "helper", "").await);
+    let given = json!({ "userId": helper.user_id, "roles": ["IAM_END_USER_IMPERSONATOR"] });
+    done(&admin, &format!("{API}/memberships"), given).await;
+    let scope = format!("openid urn:platform:iam:org:project:id:{project}:aud");
+    let token = eventually("the node knows the helper", async || {
+        let request = asking.anonymous(Method::POST, "/oauth/v2/token");
+        let request = request.basic_auth(&helper.client_id, Some(&helper.client_secret));
+        let form = [("grant_type", "client_credentials"), ("scope", &scope)];
+        send(request.form(&form)).await.body["access_token"].as_str().map(str::to_owned)
+    })
+    .await;
+    let less = [("subject_token", token.as_str()), ("subject_token_type", ACCESS)];
+    let subject = [("subject_token", person.as_str()), ("subject_token_type", USER_ID)];
+    let acting = [&subject[..], &[("actor_token", &token), ("actor_token_type", ACCESS)]].concat();
+    for form in [&less[..], &acting] {
+        let got = async || (exchange::asked(&asking, &app, form).await.status == StatusCode::OK).then_some(());
+        eventually("the node knows all", got).await;
+    }
+    command.process.kill().await;
+    let answer = exchange::asked(&asking, &app, &acting).await;
+    assert_error("nobody writes", &answer, 503, "temporarily_unavailable");
+    assert_eq!(answer.body.get("access_token"), None);
+    let alone = exchange::asked(&asking, &app, &less).await;
+    assert_eq!(alone.status, StatusCode::OK, "of that nothing is noted: {}", alone.body);
 }
