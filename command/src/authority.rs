@@ -181,20 +181,12 @@ impl Authority {
         }
         let counts = |context: &Owner| !self.is_bounded || context.kind != OwnerType::System;
         let chain = |place: &Place| {
-            let contexts = place.context.chain(&self.instance_id).into_iter().filter(counts);
-            let parts = place.parts.iter().map(|part| (place.context.clone(), Some(part.clone())));
-            contexts.map(|context| (context, None)).chain(parts).collect::<Vec<_>>()
+            let mut chain = above(place, &self.instance_id);
+            chain.retain(|(context, _)| counts(context));
+            chain
         };
         let chains: Vec<_> = places.iter().map(chain).collect();
-        let held = memberships(turn, &self.claims, &self.caller_id, chains.iter().flatten());
-        let held: Vec<_> = held.iter().filter_map(Current::resource).collect();
-        chains.iter().all(|chain| {
-            let is_here = |held: &&&Membership| {
-                chain.iter().any(|(context, part)| (context, part) == (&held.context, &held.part))
-            };
-            let here = held.iter().filter(is_here);
-            permits(here.flat_map(|membership| membership.roles.iter().map(String::as_str)), permission)
-        })
+        has_in_all(turn, (&self.claims, &self.caller_id), permission, &chains)
     }
 
     /// Whether the token of an object stands in for a permission on it.
@@ -211,6 +203,29 @@ impl Authority {
     pub(crate) fn is_caller(&self, user_id: &str) -> bool {
         self.is_home() && self.caller_id == user_id
     }
+}
+
+/// Where roles are held that hold in a place.
+pub(crate) fn above(place: &Place, instance_id: &str) -> Vec<(Owner, Option<Part>)> {
+    let contexts = place.context.chain(instance_id).into_iter().map(|context| (context, None));
+    contexts.chain(place.parts.iter().map(|part| (place.context.clone(), Some(part.clone())))).collect()
+}
+
+/// Whether a user has a permission by a role that it holds somewhere in each of these chains. `claims` is the key of the user's instance.
+pub(crate) fn has_in_all(
+    turn: &mut Turn<'_>,
+    (claims, user_id): (&secret::Key, &str),
+    permission: &str,
+    chains: &[Vec<(Owner, Option<Part>)>],
+) -> bool {
+    let held = memberships(turn, claims, user_id, chains.iter().flatten());
+    let held: Vec<_> = held.iter().filter_map(Current::resource).collect();
+    chains.iter().all(|chain| {
+        let is_here =
+            |held: &&&Membership| chain.iter().any(|(context, part)| (context, part) == (&held.context, &held.part));
+        let here = held.iter().filter(is_here);
+        permits(here.flat_map(|membership| membership.roles.iter().map(String::as_str)), permission)
+    })
 }
 
 /// The memberships of a user in contexts, and in parts of these. `claims` is the key of the user's instance.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use base::secret;
 use domain::{
     context::{Owner, OwnerType, Part, PartKind, Place},
     reference::Link,
@@ -51,12 +52,23 @@ pub(crate) fn check_user(
     user: &AggregateKey,
     home: &Owner,
 ) -> Result<(), Refusal> {
+    let places = places_of(turn, &deciding.keys.instance, user, home)?;
+    check(turn, deciding, &user.instance_id, places)
+}
+
+/// Where the roles of a user hold, which belongs to `home`. `claims` is the key of its instance.
+pub(crate) fn places_of(
+    turn: &mut Turn<'_>,
+    claims: &secret::Key,
+    user: &AggregateKey,
+    home: &Owner,
+) -> Result<Vec<Place>, Refusal> {
     // Where there are more than are read, those that matter most are among them: all others are in organizations of the instance.
     let mut places = role_places(turn, user, membership::USER, &Owner::instance(&user.instance_id))?;
     let above: Vec<_> = home.chain(&user.instance_id).into_iter().map(|context| (context, None)).collect();
-    let held = authority::memberships(turn, &deciding.keys.instance, &user.id, &above);
+    let held = authority::memberships(turn, claims, &user.id, &above);
     places.extend(held.iter().filter_map(Current::resource).map(Membership::place));
-    check(turn, deciding, &user.instance_id, places)
+    Ok(places)
 }
 
 /// Refuses a caller who may not give the roles that users of an organization hold elsewhere.

@@ -2,6 +2,7 @@
 
 mod choose_password;
 mod end_session;
+mod impersonate;
 mod log_in;
 mod refresh;
 mod register;
@@ -25,6 +26,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
     end_session::End,
+    impersonate::Impersonate,
     refresh::{Begin, Use},
     revoke::Revoke,
 };
@@ -163,6 +165,7 @@ impl Taker {
             Some(Command::RevokeTokens(asked)) => self.decided(Revoke { by, asked }, bytes).await,
             Some(Command::BeginFamily(asked)) => self.decided(Begin { by, asked }, bytes).await,
             Some(Command::UseRefreshToken(asked)) => self.decided(Use { by, asked }, bytes).await,
+            Some(Command::Impersonate(asked)) => self.decided(Impersonate { by, asked }, bytes).await,
             Some(Command::EndSession(asked)) => self.decided(End { by, asked }, bytes).await,
             Some(Command::CheckPassword(asked)) => self.told(log_in::check(&self.commands, by, asked).await),
             Some(Command::ChangePassword(asked)) => self.told(choose_password::choose(&self.commands, by, asked).await),

@@ -79,14 +79,18 @@ impl Header {
 
 /// The claims (RFC 7523, section 3). A time with a fraction, or an audience that is a list, is none.
 #[derive(Deserialize)]
-struct Claims {
+pub(crate) struct Claims {
     iss: String,
-    sub: String,
+    /// Who has signed it; of what names a user, that one.
+    pub(crate) sub: String,
     aud: String,
-    exp: i64,
+    /// When it expires, in seconds since the Unix epoch.
+    pub(crate) exp: i64,
     iat: Option<i64>,
     nbf: Option<i64>,
     jti: Option<String>,
+    /// Who may act as the user that it names (RFC 8693, section 4.4).
+    pub(crate) may_act: Option<Value>,
 }
 
 /// What an assertion is for.
@@ -96,6 +100,8 @@ pub(crate) enum Use {
     Client,
     /// To be exchanged for a token.
     Grant,
+    /// To name the user that somebody acts as (RFC 8693, section 2.1).
+    Subject,
 }
 
 /// Who has the key that an assertion names.
@@ -137,6 +143,8 @@ impl Use {
         match self {
             Self::Client => "client-authentication+jwt",
             Self::Grant => "authorization-grant+jwt",
+            // There is none of its own.
+            Self::Subject => "jwt",
         }
     }
 }
@@ -162,20 +170,24 @@ impl<'a> Assertion<'a> {
         key_named::<H>(oidc, tenant, self.header.kid.as_deref()).await
     }
 
-    /// Verifies that who has a key has signed it with that for this use, a moment ago and for this instance, and that it was not
-    /// used before.
+    /// What it claims, if who has a key has signed it with that for this use, a moment ago and for this instance, and it was not used
+    /// before.
     pub(crate) async fn verify<H: Signer>(
         &self,
         (oidc, tenant): (&Oidc, &Tenant),
         key: &HeldKey,
         by: &Signatory<'_>,
         r#use: Use,
-    ) -> Result<(), Flaw> {
+    ) -> Result<Claims, Flaw> {
         let on = [(Key::<H>::NAME, key.id.as_str())];
-        if !by.is_called(&self.subject) || oidc.edge.ended.is_dead(&tenant.id, by.owner, &on, key.processed) {
+        let names_itself = r#use == Use::Subject || by.is_called(&self.subject);
+        if !names_itself || oidc.edge.ended.is_dead(&tenant.id, by.owner, &on, key.processed) {
             return Err(Flaw::Unsigned);
         }
         let claims = self.signed(&key.public)?;
+        if !by.is_called(&claims.iss) && r#use == Use::Subject {
+            return Err(Flaw::Unsigned);
+        }
         let issuer = oidc.edge.external.issuer(tenant);
         let endpoint = by.takes_endpoint.then(|| format!("{issuer}{}", endpoint::TOKEN));
         if claims.aud != issuer && Some(&claims.aud) != endpoint.as_ref() {
@@ -188,7 +200,7 @@ impl<'a> Assertion<'a> {
             return Err(Flaw::Claim("the typ of the assertion must be JWT, or say that it is for this use"));
         }
         // Last, so that only what counts is remembered.
-        let Some(jti) = &claims.jti else { return Ok(()) };
+        let Some(jti) = &claims.jti else { return Ok(claims) };
         let name = sha256(format!("{}\0{}\0{}\0{jti}", tenant.id, H::NAME, by.id).as_bytes());
         let name = format!("assertion.{}", URL_SAFE_NO_PAD.encode(name));
         let left = Duration::from_secs(u64::try_from(claims.exp - now + AHEAD).unwrap_or_default());
@@ -197,7 +209,7 @@ impl<'a> Assertion<'a> {
             Flaw::Unknown(Error::Unavailable)
         });
         if is_first? {
-            return Ok(());
+            return Ok(claims);
         }
         Err(Flaw::Claim("the assertion was used before: sign a new one, with another jti, for each request"))
     }
@@ -233,7 +245,7 @@ impl Claims {
         let Self { iss, sub, exp, iat, nbf, jti, .. } = self;
         let begins = iat.unwrap_or(now).max(nbf.unwrap_or(now));
         let rules = [
-            (iss == sub, "the iss and the sub of the assertion must be the same"),
+            (iss == sub || r#use == Use::Subject, "the iss and the sub of the assertion must be the same"),
             (*exp > now, "the assertion has expired"),
             (
                 *exp <= now.saturating_add(LONGEST_LIFE + AHEAD),

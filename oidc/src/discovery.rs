@@ -45,7 +45,7 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
         "request_parameter_supported": true,
         "request_object_signing_alg_values_supported": assertion::ALGORITHMS,
         "request_uri_parameter_supported": false,
-        "grant_types_supported": token::GRANTS,
+        "grant_types_supported": token::grants(&oidc, &tenant.id),
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": algorithms,
         "token_endpoint_auth_methods_supported": METHODS,

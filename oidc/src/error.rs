@@ -29,6 +29,8 @@ pub(crate) enum Error {
     UnsupportedTokenType(&'static str),
     /// The scope is missing or malformed.
     InvalidScope(&'static str),
+    /// A token for that audience or resource is not given (RFC 8693, section 2.2.2).
+    InvalidTarget(&'static str),
     /// A target of the operator said no.
     AccessDenied(String),
     /// The request is in order, but cannot be answered at the moment.
@@ -74,10 +76,11 @@ impl Error {
             Self::UnsupportedGrantType => (
                 StatusCode::BAD_REQUEST,
                 "unsupported_grant_type",
-                "this server supports authorization_code, refresh_token, client_credentials and urn:ietf:params:oauth:grant-type:jwt-bearer",
+                "the discovery document of the server lists the grant types that it supports",
             ),
             Self::UnsupportedTokenType(description) => (StatusCode::BAD_REQUEST, "unsupported_token_type", description),
             Self::InvalidScope(description) => (StatusCode::BAD_REQUEST, "invalid_scope", description),
+            Self::InvalidTarget(description) => (StatusCode::BAD_REQUEST, "invalid_target", description),
             Self::AccessDenied(description) => (StatusCode::BAD_REQUEST, "access_denied", description),
             Self::Unavailable => (
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -47,7 +47,10 @@ pub(crate) async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Re
     Ok(Sent { tenant, headers: parts.headers, form })
 }
 
-/// The parameters of a request, none of them twice (RFC 6749, section 3.2).
+/// Those that may be there several times (RFC 8693, section 2.1), and are one list then.
+const LISTS: [&str; 2] = ["audience", "resource"];
+
+/// The parameters of a request, none of the others twice (RFC 6749, section 3.2).
 #[derive(Debug)]
 pub(crate) struct Form(HashMap<String, String>);
 
@@ -75,11 +78,15 @@ impl Form {
     fn of(text: &[u8]) -> Result<Self, Error> {
         let pairs: Vec<(String, String)> =
             serde_urlencoded::from_bytes(text).map_err(|_| Error::InvalidRequest("the request is no valid form"))?;
-        let mut parameters = HashMap::new();
+        let mut parameters: HashMap<String, String> = HashMap::new();
         for (name, value) in pairs {
-            if parameters.insert(name, value).is_some() {
-                return Err(Error::InvalidRequest("a parameter is given twice"));
-            }
+            let before = parameters.get(&name).cloned();
+            let value = match before {
+                Some(before) if LISTS.contains(&name.as_str()) => format!("{before} {value}"),
+                Some(_) => return Err(Error::InvalidRequest("a parameter is given twice")),
+                None => value,
+            };
+            parameters.insert(name, value);
         }
         parameters.retain(|_, value| !value.is_empty());
         Ok(Self(parameters))

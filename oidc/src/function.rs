@@ -17,7 +17,7 @@ use view::directory::Tenant;
 use crate::{Oidc, claims, error::Error, metadata, owner, scope::Scope, subject::Subject};
 
 /// Claims that the platform makes itself, in whichever token, and that nobody else may.
-const RESERVED: [&str; 36] = [
+const RESERVED: [&str; 37] = [
     "acr",
     "act",
     "active",
@@ -31,6 +31,7 @@ const RESERVED: [&str; 36] = [
     "cnf",
     "entitlements",
     "events",
+    "exchangedFor",
     "exp",
     "grantId",
     "groups",
@@ -215,7 +216,7 @@ fn added(function: Function, answer: &TargetAnswer) -> Map<String, Value> {
 
 #[cfg(test)]
 mod tests {
-    use edge::caller::AccessToken;
+    use edge::caller::{AccessToken, Actor};
 
     use super::*;
     use crate::issue::IdToken;
@@ -236,6 +237,7 @@ mod tests {
 
     #[test]
     fn every_claim_of_a_token_is_reserved() {
+        let actor = || Some(Actor { iss: String::new(), sub: String::new(), act: None });
         let token = AccessToken {
             iss: String::new(),
             sub: String::new(),
@@ -250,8 +252,11 @@ mod tests {
             session_seq: 1,
             sid: None,
             grant_id: None,
+            act: actor(),
+            exchanged_for: vec![],
             added: Map::new(),
         };
+        let token = AccessToken { exchanged_for: token.bases(true), ..token };
         for token in [serde_json::to_value(token), serde_json::to_value(IdToken::default())] {
             let Ok(Value::Object(claims)) = token else { panic!("it is an object") };
             for name in claims.keys() {

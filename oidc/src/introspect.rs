@@ -73,7 +73,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
 }
 
 /// Whether a token is for an app, or for its project.
-fn is_for(token: &AccessToken, app: &Client) -> bool {
+pub(crate) fn is_for(token: &AccessToken, app: &Client) -> bool {
     token.aud.iter().any(|aud| *aud == app.id || *aud == app.app.project_id)
 }
 
@@ -112,11 +112,7 @@ async fn roles(
 
 /// What is told of a token without being asked for, because its client is set up so.
 async fn asserted(oidc: &Oidc, tenant: &Tenant, token: &AccessToken) -> Result<Option<Scope<'static>>, Error> {
-    // Whoever has logged in has done so to an app; a service user is its own client.
-    let client = match token.sid {
-        Some(_) => oidc.edge.app(tenant, &token.client_id, 0).await?,
-        None => None,
-    };
+    let client = if token.is_of_app() { oidc.edge.app(tenant, &token.client_id, 0).await? } else { None };
     let settings = client.as_ref().and_then(|client| client.app.config.oidc());
     Ok(settings.is_some_and(|settings| settings.assertions.access_token_roles).then_some(Scope::Roles))
 }
@@ -143,5 +139,6 @@ fn fixed(
         ("token_type", json!("Bearer")),
         ("username", json!(format!("{}@{domain}", user.user.username))),
     ];
-    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let act = token.act.as_ref().map(|act| ("act", json!(act)));
+    members.into_iter().chain(act).map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -9,7 +9,7 @@ use domain::{
     settings::Milliseconds,
     standard::Resource,
 };
-use edge::caller::{AccessToken, External, LONGEST, TOKEN_TYPE, opaque};
+use edge::caller::{AccessToken, Actor, External, LONGEST, TOKEN_TYPE, opaque};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use quick_cache::sync::Cache;
 use serde::Serialize;
@@ -53,7 +53,8 @@ pub(crate) struct IdToken {
     client_id: String,
     exp: i64,
     iat: i64,
-    auth_time: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auth_time: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nonce: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,6 +64,9 @@ pub(crate) struct IdToken {
     /// That of the access token beside it (section 3.1.3.6).
     #[serde(skip_serializing_if = "Option::is_none")]
     at_hash: Option<String>,
+    /// Who acts as the user (RFC 8693, section 4.1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    act: Option<Actor>,
     /// Further claims; never one of those above.
     #[serde(flatten)]
     added: Map<String, Value>,
@@ -106,8 +110,10 @@ impl Issuer {
             scope,
             seq: *sequence,
             session_seq: login.map_or_else(|| self.ended.revoked().sequence(), |login| login.session_seq),
-            sid: login.map(|login| login.session_id.clone()),
-            grant_id: login.map(|login| login.grant_id.clone()),
+            sid: login.and_then(|login| login.session_id.clone()),
+            grant_id: login.and_then(|login| login.grant_id.clone()),
+            act: recipient.exchange().and_then(|exchange| exchange.act.clone()),
+            exchanged_for: recipient.exchange().map(|exchange| exchange.bases.clone()).unwrap_or_default(),
             added,
         };
         let algorithm = chosen(recipient.access_token_alg.as_deref(), ACCESS);
@@ -138,19 +144,22 @@ impl Issuer {
             return if recipient.login.is_some() { Err(Error::Unavailable) } else { Ok(None) };
         }
         let (now, login) = (clock::now().as_second(), recipient.login.as_ref());
+        // Of a login it says that there was one; of other tokens, no more than these do.
+        let ends = recipient.exchange().and(login).map_or(i64::MAX, |login| login.ends);
         let claims = IdToken {
             iss: external.issuer(tenant),
             sub: user.id.clone(),
             aud: [recipient.client_id.clone()],
             azp: recipient.client_id.clone(),
             client_id: recipient.client_id.clone(),
-            exp: end(now, lifetime),
+            exp: end(now, lifetime).min(ends),
             iat: now,
-            auth_time: login.map_or(now, |login| login.auth_time),
+            auth_time: login.map_or(Some(now), |login| login.auth_time),
             nonce: login.and_then(|login| login.nonce.clone()),
-            amr: login.map(|_| [PASSWORD]),
-            sid: login.map(|login| login.session_id.clone()),
+            amr: login.and_then(|login| login.auth_time).map(|_| [PASSWORD]),
+            sid: login.and_then(|login| login.session_id.clone()),
             at_hash: access_token.map(|token| signing::half_hash(&format!("{algorithm:?}"), token)),
+            act: recipient.exchange().and_then(|exchange| exchange.act.clone()),
             added,
         };
         self.sign(tenant, (algorithm, ID_TYPE), &claims).await.map(Some)

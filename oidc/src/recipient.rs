@@ -7,6 +7,10 @@ use domain::{
         user::User,
     },
 };
+use edge::{
+    admission::own_app,
+    caller::{Actor, Basis},
+};
 use view::directory::Client;
 
 /// To whom tokens are issued.
@@ -23,7 +27,7 @@ pub(crate) struct Recipient {
     pub(crate) login: Option<Login>,
 }
 
-/// That somebody has logged in to an app.
+/// That an app gets tokens for somebody who has logged in to it, or of whom it has got tokens.
 pub(crate) struct Login {
     /// The project of the app.
     pub(crate) project_id: String,
@@ -33,20 +37,31 @@ pub(crate) struct Login {
     pub(crate) session_seq: u64,
     /// What its tokens have without being asked for it.
     pub(crate) assertions: Assertions,
-    /// The session.
-    pub(crate) session_id: String,
-    /// By what tokens are got in it.
-    pub(crate) grant_id: String,
+    /// The session, where tokens are got in one.
+    pub(crate) session_id: Option<String>,
+    /// By what they are got in it.
+    pub(crate) grant_id: Option<String>,
     /// Whether the app may refresh them.
     pub(crate) is_refreshable: bool,
     /// Whether it gets an access token beside the ID token.
     pub(crate) has_access_token: bool,
-    /// When the person was checked, in seconds since the Unix epoch.
-    pub(crate) auth_time: i64,
-    /// When the session ends, in seconds since the Unix epoch.
+    /// When the person was checked, in seconds since the Unix epoch, where that is known.
+    pub(crate) auth_time: Option<i64>,
+    /// When the session ends, or what tokens are got for, in seconds since the Unix epoch.
     pub(crate) ends: i64,
     /// What the app wants to be repeated.
     pub(crate) nonce: Option<String>,
+    /// What tokens are got for, where they are got for other tokens.
+    pub(crate) exchange: Option<Exchange>,
+}
+
+/// That tokens are got for other tokens (RFC 8693).
+#[derive(Clone)]
+pub(crate) struct Exchange {
+    /// Who acts as the user.
+    pub(crate) act: Option<Actor>,
+    /// What they stand on.
+    pub(crate) bases: Vec<Basis>,
 }
 
 impl Recipient {
@@ -70,6 +85,16 @@ impl Recipient {
             is_opaque: settings.access_token_type == TokenType::Opaque,
             login: Some(login),
         }
+    }
+
+    /// What tokens are got for, where they are got for other tokens.
+    pub(crate) fn exchange(&self) -> Option<&Exchange> {
+        self.login.as_ref()?.exchange.as_ref()
+    }
+
+    /// Whether it is the platform's own pages.
+    pub(crate) fn is_own(&self) -> bool {
+        self.client_id == own_app::CLIENT_ID
     }
 
     /// The project of the app that somebody has logged in to.

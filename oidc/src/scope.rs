@@ -18,10 +18,12 @@ const ORGANIZATION_BY_DOMAIN: &str = "urn:platform:iam:org:domain:primary:";
 const METADATA: &str = "urn:platform:iam:user:metadata";
 const AUDIENCE_PREFIX: &str = "urn:platform:iam:org:project:id:";
 const AUDIENCE_SUFFIX: &str = ":aud";
+/// A refresh token (OpenID Connect Core 1.0, section 11).
+pub(crate) const OFFLINE: &str = "offline_access";
 /// How many scopes a request may name.
 const MOST_SCOPES: usize = 100;
 /// Those of OpenID Connect Core 1.0 (sections 5.4 and 11), as a discovery document has them.
-pub(crate) const STANDARD: [&str; 6] = ["openid", "profile", "email", "phone", "address", "offline_access"];
+pub(crate) const STANDARD: [&str; 6] = ["openid", "profile", "email", "phone", "address", OFFLINE];
 
 /// One scope that this server knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +91,7 @@ impl<'a> Scope<'a> {
             "email" => return Some(Self::Email),
             "phone" => return Some(Self::Phone),
             "address" => return Some(Self::Address),
-            "offline_access" => return Some(Self::Offline),
+            OFFLINE => return Some(Self::Offline),
             ROLES => return Some(Self::Roles),
             RESOURCE_OWNER => return Some(Self::ResourceOwner),
             METADATA => return Some(Self::Metadata),

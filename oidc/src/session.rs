@@ -34,13 +34,28 @@ pub(crate) async fn shown(oidc: &Oidc, tenant: &Tenant, token: &str) -> Result<O
             && is_kept(&given, &found.state.token)
             && !oidc.edge.ended.revoked().has_session_ended(&tenant.id, sent.id)
     };
-    // It may have been made, or got another token, a moment ago: that is decided on all that there is.
+    Ok(read(oidc, tenant, (sent.id, newest(oidc).await?)).await?.filter(is_it))
+}
+
+/// The session with an id, if it lives.
+///
+/// # Errors
+/// When that cannot be known.
+pub(crate) async fn living(oidc: &Oidc, tenant: &Tenant, id: &str) -> Result<Option<Found<Session>>, Error> {
+    let lives = |found: &Found<Session>| {
+        found.state.expires_at > clock::now().as_millisecond()
+            && !oidc.edge.ended.revoked().has_session_ended(&tenant.id, id)
+    };
+    Ok(read(oidc, tenant, (id, newest(oidc).await?)).await?.filter(lives))
+}
+
+/// The sequence of the last thing that happened to any session: one may have been made, or got another token, a moment ago.
+async fn newest(oidc: &Oidc) -> Result<u64, Error> {
     let last = oidc.sessions.last().await.map_err(|failure| {
         tracing::warn!(error = explain(&failure), "it is not known whether a session has another token");
         Error::Unavailable
     })?;
-    let newest = last.map_or(0, |record| record.position().sequence);
-    Ok(read(oidc, tenant, (sent.id, newest)).await?.filter(is_it))
+    Ok(last.map_or(0, |record| record.position().sequence))
 }
 
 /// A session as of a sequence or later.

@@ -2,6 +2,7 @@
 
 mod authorization_code;
 mod client_credentials;
+mod exchange;
 mod jwt_bearer;
 mod login;
 mod of_user;
@@ -49,8 +50,22 @@ pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer
 /// The name of what an app gets at the login itself (OpenID Connect Discovery 1.0, section 3).
 const IMPLICIT: &str = "implicit";
 
-/// All of them, as a discovery document has them.
-pub(crate) const GRANTS: [&str; 5] = [AUTHORIZATION_CODE, IMPLICIT, REFRESH_TOKEN, CLIENT_CREDENTIALS, JWT_BEARER];
+/// Those that there are everywhere.
+const GRANTS: [&str; 5] = [AUTHORIZATION_CODE, IMPLICIT, REFRESH_TOKEN, CLIENT_CREDENTIALS, JWT_BEARER];
+
+/// All that there are on an instance, as its discovery document has them.
+pub(crate) fn grants(oidc: &Oidc, instance_id: &str) -> Vec<&'static str> {
+    GRANTS.into_iter().chain(exchanges(oidc, instance_id).then_some(TOKEN_EXCHANGE)).collect()
+}
+
+fn exchanges(oidc: &Oidc, instance_id: &str) -> bool {
+    oidc.edge.features(instance_id).has(EXCHANGE_FEATURE)
+}
+
+/// The name of the grant that an app gets by other tokens (RFC 8693, section 2.1).
+const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+/// The feature flag of that.
+const EXCHANGE_FEATURE: &str = "oidc_token_exchange";
 
 /// What is counted of a grant.
 struct Counted {
@@ -64,6 +79,7 @@ static BY_LOGIN: LazyLock<Counted> = LazyLock::new(|| Counted::of(IMPLICIT));
 static BY_REFRESH: LazyLock<Counted> = LazyLock::new(|| Counted::of(REFRESH_TOKEN));
 static BY_CREDENTIALS: LazyLock<Counted> = LazyLock::new(|| Counted::of(CLIENT_CREDENTIALS));
 static BY_ASSERTION: LazyLock<Counted> = LazyLock::new(|| Counted::of("jwt-bearer"));
+static BY_TOKENS: LazyLock<Counted> = LazyLock::new(|| Counted::of("token-exchange"));
 
 impl Counted {
     fn of(grant: &str) -> Self {
@@ -88,6 +104,9 @@ impl Counted {
 #[derive(Serialize)]
 pub(crate) struct Tokens {
     access_token: String,
+    /// Of what type that is, where it was got for other tokens (RFC 8693, section 2.2.1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    issued_token_type: Option<&'static str>,
     token_type: &'static str,
     expires_in: u64,
     scope: String,
@@ -172,6 +191,9 @@ async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Response, Refused>
             BY_CREDENTIALS.count(client_credentials::grant(oidc, &tenant, (&headers, &form))).await?
         }
         Some(JWT_BEARER) => BY_ASSERTION.count(jwt_bearer::grant(oidc, &tenant, (&headers, &form))).await?,
+        Some(TOKEN_EXCHANGE) if exchanges(oidc, &tenant.id) => {
+            BY_TOKENS.count(exchange::grant(oidc, &tenant, (&headers, &form))).await?
+        }
         Some(_) => return Err(Error::UnsupportedGrantType.into()),
     };
     let mut response = Json(tokens).into_response();

@@ -138,8 +138,8 @@ async fn said(
     let own = app.as_ref().map(|app| app.app.project_id.as_str());
     let named = known.iter().filter_map(|(_, scope)| audience::of(&tenant, scope)).chain(own);
     let named: Vec<String> = named.filter(|id| token.aud.iter().any(|aud| aud == id)).map(str::to_owned).collect();
-    // Only tokens of a login are also for apps.
-    let projects = if token.sid.is_some() { &named } else { &token.aud };
+    // Only tokens of apps are also for apps.
+    let projects = if token.is_of_app() { &named } else { &token.aud };
     let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
     let subject = Subject::read(oidc, (tenant, user), &projects).await?;
     let Subject { tenant, user, grants, projects, .. } = &subject;
@@ -160,6 +160,7 @@ async fn said(
     }
     let asks = known.iter().any(|(_, scope)| *scope == Scope::Metadata);
     said.extend(metadata::asked(oidc, (tenant, user), (asks, subject.sequence)).await?);
+    said.extend(token.act.as_ref().map(|act| ("act".to_owned(), json!(act))));
     said.insert("sub".to_owned(), json!(user.id));
     Ok(said)
 }

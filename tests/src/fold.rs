@@ -45,7 +45,7 @@ pub fn fold(events: &[Arc<Recorded>], aggregate_type: &str) -> BTreeMap<Place, L
         let payload = || serde_json::from_slice::<Value>(&event.payload).expect("payloads are JSON");
         let state = match event.r#type.rsplit('.').next() {
             Some("added" | "deactivated" | "reactivated" | "locked" | "unlocked") => payload(),
-            Some("changed") => payload()["to"].take(),
+            Some("changed" | "impersonated") => payload()["to"].take(),
             Some("removed") => {
                 living.remove(&place);
                 continue;

@@ -117,6 +117,24 @@ const OF_USER_MANAGERS: Gives = Gives::Only(&[&[
 /// All rights on the users of an instance.
 pub const IAM_USER_MANAGER: Role = Role::new("IAM_USER_MANAGER", OwnerType::Instance, OF_USER_MANAGERS);
 
+/// The permission to act as somebody else.
+pub const IMPERSONATE: &str = "impersonation";
+/// The permission that is needed beside it where that one has roles, in each place where they hold.
+pub const IMPERSONATE_ADMINS: &str = "admin.impersonation";
+
+/// What those may do who act as anybody.
+const OF_ADMIN_IMPERSONATORS: Gives = Gives::Only(&[&[IMPERSONATE_ADMINS, IMPERSONATE]]);
+/// What those may do who act as users without roles.
+const OF_END_USER_IMPERSONATORS: Gives = Gives::Only(&[&[IMPERSONATE]]);
+
+/// Acts as any user of an instance.
+pub const IAM_ADMIN_IMPERSONATOR: Role =
+    Role::new("IAM_ADMIN_IMPERSONATOR", OwnerType::Instance, OF_ADMIN_IMPERSONATORS);
+
+/// Acts as the users of an instance that have no roles.
+pub const IAM_END_USER_IMPERSONATOR: Role =
+    Role::new("IAM_END_USER_IMPERSONATOR", OwnerType::Instance, OF_END_USER_IMPERSONATORS);
+
 /// What programs may do that log people in.
 pub const IAM_LOGIN_CLIENT: Role = Role::new(
     "IAM_LOGIN_CLIENT",
@@ -158,6 +176,14 @@ pub const ORG_SETTINGS_MANAGER: Role = Role::new(
     OwnerType::Organization,
     Gives::Only(&[&["idp.delete", "idp.read", "idp.write", "org.read", "policy.read", "policy.write"]]),
 );
+
+/// Acts as any user of an organization whose roles hold there.
+pub const ORG_ADMIN_IMPERSONATOR: Role =
+    Role::new("ORG_ADMIN_IMPERSONATOR", OwnerType::Organization, OF_ADMIN_IMPERSONATORS);
+
+/// Acts as the users of an organization that have no roles.
+pub const ORG_END_USER_IMPERSONATOR: Role =
+    Role::new("ORG_END_USER_IMPERSONATOR", OwnerType::Organization, OF_END_USER_IMPERSONATORS);
 
 /// What editors of permissions see of an organization: whom to give what to.
 const SEEN_BY_EDITORS: &[&str] = &[
@@ -223,11 +249,15 @@ pub const ROLES: &[Role] = &[
     IAM_OWNER_VIEWER,
     IAM_ORG_MANAGER,
     IAM_USER_MANAGER,
+    IAM_ADMIN_IMPERSONATOR,
+    IAM_END_USER_IMPERSONATOR,
     IAM_LOGIN_CLIENT,
     ORG_OWNER,
     ORG_OWNER_VIEWER,
     ORG_USER_MANAGER,
     ORG_SETTINGS_MANAGER,
+    ORG_ADMIN_IMPERSONATOR,
+    ORG_END_USER_IMPERSONATOR,
     ORG_USER_PERMISSION_EDITOR,
     ORG_PROJECT_PERMISSION_EDITOR,
     PROJECT_OWNER,

@@ -178,6 +178,8 @@ pub enum Command<R: Resource> {
     Switch(bool),
     /// Lock or unlock it.
     Lock(bool),
+    /// Let somebody act as it, who has asked by the client with this id.
+    Impersonate(String),
     /// Remove it.
     Delete,
     /// Something that it names was removed: go with that, or go on without it.
@@ -206,6 +208,13 @@ pub enum Event<R> {
     Locked(WithUnknown<R>),
     /// It was unlocked.
     Unlocked(WithUnknown<R>),
+    /// Somebody else got a token with which to act as it. It did not change.
+    Impersonated {
+        /// The resource.
+        to: WithUnknown<R>,
+        /// The client that has got the token.
+        client_id: String,
+    },
     /// It was removed.
     Removed,
 }
@@ -219,7 +228,8 @@ impl<R> Event<R> {
             | Self::Deactivated(to)
             | Self::Reactivated(to)
             | Self::Locked(to)
-            | Self::Unlocked(to) => Some(to),
+            | Self::Unlocked(to)
+            | Self::Impersonated { to, .. } => Some(to),
             Self::Removed => None,
         }
     }
@@ -231,7 +241,9 @@ impl<R: Resource> Aggregate for Standard<R> {
     const EVENTS: &'static [&'static str] = match R::STATES {
         States::Active => &["added", "changed", "removed"],
         States::Switched => &["added", "changed", "deactivated", "reactivated", "removed"],
-        States::Lockable => &["added", "changed", "deactivated", "reactivated", "locked", "unlocked", "removed"],
+        States::Lockable => {
+            &["added", "changed", "deactivated", "reactivated", "locked", "unlocked", "impersonated", "removed"]
+        }
     };
     type State = Option<WithUnknown<R>>;
     type Command = Command<R>;
@@ -244,13 +256,15 @@ impl<R: Resource> Aggregate for Standard<R> {
                 Ok(vec![Event::Added(new.into())])
             }
             (Some(_), Command::Create(_)) => Err(Rejection::AlreadyExists(R::NAME)),
-            (None, Command::Patch(_) | Command::Switch(_) | Command::Lock(_) | Command::Delete) => {
-                Err(Rejection::NotFound(R::NAME))
-            }
+            (
+                None,
+                Command::Patch(_) | Command::Switch(_) | Command::Lock(_) | Command::Impersonate(_) | Command::Delete,
+            ) => Err(Rejection::NotFound(R::NAME)),
             (Some(old), Command::Patch(patch)) => change(old, |old| old.patched(patch)),
             (Some(old), Command::Put(new)) => change(old, |_| new),
             (Some(old), Command::Switch(on)) => switch(old, on),
             (Some(old), Command::Lock(on)) => lock(old, on),
+            (Some(old), Command::Impersonate(client_id)) => impersonate(old, client_id),
             (Some(_), Command::Delete) => Ok(vec![Event::Removed]),
             (None, Command::Unlink(_)) => Ok(vec![]),
             (Some(old), Command::Unlink(gone)) => match old.known.clone().unlinked(&gone) {
@@ -347,6 +361,17 @@ fn lock<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Event<R>>, Re
     }
     *is_locked = on;
     Ok(vec![if on { Event::Locked(to) } else { Event::Unlocked(to) }])
+}
+
+/// That nothing changes is no reason to say nothing: who acted as whom is asked later.
+fn impersonate<R: Resource>(old: &WithUnknown<R>, client_id: String) -> Result<Vec<Event<R>>, Rejection> {
+    let mut to = old.clone();
+    let is_active = to.known.activity().is_none_or(|is_active| *is_active);
+    let Some(is_locked) = to.known.lock() else { return Err(Rejection::Precondition("nobody acts as it")) };
+    if !is_active || *is_locked {
+        return Err(Rejection::Precondition("it is not active; nobody acts as it now"));
+    }
+    Ok(vec![Event::Impersonated { to, client_id }])
 }
 
 #[cfg(test)]

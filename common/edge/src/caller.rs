@@ -1,5 +1,6 @@
 //! Access tokens: how they look, and how they are checked.
 
+mod exchange;
 pub mod opaque;
 pub mod personal;
 mod refused;
@@ -19,8 +20,11 @@ use view::{
     revoked::TokenId,
 };
 
-pub use self::refused::RefusedToken;
 use self::refused::{Signed, id_of, refused};
+pub use self::{
+    exchange::{Actor, Basis, MOST_BASES},
+    refused::RefusedToken,
+};
 use crate::error::{Error, Reason};
 
 /// The `typ` of access tokens (RFC 9068, section 2.1).
@@ -66,12 +70,39 @@ pub struct AccessToken {
     /// What it was got by, so that all that was got by it ends together.
     #[serde(rename = "grantId", default, skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<String>,
+    /// Who acts as the user, where somebody does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub act: Option<Actor>,
+    /// The tokens that it was got for, where it was got for tokens, and those that these were got for.
+    #[serde(rename = "exchangedFor", default, skip_serializing_if = "Vec::is_empty")]
+    pub exchanged_for: Vec<Basis>,
     /// Other claims: roles, the organization, and what executions have added; never one of those above.
     #[serde(flatten)]
     pub added: Map<String, Value>,
 }
 
 impl AccessToken {
+    /// Whether it was issued to an app, and not to a service user, which is its own client.
+    pub fn is_of_app(&self) -> bool {
+        self.client_id != self.sub
+    }
+
+    /// What a token stands on that is got for this one, by which its user acts as somebody else or not.
+    pub fn bases(&self, acts: bool) -> Vec<Basis> {
+        let own = Basis {
+            jti: Some(self.jti.clone()),
+            sub: self.sub.clone(),
+            client_id: self.client_id.clone(),
+            sid: self.sid.clone(),
+            grant_id: self.grant_id.clone(),
+            iat: self.iat,
+            seq: self.seq,
+            session_seq: self.session_seq,
+            acts,
+        };
+        std::iter::once(own).chain(self.exchanged_for.iter().cloned()).collect()
+    }
+
     /// As what it can be revoked.
     pub fn id(&self) -> TokenId {
         TokenId {
@@ -120,20 +151,29 @@ pub struct Verified {
     /// As what it can be revoked, where it was issued by the instance.
     pub(crate) id: Option<TokenId>,
     pub(crate) expires: i64,
+    /// What it stands on beside, where it was got for other tokens.
+    pub(crate) bases: Vec<Basis>,
     /// The personal access token that it is, where it is one.
     pub(crate) personal: Option<Arc<PersonalToken>>,
 }
 
 impl Verified {
     /// What a token says that the instance has issued, with the key that it belongs to.
-    fn issued(token: AccessToken, key_id: String) -> Result<Self, RefusedToken> {
+    fn issued(token: AccessToken, key_id: String, tenant: &Tenant) -> Result<Self, RefusedToken> {
+        // Whoever acts as somebody else does so where apps are used, and not where rights are given.
+        if token.act.is_some() {
+            return Err(refused::impersonated(token.jti));
+        }
+        if !token.aud.contains(&tenant.instance.platform_project_id) {
+            return Err(refused::without_audience(Some(token.jti)));
+        }
         if !token.scope.split(' ').any(|scope| scope == OPENID) {
             let error = Error::new(Reason::InsufficientScope, "the access token lacks the scope openid");
             return Err(error.with("scope", OPENID).into());
         }
         let (key_id, id) = (Some(key_id), Some(token.id()));
-        let AccessToken { sub: user_id, seq: sequence, exp: expires, .. } = token;
-        Ok(Self { user_id, sequence, system: None, key_id, id, expires, personal: None })
+        let AccessToken { sub: user_id, seq: sequence, exp: expires, exchanged_for: bases, .. } = token;
+        Ok(Self { user_id, sequence, system: None, key_id, id, expires, bases, personal: None })
     }
 }
 
@@ -185,11 +225,11 @@ impl Verifier {
         if let Some(user) = self.system.signer(token) {
             let expires = user.check(token, &self.external.issuer(tenant))?;
             let (user_id, system) = (user.principal.id.clone(), Some(user.principal.clone()));
-            return Ok(Verified { user_id, sequence: 0, system, key_id: None, id: None, expires, personal: None });
+            let (bases, personal) = (vec![], None);
+            return Ok(Verified { user_id, sequence: 0, system, key_id: None, id: None, expires, bases, personal });
         }
-        let audience = Some(tenant.instance.platform_project_id.as_str());
-        let (key_id, token) = self.signed(token, tenant, audience)?;
-        Verified::issued(token, key_id)
+        let (key_id, token) = self.signed(token, tenant)?;
+        Verified::issued(token, key_id, tenant)
     }
 
     /// What an opaque token says that this instance has issued, verified for the platform's API on this instance.
@@ -198,12 +238,7 @@ impl Verifier {
         (key_id, token): (String, AccessToken),
         tenant: &Tenant,
     ) -> Result<Verified, RefusedToken> {
-        let audience = tenant.instance.platform_project_id.as_str();
-        let token = self.of_now(token, tenant)?;
-        if !token.aud.iter().any(|aud| aud == audience) {
-            return Err(refused::without_audience(Some(token.jti)));
-        }
-        Verified::issued(token, key_id)
+        Verified::issued(self.of_now(token, tenant)?, key_id, tenant)
     }
 
     /// Refuses an opaque token that this instance has issued under another name, or that has expired or does not begin yet.
@@ -224,21 +259,15 @@ impl Verifier {
         if token.len() > LONGEST {
             return None;
         }
-        let (key_id, token) = self.signed(token, tenant, None).ok()?;
+        let (key_id, token) = self.signed(token, tenant).ok()?;
         (token.exp > clock::now().as_second()).then_some((key_id, token))
     }
 
-    /// What a token says that a key of the instance has signed, and which key.
-    fn signed(
-        &self,
-        token: &str,
-        tenant: &Tenant,
-        audience: Option<&str>,
-    ) -> Result<(String, AccessToken), RefusedToken> {
+    /// What a token says that a key of the instance has signed, whomever it is for, and which key.
+    fn signed(&self, token: &str, tenant: &Tenant) -> Result<(String, AccessToken), RefusedToken> {
         let (key_id, key, mut validation) = key_of(token, tenant, TOKEN_TYPE)?;
         validation.set_issuer(&[self.external.issuer(tenant)]);
-        validation.validate_aud = audience.is_some();
-        validation.aud = audience.map(|audience| [audience.to_owned()].into());
+        validation.validate_aud = false;
         Ok((key_id.to_owned(), claims(token, &key, validation)?))
     }
 }
@@ -250,21 +279,26 @@ pub(crate) fn issued(token: &str, tenant: &Tenant) -> Option<AccessToken> {
 }
 
 /// The same of a token of any `typ`, under the name of this issuer, where one is named.
-pub fn issued_as<C: DeserializeOwned>(
+pub fn issued_as<C: DeserializeOwned>(token: &str, tenant: &Tenant, as_what: (&str, Option<&str>)) -> Option<C> {
+    Some(issued_by(token, tenant, as_what)?.1)
+}
+
+/// The same, with the id of the key.
+pub(crate) fn issued_by<C: DeserializeOwned>(
     token: &str,
     tenant: &Tenant,
     (r#type, issuer): (&str, Option<&str>),
-) -> Option<C> {
+) -> Option<(String, C)> {
     if token.len() > LONGEST {
         return None;
     }
-    let (_, key, mut validation) = key_of(token, tenant, r#type).ok()?;
+    let (key_id, key, mut validation) = key_of(token, tenant, r#type).ok()?;
     if let Some(issuer) = issuer {
         validation.set_issuer(&[issuer]);
         validation.set_required_spec_claims(&["iss"]);
     }
     (validation.validate_exp, validation.validate_nbf, validation.validate_aud) = (false, false, false);
-    Some(decode::<C>(token, &key, &validation).ok()?.claims)
+    Some((key_id.to_owned(), decode::<C>(token, &key, &validation).ok()?.claims))
 }
 
 /// The key of an instance that has signed a token of this `typ`, as the token says, with its id and how it verifies.
@@ -293,7 +327,6 @@ fn claims(token: &str, key: &DecodingKey, mut validation: Validation) -> Result<
     (validation.validate_exp, validation.validate_nbf) = (false, false);
     let decoded = decode::<AccessToken>(token, key, &validation);
     let TokenData { claims, .. } = decoded.map_err(|error| match error.kind() {
-        ErrorKind::InvalidAudience => refused::without_audience(id_of(token)),
         ErrorKind::MissingRequiredClaim(claim) if claim == "aud" => refused::without_audience(id_of(token)),
         ErrorKind::InvalidIssuer => refused(id_of(token), Signed::Here, "it is of another issuer"),
         ErrorKind::InvalidSignature => refused(id_of(token), Signed::Elsewhere, "its signature is wrong"),

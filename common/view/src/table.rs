@@ -164,9 +164,10 @@ pub const fn ended<R: Resource>() -> Table {
                     }
                     false
                 }
-                standard::Event::Added(_) | standard::Event::Reactivated(_) | standard::Event::Unlocked(_) => {
-                    return Ok(Effect::Keep);
-                }
+                standard::Event::Added(_)
+                | standard::Event::Reactivated(_)
+                | standard::Event::Unlocked(_)
+                | standard::Event::Impersonated { .. } => return Ok(Effect::Keep),
             };
             let state = serde_json::to_string(&HowEnded { is_removed }).expect("it is plain data");
             Ok(Effect::Set(Content { state, values: vec![] }))

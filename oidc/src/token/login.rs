@@ -97,13 +97,14 @@ impl App {
             owner: self.client.owner.clone(),
             session_seq: *session_seq,
             assertions: self.settings.assertions,
-            session_id: logged_in.session_id.clone(),
-            grant_id: (*grant_id).to_owned(),
+            session_id: Some(logged_in.session_id.clone()),
+            grant_id: Some((*grant_id).to_owned()),
             is_refreshable: self.is_refreshable,
             has_access_token: self.has_access_token,
-            auth_time: logged_in.checked_at / 1000,
+            auth_time: Some(logged_in.checked_at / 1000),
             ends: logged_in.session_ends / 1000,
             nonce: nonce.map(str::to_owned),
+            exchange: None,
         }
     }
 }

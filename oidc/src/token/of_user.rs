@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use domain::resource::execution::Function;
-use edge::admission::own_app;
 use http::HeaderMap;
 use serde_json::{Map, Value};
-use view::directory::{Principal, Tenancy, Tenant};
+use view::directory::{Audience, Principal, Tenancy, Tenant};
 
 use super::Tokens;
 use crate::{
@@ -15,7 +14,7 @@ use crate::{
     function,
     issue::Content,
     lifetime, metadata, owner,
-    recipient::Recipient,
+    recipient::{Login, Recipient},
     role::Asked,
     scope::{self, Scope},
     subject::Subject,
@@ -34,43 +33,54 @@ pub(super) async fn tokens(
     let mut subject = Subject::read(oidc, (tenant.clone(), user), &named).await?;
     let platform = subject.tenant.instance.platform_project_id.clone();
     if let Some(login) = &recipient.login {
-        // Who has such a token may do all that the person may: apps of others do not get it.
-        subject.projects.retain(|id, project| *id != platform || project.owner == login.owner);
-    }
-    let is_own = recipient.client_id == own_app::CLIENT_ID;
-    if is_own {
+        let is_own = recipient.is_own();
         // What the platform's own pages get is for the platform alone.
-        subject.projects.retain(|id, _| *id == platform);
+        subject.projects.retain(|id, project| if *id == platform { is_trusted(login, project) } else { !is_own });
     }
-    let Subject { tenant, grants, projects, .. } = &subject;
+    let Subject { grants, projects, .. } = &subject;
     if projects.values().any(|project| !project.admits(grants)) {
         return Err(Error::InvalidScope("a project that is asked for does not admit the user"));
     }
-    let organization = asked_for(oidc, &subject, &known).await?;
-    if !owner::is_asked(organization.as_deref(), &known) {
-        return Err(Error::InvalidScope("the user is of another organization than the one that is asked for"));
-    }
-    let scope = granted(tenant, &known, (&subject, recipient));
-    let added = added(oidc, (&subject, recipient), (&known, organization.as_deref()), headers).await?;
-    // It reads none of them, and cookies are short.
-    let added = if is_own { Map::new() } else { added };
     let mut audience = all_audience(&subject, recipient);
     if audience.is_empty() {
         // A token for nobody else is for its issuer (RFC 9068, section 3).
-        audience.push(oidc.edge.external.issuer(tenant));
+        audience.push(oidc.edge.external.issuer(&subject.tenant));
     }
+    let tokens = issued(oidc, (&subject, recipient), (&known, audience), headers).await?;
+    Ok((tokens, subject))
+}
+
+/// The access token that there is for a user who is read, of these scopes and for this audience.
+pub(super) async fn issued(
+    oidc: &Oidc,
+    (subject, recipient): (&Subject, &Recipient),
+    (known, audience): (&[(&str, Scope<'_>)], Vec<String>),
+    headers: &HeaderMap,
+) -> Result<Tokens, Error> {
+    let tenant = &subject.tenant;
+    let organization = asked_for(oidc, subject, known).await?;
+    if !owner::is_asked(organization.as_deref(), known) {
+        return Err(Error::InvalidScope("the user is of another organization than the one that is asked for"));
+    }
+    let scope = granted(tenant, known, (subject, recipient));
+    let added = added(oidc, (subject, recipient), (known, organization.as_deref()), headers).await?;
+    // The platform reads none of them, and cookies are short.
+    let added = if recipient.is_own() { Map::new() } else { added };
     let lifetime = lifetime::of(oidc, &tenant.id, |settings| settings.access_token_lifetime.as_ref());
     let content = Content { audience, scope: scope.clone(), added };
     let (access_token, expires_in) = if recipient.has_access_token() {
-        oidc.issuer.access_token(&oidc.edge.external, (&subject, recipient), content, lifetime).await?
+        oidc.issuer.access_token(&oidc.edge.external, (subject, recipient), content, lifetime).await?
     } else {
         Default::default()
     };
     let (token_type, is_opaque) = ("Bearer", recipient.is_opaque);
-    Ok((
-        Tokens { access_token, token_type, expires_in, scope, id_token: None, refresh_token: None, is_opaque },
-        subject,
-    ))
+    let (issued_token_type, id_token, refresh_token) = (None, None, None);
+    Ok(Tokens { access_token, issued_token_type, token_type, expires_in, scope, id_token, refresh_token, is_opaque })
+}
+
+/// Whether an app may get tokens for the platform's own project: who has one may do all that the person may, so apps of others do not.
+pub(super) fn is_trusted(login: &Login, platform: &Audience) -> bool {
+    platform.owner == login.owner
 }
 
 /// What a token says because of its scopes, because of how the project and the app are set up, and because targets say so.
@@ -117,8 +127,7 @@ async fn asked_for(
 fn all_audience(Subject { projects, .. }: &Subject, recipient: &Recipient) -> Vec<String> {
     let client = recipient.login.as_ref().map(|_| &recipient.client_id);
     let others = recipient.own_project().and_then(|id| projects.get(id)).map_or(&[][..], |own| &own.apps);
-    let is_own = recipient.client_id == own_app::CLIENT_ID;
-    let others = others.iter().filter(|id| !is_own && Some(*id) != client);
+    let others = others.iter().filter(|id| !recipient.is_own() && Some(*id) != client);
     client.into_iter().chain(others).chain(projects.keys()).cloned().collect()
 }
 

@@ -358,10 +358,14 @@ mod tests {
     }
 
     #[test]
-    fn only_an_active_user_is_locked() {
+    fn only_an_active_user_is_locked_or_acted_as() {
         let user = |is_active, is_locked| User { username: "robot".into(), is_active, is_locked, ..User::default() };
         let (active, locked, inactive) = (user(true, false), user(true, true), user(false, false));
+        let acting = || Command::Impersonate("8".to_owned());
         let cases = [
+            (&active, acting(), Ok(Event::Impersonated { to: active.clone().into(), client_id: "8".into() })),
+            (&locked, acting(), Err("it is not active; nobody acts as it now")),
+            (&inactive, acting(), Err("it is not active; nobody acts as it now")),
             (&active, Command::Lock(true), Ok(Event::Locked(locked.clone().into()))),
             (&locked, Command::Lock(false), Ok(Event::Unlocked(active.clone().into()))),
             (&locked, Command::Switch(false), Ok(Event::Deactivated(inactive.clone().into()))),

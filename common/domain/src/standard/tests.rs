@@ -62,6 +62,12 @@ fn not_everything_can_be_switched_off() {
             .when(Command::Lock(on))
             .then_rejected(&Rejection::Precondition("it cannot be locked"));
     }
+    given::<Standard<Plain>>([Event::Added(plain("a"))])
+        .when(Command::Impersonate("8".to_owned()))
+        .then_rejected(&Rejection::Precondition("nobody acts as it"));
+    given::<Standard<Plain>>([])
+        .when(Command::Impersonate("8".to_owned()))
+        .then_rejected(&Rejection::NotFound(Plain::NAME));
 }
 
 #[test]

@@ -8,9 +8,12 @@ use domain::{
     resource::{
         app::App, personal_access_token::PersonalAccessToken, project::Project, signing_key::SigningKey, user::User,
     },
+    role::{IMPERSONATE, IMPERSONATE_ADMINS},
+    setting::oidc::Oidc as Settings,
     standard::Resource,
 };
 use http::request::Parts;
+use serde::de::DeserializeOwned;
 use view::{
     directory::{Client, Name, PersonalToken, Principal, Tenant},
     keyring::{Purpose, secret_hash},
@@ -18,7 +21,7 @@ use view::{
 
 use super::{Edge, Recognised};
 use crate::{
-    caller::{AccessToken, RefusedToken, Verified, bearer, issued, opaque, personal},
+    caller::{AccessToken, Basis, RefusedToken, Verified, bearer, issued, issued_by, opaque, personal},
     consistency::unavailable,
     error::{Error, Reason},
     refusal::{read_model, unheard},
@@ -71,7 +74,9 @@ impl Edge {
             None => {
                 let client_id = token.id.as_ref().map(|id| id.client_id.as_str());
                 let of = (token.user_id.as_str(), client_id.unwrap_or(&token.user_id));
-                self.user(tenant, of, (token.sequence, sequence.max(token.sequence))).await
+                let user = self.user(tenant, of, (token.sequence, sequence.max(token.sequence))).await?;
+                self.stands(tenant, (&token.bases, &user), sequence).await?;
+                Ok(user)
             }
         }
     }
@@ -100,13 +105,60 @@ impl Edge {
                 }
             };
             let user = self.user(tenant, (&token.sub, &token.client_id), (token.seq, token.seq)).await?;
+            self.stands(tenant, (&token.exchanged_for, &user), token.seq).await?;
             Ok::<_, Error>((token, user))
         };
-        match held.await {
-            Ok(held) => Ok(Some(held)),
-            Err(error) if [Reason::TokenInvalid, Reason::TokenExpired].contains(&error.reason()) => Ok(None),
-            Err(error) => Err(error),
+        known(held.await)
+    }
+
+    /// Refuses a token of a user if anything has ended that it was got for, or if somebody acts by it as the user who may not do
+    /// so any longer; as of a sequence or later.
+    async fn stands(&self, tenant: &Tenant, (bases, user): (&[Basis], &Principal), sequence: u64) -> Result<(), Error> {
+        for basis in bases {
+            let holder = self.of_basis(tenant, basis, sequence.max(basis.seq)).await?;
+            if basis.acts && !self.may_impersonate(tenant, &holder, user) {
+                return Err(Error::new(Reason::TokenInvalid, "nobody may act as the user of the access token by it"));
+            }
         }
+        Ok(())
+    }
+
+    /// The user of a token that another one stands on, if neither has ended; as of a sequence or later.
+    async fn of_basis(&self, tenant: &Tenant, basis: &Basis, sequence: u64) -> Result<Arc<Principal>, Error> {
+        if self.ended.revoked().has(&tenant.id, &basis.id()) {
+            return Err(personal::invalid());
+        }
+        self.user(tenant, (&basis.sub, &basis.client_id), (basis.seq, sequence)).await
+    }
+
+    /// The user of something that tokens may be got for, if it counts now; `None` where it does not.
+    ///
+    /// # Errors
+    /// When that cannot be known.
+    pub async fn basis_holder(&self, tenant: &Tenant, basis: &Basis) -> Result<Option<Arc<Principal>>, Error> {
+        known(self.of_basis(tenant, basis, basis.seq).await)
+    }
+
+    /// What a token of a `typ` says that the instance has issued under its name, whether or not it has expired; `None` where it is
+    /// no such token, or its key is deleted.
+    pub fn issued_now<C: DeserializeOwned>(&self, tenant: &Tenant, token: &str, r#type: &str) -> Option<C> {
+        let issuer = self.external.issuer(tenant);
+        let (key_id, claims) = issued_by(token, tenant, (r#type, Some(&issuer)))?;
+        (!self.is_deleted(tenant, &key_id)).then_some(claims)
+    }
+
+    /// Whether users of an instance may act as others who have the right to.
+    pub fn has_impersonation(&self, tenant: &Tenant) -> bool {
+        let settings = self.settings.effective::<Settings>(&tenant.id, &Owner::instance(&tenant.id));
+        *settings.chain.resolve(|settings| settings.enable_impersonation.as_ref()).value
+    }
+
+    /// Whether a user may act as another one, as far as is known here: where that one has roles, it takes more.
+    pub fn may_impersonate(&self, tenant: &Tenant, actor: &Principal, user: &Principal) -> bool {
+        let mut places = user.memberships.iter().map(|held| &held.context);
+        self.has_impersonation(tenant)
+            && actor.may(IMPERSONATE, &user.owner.chain(&tenant.id))
+            && places.all(|context| actor.may(IMPERSONATE_ADMINS, &context.chain(&tenant.id)))
     }
 
     /// What a token says that the instance has issued, whomever it is for, whether or not all that it stands on is still there;
@@ -222,5 +274,14 @@ impl Edge {
     pub fn is_live_app(&self, tenant: &Tenant, app: &Client, since: u64) -> bool {
         let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
         app.is_live && !self.ended.is_dead(&tenant.id, &app.owner, &on, since.min(app.processed))
+    }
+}
+
+/// What is known of a token: nothing where it does not count.
+fn known<T>(held: Result<T, Error>) -> Result<Option<T>, Error> {
+    match held {
+        Ok(held) => Ok(Some(held)),
+        Err(error) if [Reason::TokenInvalid, Reason::TokenExpired].contains(&error.reason()) => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -70,7 +70,7 @@ mod tests {
     use view::directory::Tenant;
 
     use super::*;
-    use crate::caller::{External, SystemUsers, Verifier};
+    use crate::caller::{Actor, External, SystemUsers, Verifier};
 
     fn claims() -> AccessToken {
         let now = base::clock::now().as_second();
@@ -88,6 +88,8 @@ mod tests {
             session_seq: 4,
             sid: None,
             grant_id: None,
+            act: None,
+            exchanged_for: vec![],
             added: Map::from_iter([("roles".to_owned(), json!(["clerk"]))]),
         }
     }
@@ -154,8 +156,10 @@ mod tests {
         };
         let verifier = Verifier::new(External { scheme: "https".into(), port: None }, SystemUsers::default());
         let now = base::clock::now().as_second();
+        let act = Some(Actor { iss: "https://id.example".into(), sub: "5".into(), act: None });
         let cases = [
             (claims(), None),
+            (AccessToken { act, ..claims() }, Some("acts as its user")),
             (AccessToken { iss: "https://other.example".into(), ..claims() }, Some("not valid here")),
             (AccessToken { aud: vec!["9".into()], ..claims() }, Some("not for the platform's API")),
             (AccessToken { exp: now, ..claims() }, Some("expired")),

@@ -22,6 +22,7 @@ impl Verified {
             key_id: None,
             id: None,
             expires: found.token.expires_at.div_euclid(1000),
+            bases: vec![],
             personal: Some(found),
         }
     }
@@ -49,6 +50,8 @@ pub(crate) fn claims(found: &PersonalToken, iss: String, project_id: &str) -> Ac
         session_seq: 0,
         sid: None,
         grant_id: None,
+        act: None,
+        exchanged_for: vec![],
         added: Map::new(),
     }
 }

@@ -85,6 +85,13 @@ pub(super) fn without_audience(jti: Option<String>) -> RefusedToken {
     RefusedToken::new(jti, error, Signed::Here, "it is not for the platform's API")
 }
 
+/// The refusal of a token with which somebody acts as somebody else.
+pub(super) fn impersonated(jti: String) -> RefusedToken {
+    let message = "the access token is one of somebody who acts as its user; the platform's API takes none of these";
+    let error = Error::new(Reason::TokenInvalid, message);
+    RefusedToken::new(Some(jti), error, Signed::Here, "somebody acts as its user")
+}
+
 /// The id that a signed token claims to have, as far as it can be shown.
 pub(super) fn id_of(token: &str) -> Option<String> {
     #[derive(Deserialize)]

@@ -249,7 +249,10 @@ async fn people_and_their_sessions_are_kept_as_their_documents_say() {
     let told = shell(&platform, &blocks(LOGIN, "sh").join("\n"));
     assert_eq!(reasons(&told), BTreeSet::new(), "nothing is refused: {told}");
     let led = ["https://login.example/start?authRequest=", "https://shop.example/callback?code="];
-    for expected in [&led[..], &["\"id_token\":\"", "\"preferred_username\":\"radia\""]].concat() {
+    for expected in
+        [&led[..], &["\"id_token\":\"", "\"preferred_username\":\"radia\"", "\"issued_token_type\":\"", "\"act\":{"]]
+            .concat()
+    {
         assert!(told.contains(expected), "{expected} is missing: {told}");
     }
     let told = shell(&platform, &blocks(USERS, "sh").join("\n"));

@@ -17,7 +17,8 @@ use tests::{
 };
 
 use super::{
-    flow::{App, Flow, PASSWORD, answered, location, refresh_token},
+    exchange::{self, EXCHANGE},
+    flow::{App, Flow, PASSWORD, access_token, answered, location, refresh_token},
     rotation::KEYS,
     shop::{self, API, Shop},
     signer::{BEARER, BY_ASSERTION, FAR, Signer, ask, authenticated, exchanged, user},
@@ -302,7 +303,7 @@ const GRANTS: [&str; 10] = [
     BEARER,
     "urn:ietf:params:oauth:grant-type:saml2-bearer",
     "urn:ietf:params:oauth:grant-type:device_code",
-    "urn:ietf:params:oauth:grant-type:token-exchange",
+    EXCHANGE,
     "urn:openid:params:grant-type:ciba",
 ];
 
@@ -310,9 +311,12 @@ const GRANTS: [&str; 10] = [
 async fn tokens_are_given_for_what_is_listed_and_nothing_else() {
     let mut settings = App::public();
     settings["responseTypes"] = json!(["OIDC_RESPONSE_TYPE_CODE", "OIDC_RESPONSE_TYPE_ID_TOKEN_TOKEN"]);
-    settings["grantTypes"] =
-        json!(["AUTHORIZATION_CODE", "IMPLICIT", "REFRESH_TOKEN"].map(|name| format!("OIDC_GRANT_TYPE_{name}")));
+    settings["grantTypes"] = json!(
+        ["AUTHORIZATION_CODE", "IMPLICIT", "REFRESH_TOKEN", "TOKEN_EXCHANGE"]
+            .map(|name| format!("OIDC_GRANT_TYPE_{name}"))
+    );
     let flow = Flow::with(settings).await;
+    exchange::enable(&flow.admin).await;
     let robot = shop::user(&flow.admin, "robot", "").await;
     let signer = Signer::new(&flow.tenant, &format!("users/{}", robot.user_id), "EC").await;
     let (tokens, _) = flow.tokens(&[("scope", "openid offline_access")]).await;
@@ -337,6 +341,10 @@ async fn tokens_are_given_for_what_is_listed_and_nothing_else() {
         let token = match grant {
             "authorization_code" => tokens["access_token"].clone(),
             "refresh_token" => flow.refreshed(refresh_token(&tokens)).await["access_token"].clone(),
+            EXCHANGE => {
+                let of = (access_token(&tokens), exchange::ACCESS);
+                exchange::exchanged(&flow, of, &[]).await["access_token"].clone()
+            }
             "implicit" => json!(at_login["access_token"]),
             _ => sent(&[]).await.body["access_token"].clone(),
         };

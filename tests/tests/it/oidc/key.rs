@@ -53,7 +53,7 @@ async fn a_service_user_signs_for_its_tokens_with_keys_of_all_types() {
         assert_eq!(exchanged(&tenant, &brought.assertion()).await.status, 200, "{type}");
     }
     // The user name is as good as the id.
-    let named = Signer { holder: "robot".to_owned(), ..Signer::new(&tenant, &path, "EC").await };
+    let named = Signer { holder: "robot".to_owned(), ..Signer::new(&tenant, &path, "EC").await.naming("robot") };
     assert_eq!(exchanged(&tenant, &named.assertion()).await.status, 200);
 }
 
@@ -85,7 +85,7 @@ async fn keys_sign_with_all_algorithms_of_their_type_or_with_the_one_that_they_n
 }
 
 /// Assertions with a key of another that their header brings along, or says where it is. Nobody is asked there.
-fn brought(signer: &Signer, of_other: &Signer, place: &str) -> Vec<(&'static str, String)> {
+pub(super) fn brought(signer: &Signer, of_other: &Signer, place: &str) -> Vec<(&'static str, String)> {
     let (good, kid) = (signer.claims().to_string(), &signer.kid);
     let pair = rcgen::KeyPair::from_pem(&of_other.pem).expect("it is a key");
     let certificate = rcgen::CertificateParams::default().self_signed(&pair).expect("it can be signed");
@@ -105,7 +105,7 @@ fn brought(signer: &Signer, of_other: &Signer, place: &str) -> Vec<(&'static str
 }
 
 /// Assertions that no valid key of their subject has signed, or whose header asks for more.
-fn unsigned(signer: &Signer, of_other: &Signer, rsa: &Signer) -> Vec<(&'static str, String)> {
+pub(super) fn unsigned(signer: &Signer, of_other: &Signer, rsa: &Signer) -> Vec<(&'static str, String)> {
     let (header, claims, kid) = (signer.header(), signer.claims(), &signer.kid);
     let good = claims.to_string();
     let none = [r#"{"alg":"none"}"#, good.as_str()].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".") + ".";
@@ -130,7 +130,10 @@ fn unsigned(signer: &Signer, of_other: &Signer, rsa: &Signer) -> Vec<(&'static s
         ("a kid that is SQL", named(Some("' or 1=1 --\0"))),
         ("the key of another", Signer { kid: of_other.kid.clone(), ..signer.clone() }.assertion()),
         ("signed by another", Signer { pem: of_other.pem.clone(), ..signer.clone() }.assertion()),
-        ("for another", Signer { holder: of_other.holder.clone(), ..signer.clone() }.assertion()),
+        (
+            "for another",
+            Signer { holder: of_other.holder.clone(), subject: of_other.subject.clone(), ..signer.clone() }.assertion(),
+        ),
         ("the algorithm of another type", Signer { kid: kid.clone(), ..rsa.clone() }.assertion()),
         ("an access token", signer.sign(&Header { typ: Some("at+jwt".into()), ..header.clone() }, &claims)),
         (
@@ -150,7 +153,7 @@ fn unsigned(signer: &Signer, of_other: &Signer, rsa: &Signer) -> Vec<(&'static s
 }
 
 /// Assertions that are signed rightly and claim what they must not.
-fn claiming_wrongly(signer: &Signer, other: &str) -> Vec<(&'static str, String)> {
+pub(super) fn claiming_wrongly(signer: &Signer, other: &str) -> Vec<(&'static str, String)> {
     let now = base::clock::now().as_second();
     let endpoint = format!("{}/oauth/v2/token", signer.issuer);
     vec![

@@ -22,6 +22,8 @@ pub(super) struct Signer {
     pub(super) issuer: String,
     /// The app or the user.
     pub(super) holder: String,
+    /// Whom it names; itself where nobody else.
+    pub(super) subject: String,
     /// The id of the key, and its private half in PEM.
     pub(super) kid: String,
     pub(super) pem: String,
@@ -60,7 +62,15 @@ impl Signer {
             jwk.as_object_mut().expect("it is one").remove(private);
         }
         let holder = path.rsplit('/').next().expect("it has an id").to_owned();
-        Self { issuer: issuer.to_owned(), holder, kid: made.id(), pem: pem.to_owned(), public: jwk, algorithm }
+        Self {
+            issuer: issuer.to_owned(),
+            subject: holder.clone(),
+            holder,
+            kid: made.id(),
+            pem: pem.to_owned(),
+            public: jwk,
+            algorithm,
+        }
     }
 
     fn key(&self) -> EncodingKey {
@@ -79,6 +89,11 @@ impl Signer {
         [vec![4], coordinate("x").expect("it is base64url"), coordinate("y").expect("it is base64url")].concat()
     }
 
+    /// The same, where it names somebody else.
+    pub(super) fn naming(self, subject: &str) -> Self {
+        Self { subject: subject.to_owned(), ..self }
+    }
+
     /// The header of what it signs.
     pub(super) fn header(&self) -> Header {
         Header { kid: Some(self.kid.clone()), ..Header::new(self.algorithm) }
@@ -87,8 +102,8 @@ impl Signer {
     /// The claims of what is right.
     pub(super) fn claims(&self) -> Value {
         let now = base::clock::now().as_second();
-        let (holder, jti) = (&self.holder, new_name());
-        json!({ "iss": holder, "sub": holder, "aud": self.issuer, "iat": now, "exp": now + 60, "jti": jti })
+        let (holder, subject, jti) = (&self.holder, &self.subject, new_name());
+        json!({ "iss": holder, "sub": subject, "aud": self.issuer, "iat": now, "exp": now + 60, "jti": jti })
     }
 
     /// Signs what is given.

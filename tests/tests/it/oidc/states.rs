@@ -11,6 +11,7 @@ use tests::{
 };
 
 use super::{
+    exchange, flow,
     shop::API,
     signer::{BEARER, BY_ASSERTION, FAR, Signer, ask},
 };
@@ -26,6 +27,8 @@ enum Thing {
     PersonalToken,
     SignedToken,
     OpaqueToken,
+    /// One that was got for the signed one.
+    ExchangedToken,
     /// The organization of the project.
     Maker,
     Project,
@@ -36,6 +39,8 @@ enum Thing {
     /// The app that signs, and its key.
     SigningApp,
     AppKey,
+    /// The app that exchanges tokens.
+    ExchangingApp,
 }
 
 use Thing::*;
@@ -53,6 +58,8 @@ enum Way {
     /// Shown by an app that has a secret, or one that signs.
     Introspection(Thing),
     SignedIntrospection(Thing),
+    /// Of the signed token for another one.
+    Exchange,
     /// To end a token, by secret or signature.
     Revocation,
     SignedRevocation,
@@ -74,8 +81,16 @@ impl Way {
         let used = TOKENS
             .into_iter()
             .flat_map(|token| [Self::Api(token), Self::Introspection(token), Self::SignedIntrospection(token)]);
-        let others =
-            [Self::Userinfo(SignedToken), Self::Userinfo(OpaqueToken), Self::Revocation, Self::SignedRevocation];
+        let others = [
+            Self::Userinfo(SignedToken),
+            Self::Userinfo(OpaqueToken),
+            Self::Userinfo(ExchangedToken),
+            Self::Introspection(ExchangedToken),
+            Self::SignedIntrospection(ExchangedToken),
+            Self::Exchange,
+            Self::Revocation,
+            Self::SignedRevocation,
+        ];
         got.chain(used).chain(others).collect()
     }
 
@@ -84,14 +99,19 @@ impl Way {
         let user = vec![Instance, Home, User];
         let granted = vec![Maker, Project, ProjectGrant, UserGrant];
         let of = |audience| if audience == Audience::Project { granted.clone() } else { vec![] };
+        let token = |token| match token {
+            ExchangedToken => vec![ExchangedToken, SignedToken, ExchangingApp, Maker, Project],
+            token => vec![token],
+        };
         let more = match self {
             Self::Revocation => vec![],
             Self::SignedRevocation => vec![UserKey],
             Self::Secret(audience) => of(audience),
             Self::Bearer(audience) | Self::Assertion(audience) => [vec![UserKey], of(audience)].concat(),
-            Self::Api(token) | Self::Userinfo(token) => vec![token],
-            Self::Introspection(token) => [vec![token, App], granted.clone()].concat(),
-            Self::SignedIntrospection(token) => [vec![token, SigningApp, AppKey], granted.clone()].concat(),
+            Self::Api(of) | Self::Userinfo(of) => token(of),
+            Self::Introspection(of) => [token(of), vec![App], granted.clone()].concat(),
+            Self::SignedIntrospection(of) => [token(of), vec![SigningApp, AppKey], granted.clone()].concat(),
+            Self::Exchange => [vec![SignedToken, ExchangingApp], granted.clone()].concat(),
         };
         [user, more].concat()
     }
@@ -108,6 +128,7 @@ struct World<'a> {
     signer: Signer,
     app: (String, String),
     app_signer: Signer,
+    exchanging: flow::App,
     tokens: Vec<(Thing, String)>,
 }
 
@@ -130,6 +151,8 @@ impl<'a> World<'a> {
         let signing = done(&admin, &format!("{API}/apps"), signing).await.id();
         let app_signer = Signer::new(tenant, &format!("apps/{signing}"), "EC").await;
 
+        exchange::enable(&admin).await;
+        let exchanging = flow::App::create(&admin, &project, exchange::exchanging()).await;
         let user = service_user(&admin, (&new_name(), json!({})), &format!("?ctx.orgId={home}")).await;
         let user_path = format!("users/{}", user.user_id);
         let signer = Signer::new(tenant, &user_path, "EC").await;
@@ -153,10 +176,11 @@ impl<'a> World<'a> {
             (App, format!("apps/{}", app.id())),
             (AppKey, format!("apps/{signing}/keys/{}", app_signer.kid)),
             (SigningApp, format!("apps/{signing}")),
+            (ExchangingApp, format!("apps/{}", exchanging.id)),
         ];
         let personal = personal.body["token"].as_str().expect("it is shown").to_owned();
         let (app, tokens) = ((app.id(), secret), vec![(PersonalToken, personal)]);
-        let mut world = Self { tenant, admin, paths, project, user, signer, app, app_signer, tokens };
+        let mut world = Self { tenant, admin, paths, project, user, signer, app, app_signer, exchanging, tokens };
         world.take_tokens().await;
         world
     }
@@ -176,6 +200,9 @@ impl<'a> World<'a> {
             .await;
             self.tokens.push((token, taken));
         }
+        let answer = self.attempt(Way::Exchange).await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        self.tokens.push((ExchangedToken, flow::access_token(&answer.body).to_owned()));
     }
 
     fn path(&self, thing: Thing) -> &str {
@@ -237,6 +264,10 @@ impl<'a> World<'a> {
                 let form = [("token", self.token(token)), (kind.0, &kind.1), (assertion.0, &assertion.1)];
                 ask(self.tenant, "/oauth/v2/introspect", &form).await
             }
+            Way::Exchange => {
+                let subject = [("subject_token", self.token(SignedToken)), ("subject_token_type", exchange::ACCESS)];
+                exchange::asked(&self.admin, &self.exchanging, &subject).await
+            }
             Way::Revocation => send(by_secret("/oauth/v2/revoke").form(&[("token", "unknown")])).await,
             Way::SignedRevocation => {
                 let [kind, assertion] = signed(&self.signer);
@@ -282,6 +313,11 @@ impl<'a> World<'a> {
                 let request = request.basic_auth(&self.user.client_id, Some(&self.user.client_secret));
                 request.form(&[("token", self.token(thing))])
             }
+            (ExchangedToken, _) => {
+                let request = self.admin.anonymous(Method::POST, "/oauth/v2/revoke");
+                let request = request.basic_auth(&self.exchanging.id, self.exchanging.secret.as_ref());
+                request.form(&[("token", self.token(thing))])
+            }
             (Instance, _) => {
                 let path = format!("{API}/instances/{}", self.tenant.bootstrap.instance_id);
                 let operator = self.tenant.shared.operator().await;
@@ -300,7 +336,7 @@ impl<'a> World<'a> {
 }
 
 /// Each thing, with the states that it can be in beside the one in which it counts.
-const STATES: [(Thing, &[&str]); 14] = [
+const STATES: [(Thing, &[&str]); 16] = [
     (Instance, &["/_deactivate", ""]),
     (Home, &["/_deactivate", ""]),
     (User, &["/_deactivate", "/_lock", ""]),
@@ -308,6 +344,7 @@ const STATES: [(Thing, &[&str]); 14] = [
     (PersonalToken, &[""]),
     (SignedToken, &["revoked"]),
     (OpaqueToken, &["revoked"]),
+    (ExchangedToken, &["revoked"]),
     (Maker, &["/_deactivate", ""]),
     (Project, &["/_deactivate", ""]),
     (ProjectGrant, &["/_deactivate", ""]),
@@ -315,6 +352,7 @@ const STATES: [(Thing, &[&str]); 14] = [
     (App, &["/_deactivate", ""]),
     (SigningApp, &["/_deactivate", ""]),
     (AppKey, &[""]),
+    (ExchangingApp, &["/_deactivate", ""]),
 ];
 
 async fn cell(tenant: &Tenant, thing: Thing, state: &str) -> usize {

@@ -1,0 +1,281 @@
+//! Token exchange (RFC 8693): an app gets a token for another one, of the same user, for less or for fewer; or one with which somebody acts as
+//! a user. It ends with what it was got for, and no later. There is nothing to refresh it with.
+
+mod party;
+mod target;
+
+use std::sync::Arc;
+
+use base::{clock, explain::explain};
+use domain::resource::app::oidc::{GrantType, Oidc as Settings};
+use edge::{
+    caller::{Actor, MOST_BASES},
+    trigger::trace_of,
+};
+use http::HeaderMap;
+use proto::bus::{Impersonate, internal_command::Command};
+use serde::Deserialize;
+use view::directory::{Client, Tenant};
+
+use self::party::{Given, Party};
+use super::{Tokens, of_user};
+use crate::{
+    Oidc, client,
+    error::Error,
+    form::Form,
+    lifetime,
+    recipient::{Exchange, Login, Recipient},
+    scope,
+    subject::Subject,
+};
+
+const NOT_SET_UP: Error = Error::UnauthorizedClient(
+    "only an app in which people log in, and that is set up for the grant type, exchanges tokens",
+);
+/// Why there is nothing for a subject or an actor. What is wrong with a token is for whoever may ask what it is worth.
+const BAD_SUBJECT: Error = Error::InvalidRequest("the subject token is not valid for the client");
+const BAD_ACTOR: Error = Error::InvalidRequest("the actor token is not valid for the client, or somebody acts by it");
+/// Whom there is nobody learns who may not act as everybody.
+const DENIED: Error = Error::InvalidRequest("the actor may not act as this user, or there is none");
+const NO_ACTOR: Error = Error::InvalidRequest("a subject token of this type needs an actor_token");
+
+/// The types of tokens (RFC 8693, section 3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Access,
+    Refresh,
+    Id,
+    Jwt,
+    /// The id of a user, which is no token.
+    UserId,
+}
+
+impl Type {
+    const ALL: [Self; 5] = [Self::Access, Self::Refresh, Self::Id, Self::Jwt, Self::UserId];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Access => "urn:ietf:params:oauth:token-type:access_token",
+            Self::Refresh => "urn:ietf:params:oauth:token-type:refresh_token",
+            Self::Id => "urn:ietf:params:oauth:token-type:id_token",
+            Self::Jwt => "urn:ietf:params:oauth:token-type:jwt",
+            Self::UserId => "urn:platform:params:oauth:token-type:user_id",
+        }
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The one that a client asks for.
+    fn requested(form: &Form) -> Result<Self, Error> {
+        match form.get("requested_token_type").map(Self::of) {
+            None => Ok(Self::Access),
+            Some(Some(kind @ (Self::Access | Self::Jwt | Self::Id))) => Ok(kind),
+            Some(_) => Err(Error::InvalidRequest("a token of requested_token_type is not given here")),
+        }
+    }
+}
+
+/// The app that exchanges tokens.
+struct App {
+    client: Arc<Client>,
+    settings: Settings,
+}
+
+/// What an app shows, and for which type of token.
+struct Shown {
+    kind: Type,
+    /// The sequence of the log that revocations are in, before anything was looked at: what ends all that the tokens stand on comes after it.
+    session_seq: u64,
+    subject: Party,
+    actor: Option<Party>,
+}
+
+pub(super) async fn grant(
+    oidc: &Oidc,
+    tenant: &Arc<Tenant>,
+    (headers, form): (&HeaderMap, &Form),
+) -> Result<Tokens, Error> {
+    let app = App::authenticated(oidc, tenant, (headers, form)).await?;
+    let kind = Type::requested(form)?;
+    if form.get("resource").is_some() {
+        return Err(Error::InvalidTarget("resource is not supported: name an audience"));
+    }
+    let shown = Shown::read(oidc, tenant, &app, (form, kind)).await?;
+    let made = made(oidc, tenant, (&app, &shown), (headers, form)).await;
+    // Whoever may not act learns nothing of the user by what else is wrong.
+    let tokens = made.map_err(|error| if shown.tells(oidc, tenant, &error) { error } else { DENIED })?;
+    // Last, so that it stands in the log of what was given; and before that is given.
+    shown.note(oidc, tenant, &app, headers).await?;
+    Ok(tokens)
+}
+
+/// The tokens that there are for what an app shows.
+async fn made(
+    oidc: &Oidc,
+    tenant: &Arc<Tenant>,
+    (app, shown): (&App, &Shown),
+    (headers, form): (&HeaderMap, &Form),
+) -> Result<Tokens, Error> {
+    let scope = shown.scope(form.get("scope"))?;
+    let (kind, login) = (shown.kind, shown.login(oidc, tenant, app)?);
+    let for_whom = (kind == Type::Id).then_some(app.client.id.as_str());
+    let asked = target::Asked { audience: form.get("audience"), only: for_whom };
+    let (subject, audience) = target::of(oidc, tenant, (&app.client, &login), (shown, &asked)).await?;
+    let recipient =
+        Recipient { is_opaque: kind == Type::Access, ..Recipient::of_app(&app.client, &app.settings, login) };
+    let known = scope::parse(Some(&scope))?;
+    let tokens = of_user::issued(oidc, (&subject, &recipient), (&known, audience), headers).await?;
+    let id_token = of_user::id_token(oidc, (&subject, &recipient), &tokens, headers).await?;
+    answered(oidc, (&subject, &recipient), kind, Tokens { id_token, ..tokens })
+}
+
+/// What the app is answered (section 2.2.1).
+fn answered(
+    oidc: &Oidc,
+    (subject, recipient): (&Subject, &Recipient),
+    kind: Type,
+    tokens: Tokens,
+) -> Result<Tokens, Error> {
+    let issued_token_type = Some(kind.name());
+    if kind != Type::Id {
+        return Ok(Tokens { issued_token_type, ..tokens });
+    }
+    let access_token = tokens.id_token.ok_or(Error::InvalidScope("an ID token needs the scope openid"))?;
+    let lifetime = lifetime::of(oidc, &subject.tenant.id, |settings| settings.id_token_lifetime.as_ref());
+    let ends = recipient.login.as_ref().map_or(0, |login| login.ends);
+    let left = u64::try_from(ends - clock::now().as_second()).unwrap_or_default();
+    let expires_in = left.min(lifetime.whole_seconds());
+    Ok(Tokens { access_token, issued_token_type, token_type: "N_A", expires_in, id_token: None, ..tokens })
+}
+
+impl App {
+    /// The app that has authenticated, as it is set up to, if it may exchange tokens.
+    async fn authenticated(oidc: &Oidc, tenant: &Tenant, (headers, form): (&HeaderMap, &Form)) -> Result<Self, Error> {
+        let id = client::any(oidc, tenant, headers, form).await?;
+        let client = oidc.edge.app(tenant, &id, 0).await?.ok_or(NOT_SET_UP)?;
+        let settings = client.app.config.oidc().filter(|settings| settings.may(GrantType::TokenExchange));
+        let settings = settings.ok_or(NOT_SET_UP)?.clone();
+        Ok(Self { client, settings })
+    }
+}
+
+/// Who may act as a user (section 4.4).
+#[derive(Deserialize)]
+struct MayAct {
+    sub: String,
+    iss: Option<String>,
+}
+
+impl Shown {
+    /// What the tokens say, if all of them are valid, and the actor may act as the subject.
+    async fn read(oidc: &Oidc, tenant: &Arc<Tenant>, app: &App, (form, kind): (&Form, Type)) -> Result<Self, Error> {
+        let subject = Given::subject(form)?;
+        let actor = Given::actor(form)?;
+        if subject.needs_actor() && actor.is_none() {
+            return Err(NO_ACTOR);
+        }
+        let session_seq = oidc.edge.ended.revoked().sequence();
+        let reading = party::Reading { oidc, tenant, app: &app.client, session_seq };
+        let actor = match actor {
+            Some(given) => Some(reading.party(&given, true).await?.ok_or(BAD_ACTOR)?),
+            None => None,
+        };
+        let nobody = if subject.needs_actor() { DENIED } else { BAD_SUBJECT };
+        let subject = reading.party(&subject, false).await?.ok_or(nobody)?;
+        let shown = Self { kind, session_seq, subject, actor };
+        if let Some(actor) = &shown.actor {
+            let issuer = oidc.edge.external.issuer(tenant);
+            // Whether the actor has the right to is decided where that is known best, when all else is right.
+            if !shown.admits(actor, &issuer) || !oidc.edge.has_impersonation(tenant) {
+                return Err(DENIED);
+            }
+        }
+        Ok(shown)
+    }
+
+    /// Whether the subject token lets an actor act, where it says who may.
+    fn admits(&self, actor: &Party, issuer: &str) -> bool {
+        let Some(may_act) = &self.subject.may_act else { return true };
+        let said = MayAct::deserialize(may_act);
+        said.is_ok_and(|said| said.sub == actor.user.id && said.iss.is_none_or(|iss| iss == issuer))
+    }
+
+    /// The scope that is given of what is asked for: no more than what the tokens have. Where nothing is said, that of the first one that
+    /// has any.
+    fn scope(&self, asked: Option<&str>) -> Result<String, Error> {
+        let of_subject = self.subject.scope.as_deref();
+        let of_actor = self.actor.as_ref().and_then(|actor| actor.scope.as_deref());
+        let has = |scope: Option<&str>, word: &str| scope.is_some_and(|scope| words_of(scope).any(|it| it == word));
+        let may = |word: &str| {
+            // A refresh token of the actor's is nobody else's.
+            let is_more = word != scope::OFFLINE;
+            let is_of_person = of_subject.is_none() && scope::STANDARD.contains(&word);
+            has(of_subject, word) || is_more && (is_of_person || has(of_actor, word))
+        };
+        if asked.is_some_and(|asked| !words_of(asked).all(may)) {
+            return Err(Error::InvalidScope("more is asked for than what the tokens were given for"));
+        }
+        let given = asked.or(of_subject).or(of_actor).unwrap_or("openid");
+        // What is got for a token ends with that, so there is nothing to refresh.
+        let given: Vec<_> = words_of(given).filter(|word| *word != scope::OFFLINE).collect();
+        Ok(given.join(" "))
+    }
+
+    /// How the app gets tokens, as if somebody had logged in.
+    fn login(&self, oidc: &Oidc, tenant: &Tenant, app: &App) -> Result<Login, Error> {
+        let Self { kind, session_seq, subject, actor } = self;
+        let act = match actor {
+            Some(actor) => {
+                let (iss, sub) = (oidc.edge.external.issuer(tenant), actor.user.id.clone());
+                Some(Actor { iss, sub, act: subject.act.clone().map(Box::new) })
+            }
+            None => subject.act.clone(),
+        };
+        let mut bases = subject.bases.clone();
+        bases.extend(actor.iter().flat_map(|actor| actor.bases.iter().cloned()));
+        if bases.len() > MOST_BASES {
+            return Err(Error::InvalidRequest("the tokens were exchanged too often; exchange those of a login"));
+        }
+        let ends = actor.as_ref().map_or(i64::MAX, |actor| actor.expires).min(subject.expires);
+        Ok(Login {
+            project_id: app.client.app.project_id.clone(),
+            owner: app.client.owner.clone(),
+            session_seq: *session_seq,
+            assertions: app.settings.assertions,
+            session_id: None,
+            grant_id: None,
+            is_refreshable: false,
+            has_access_token: *kind != Type::Id,
+            auth_time: subject.auth_time.filter(|_| act.is_none()),
+            ends,
+            nonce: None,
+            exchange: Some(Exchange { act, bases }),
+        })
+    }
+
+    /// Whether the app is told what is wrong: also of a user as whom the actor may act, as far as is known here.
+    fn tells(&self, oidc: &Oidc, tenant: &Tenant, error: &Error) -> bool {
+        let is_of_user = !matches!(error, Error::Unavailable | Error::Server);
+        let may = |actor: &Party| oidc.edge.may_impersonate(tenant, &actor.user, &self.subject.user);
+        !is_of_user || self.actor.as_ref().is_none_or(may)
+    }
+
+    /// Has the node that writes note who acts as whom, if that is permitted by all that there is now.
+    async fn note(&self, oidc: &Oidc, tenant: &Tenant, app: &App, headers: &HeaderMap) -> Result<(), Error> {
+        let Some(actor) = &self.actor else { return Ok(()) };
+        let (user_id, actor_id) = (self.subject.user.id.clone(), actor.user.id.clone());
+        let command = Command::Impersonate(Impersonate { user_id, actor_id, client_id: app.client.id.clone() });
+        let asked = oidc.internal.ask(&tenant.id, &trace_of(headers), command).await;
+        let outcome = asked.map_err(|undone| {
+            tracing::warn!(error = %explain(&undone), "it cannot be noted who acts as whom, so nobody does");
+            Error::Unavailable
+        })?;
+        if outcome.denied { Err(DENIED) } else { Ok(()) }
+    }
+}
+
+fn words_of(scope: &str) -> impl Iterator<Item = &str> {
+    scope.split(' ').filter(|word| !word.is_empty())
+}

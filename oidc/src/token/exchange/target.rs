@@ -1,0 +1,95 @@
+//! For whom a token is that is got for others: for no one whom neither of them is for, and for whom its user may use now.
+
+use std::{collections::HashMap, sync::Arc};
+
+use view::directory::{Audience, Client, Tenant};
+
+use super::{BAD_SUBJECT, Shown};
+use crate::{Oidc, audience, error::Error, recipient::Login, subject::Subject, token::of_user::is_trusted};
+
+const TOO_MUCH: Error = Error::InvalidTarget("neither the subject token nor the actor token is for this audience");
+const CLOSED: Error = Error::InvalidTarget(
+    "an audience is not there or not active, does not admit the user, or takes no tokens of this app or of who acts as others",
+);
+
+/// What an app asks for.
+pub(super) struct Asked<'a> {
+    /// For whom the token shall be, in words.
+    pub(super) audience: Option<&'a str>,
+    /// The one for whom it can be.
+    pub(super) only: Option<&'a str>,
+}
+
+/// The user of the token, with the projects that it is for, and all whom it is for.
+pub(super) async fn of(
+    oidc: &Oidc,
+    tenant: &Arc<Tenant>,
+    (app, login): (&Client, &Login),
+    (shown, asked): (&Shown, &Asked<'_>),
+) -> Result<(Subject, Vec<String>), Error> {
+    let wanted = wanted(shown, asked)?;
+    let user = &shown.subject.user;
+    let own = (login.project_id.as_str(), user.owner.id.as_str());
+    let own = audience::project(oidc, tenant, own, 0).await?.ok_or(CLOSED)?;
+    let projects = projects(oidc, tenant, (app, &own), &wanted).await?;
+    let named: Vec<&str> = projects.values().map(String::as_str).chain([own.id.as_str()]).collect();
+    let read = Subject::read(oidc, (tenant.clone(), user.clone()), &named).await;
+    // Who is not active is no client that cannot authenticate.
+    let mut subject = read.map_err(|error| if error == Error::InvalidClient { BAD_SUBJECT } else { error })?;
+    let platform = subject.tenant.instance.platform_project_id.clone();
+    let is_impersonated = login.exchange.as_ref().is_some_and(|exchange| exchange.act.is_some());
+    let takes = |project: &Audience| project.id != platform || !is_impersonated && is_trusted(login, project);
+    let grants = subject.grants.clone();
+    subject.projects.retain(|_, project| project.admits(&grants));
+    if !subject.projects.contains_key(&own.id) {
+        return Err(CLOSED);
+    }
+    let is_open = |id: &String| {
+        let project = projects.get(id).and_then(|project| subject.projects.get(project));
+        project.is_some_and(|project| takes(project))
+    };
+    let (open, closed): (Vec<_>, Vec<_>) = wanted.into_iter().partition(is_open);
+    if open.is_empty() || asked.audience.is_some() && !closed.is_empty() {
+        return Err(CLOSED);
+    }
+    subject.projects.retain(|id, _| open.iter().any(|of| projects.get(of) == Some(id)));
+    Ok((subject, open))
+}
+
+/// Whom the token shall be for: where nothing is said, whom the first of the tokens is for that says so.
+fn wanted(shown: &Shown, asked: &Asked<'_>) -> Result<Vec<String>, Error> {
+    let of_subject = &shown.subject.audience;
+    let of_actor = shown.actor.as_ref().map(|actor| &*actor.audience).unwrap_or_default();
+    let default = || if of_subject.is_empty() { of_actor.to_vec() } else { of_subject.clone() };
+    let Some(audience) = asked.audience else {
+        return Ok(asked.only.map_or_else(default, |only| vec![only.to_owned()]));
+    };
+    let words: Vec<String> = audience.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    let may = |word: &String| {
+        asked.only.is_none_or(|only| only == word) && (of_subject.contains(word) || of_actor.contains(word))
+    };
+    if words.iter().all(may) { Ok(words) } else { Err(TOO_MUCH) }
+}
+
+/// The project that each of these is, or is an app of.
+async fn projects(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    (app, own): (&Client, &Audience),
+    ids: &[String],
+) -> Result<HashMap<String, String>, Error> {
+    let mut projects = HashMap::new();
+    for id in ids {
+        let project = if *id == app.id || own.apps.contains(id) {
+            own.id.clone()
+        } else {
+            match oidc.edge.app(tenant, id, 0).await? {
+                Some(found) if oidc.edge.is_live_app(tenant, &found, found.processed) => found.app.project_id.clone(),
+                Some(_) => continue,
+                None => id.clone(),
+            }
+        };
+        projects.insert(id.clone(), project);
+    }
+    Ok(projects)
+}
