@@ -1,8 +1,9 @@
 //! Purges: records of the log that ages out go when they are older than history keeps what is in them, by the clock of the node that
 //! writes.
 //!
-//! First a record of the log itself permits it, by which every reader knows that nothing was lost. Then whoever keeps what the log says
-//! must have that record, and has forgotten what is purged or taken it up. Whoever dies between leaves a log with more than it needs.
+//! First a record of the log itself permits it, by which every reader knows that nothing was lost. Then every projection in Postgres
+//! must have that record, and has forgotten what is purged or taken it up; a search index that lacks some of it holds nothing of it that
+//! still counts. Whoever dies between leaves a log with more than it needs.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -12,6 +13,7 @@ use eventlog::{
     log::{Log, LogFailure},
     streams::server_time,
 };
+use jiff::Timestamp;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use view::{
@@ -30,8 +32,13 @@ use crate::{
 /// How often it looks whether the read models are far enough, and how often it looks before it says that they are not.
 const BREATH: Duration = Duration::from_secs(1);
 const UNUSUAL: u32 = 60;
+/// How often it looks before it says so again.
+const STILL: u32 = 3600;
 /// The most seconds by which the clock of NATS may differ: by a wrong one too much would be purged.
 const MOST: f64 = 5.0;
+/// The most seconds by which the clock may have been set: that of NATS is the same on the same machine, and what is kept is kept for a
+/// week longer than it has to be.
+const MOST_SET: f64 = 3600.0;
 
 /// How often it is looked what has aged out.
 fn every() -> Duration {
@@ -62,6 +69,8 @@ pub(super) enum PurgeFailure {
     Database(#[from] DatabaseFailure),
     #[error("the clock of this node is not that of NATS, or NATS does not tell")]
     Clock,
+    #[error("the clock of this machine was set while the node ran; start the node again if the time is right")]
+    ClockSet,
 }
 
 impl Purges {
@@ -71,15 +80,12 @@ impl Purges {
     }
 
     async fn purge(&self) -> Result<(), PurgeFailure> {
+        self.check_clock().await?;
         let Some(aged) = self.log.last_before(clock::now() - SESSIONS_KEPT).await? else { return Ok(()) };
-        let ahead = clock::ahead(server_time(&self.log.client(), self.log.stream())).await;
-        if !ahead.is_some_and(|ahead| ahead.abs() <= MOST) {
-            return Err(PurgeFailure::Clock);
-        }
+        self.check_clock().await?;
         let to = aged.stream_sequence;
-        let permitted = self.log.last().await?.map_or(0, |last| last.commit.purged_to);
-        if to > permitted {
-            self.steps.submit(("permit purge", SYSTEM), Permit { to }).await?;
+        if to > self.log.permits().await? {
+            self.steps.submit(("permit purge", SYSTEM), Permit { to, committed_at: aged.committed_at() }).await?;
         }
         fault::point("purge.permitted");
         self.wait_until_processed().await?;
@@ -91,6 +97,15 @@ impl Purges {
         Ok(())
     }
 
+    /// Refuses to go by a clock that is not that of NATS, or was set.
+    async fn check_clock(&self) -> Result<(), PurgeFailure> {
+        if clock::set_by().abs() > MOST_SET {
+            return Err(PurgeFailure::ClockSet);
+        }
+        let ahead = clock::ahead(server_time(&self.log.client(), self.log.stream())).await;
+        if ahead.is_some_and(|ahead| ahead.abs() <= MOST) { Ok(()) } else { Err(PurgeFailure::Clock) }
+    }
+
     /// Waits until every projection of the log has all that is in it now.
     async fn wait_until_processed(&self) -> Result<(), PurgeFailure> {
         let end = self.log.end().await?;
@@ -99,7 +114,7 @@ impl Purges {
                 async { checkpoint::least(&self.database.connection().await?, self.log.class(), self.shard).await };
             match self.database.within(least).await? {
                 Some((projection, at)) if at < end => {
-                    if round == UNUSUAL {
+                    if round % STILL == UNUSUAL {
                         let (stream, projection) = (self.log.stream(), projection.name);
                         tracing::warn!(stream, projection, at, end, "a purge waits for a projection that lags");
                     }
@@ -121,6 +136,8 @@ impl Reaction for Purges {
     }
 
     async fn serve(&self) -> Result<Infallible, PurgeFailure> {
+        // From now on it is noticed.
+        clock::set_by();
         loop {
             // At first, too: while nodes are upgraded, one of an older version may still take over, whose records permit nothing.
             sleep(every()).await;
@@ -133,9 +150,10 @@ impl Reaction for Purges {
     }
 }
 
-/// Permits a purge up to a stream sequence.
+/// Permits a purge up to a stream sequence, whose record was committed then.
 struct Permit {
     to: u64,
+    committed_at: Timestamp,
 }
 
 impl Decide for Permit {
@@ -146,7 +164,10 @@ impl Decide for Permit {
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, ()), Refusal> {
-        turn.permit_purge(self.to);
+        // Readers forget by the time of the record that permits it, so by that it must have aged out.
+        if self.committed_at < turn.now() - SESSIONS_KEPT {
+            turn.permit_purge(self.to);
+        }
         Ok((turn.nothing_decided(Session::NAME), ()))
     }
 }

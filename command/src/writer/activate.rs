@@ -74,7 +74,8 @@ impl Writer {
         (log_id, epoch): (&Bytes, u64),
     ) -> Result<Option<Record>, WriterFailure> {
         let (log, end) = (&self.logs[class], last.map(Record::position).unwrap_or_default());
-        let raised = timeout(LONGEST, commit(log, end, barrier(last, end, (log_id, epoch)))).await;
+        let purged_to = log.permits().await?;
+        let raised = timeout(LONGEST, commit(log, end, barrier(last, end, (log_id, epoch, purged_to)))).await;
         let Ok(raised) = raised else {
             let why = format!("{} has taken no barrier for {} s", log.stream(), LONGEST.as_secs());
             return Err(LogFailure::Nats(why).into());
@@ -104,7 +105,7 @@ fn log_id(last: &OfEach<Option<Record>>) -> Result<Bytes, WriterFailure> {
     }
 }
 
-fn barrier(last: Option<&Record>, end: Position, (log_id, epoch): (&Bytes, u64)) -> CommitRecord {
+fn barrier(last: Option<&Record>, end: Position, (log_id, epoch, purged_to): (&Bytes, u64, u64)) -> CommitRecord {
     let commit = last.map(|record| &record.commit);
     CommitRecord {
         log_id: log_id.clone(),
@@ -114,7 +115,7 @@ fn barrier(last: Option<&Record>, end: Position, (log_id, epoch): (&Bytes, u64))
         first_sequence: end.sequence + 1,
         committed_at: super::serve::commit_time(commit.map_or(0, |commit| commit.committed_at)).as_microsecond(),
         previous_digest: last.map(|record| record.digest.to_vec().into()).unwrap_or_default(),
-        purged_to: commit.map_or(0, |commit| commit.purged_to),
+        purged_to,
         events: vec![],
         answers: vec![],
     }

@@ -1,6 +1,6 @@
 //! The only place that reads the wall clock, and the clock that leases are counted by.
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use jiff::Timestamp;
 use rustix::time::{ClockId, clock_gettime};
@@ -26,6 +26,20 @@ pub fn now() -> Timestamp {
 pub fn since_start() -> Duration {
     let time = clock_gettime(ALWAYS_RUNNING);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
+}
+
+/// By how many seconds the clock of this machine was set since the process asked for this first.
+pub fn set_by() -> f64 {
+    static FIRST: LazyLock<f64> = LazyLock::new(started_at);
+    let first = *FIRST;
+    started_at() - first
+}
+
+/// When the machine started, by what its clock says now, in seconds since the Unix epoch.
+fn started_at() -> f64 {
+    // A clock that tests put ahead stands for the time of the world.
+    let now = now() - fault::clock_ahead();
+    now.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64() - since_start().as_secs_f64()
 }
 
 /// The longest that the time of another clock may be on its way. What comes later says too little.
@@ -57,6 +71,11 @@ mod tests {
         let seconds = at_once(ahead(ask)).unwrap();
         // Half of the way, by a clock that may be slowed down meanwhile.
         assert!((-1.0..=-0.005).contains(&seconds), "{seconds}");
+    }
+
+    #[test]
+    fn nobody_has_set_the_clock() {
+        assert!([set_by(), set_by()].iter().all(|seconds| seconds.abs() < 1.0));
     }
 
     #[test]

@@ -202,6 +202,11 @@ impl Writer {
         is_other
     }
 
+    /// Whether a commit deletes documents because the log has come to a time.
+    pub fn forgets(&self, committed_at: Timestamp) -> bool {
+        self.layout.ends_at.is_some() && forgotten_before(self.committed_at, committed_at).is_some()
+    }
+
     /// Deletes the documents of what ended so long ago that it is forgotten when the log comes to a time.
     fn forget(&mut self, committed_at: Timestamp) -> Result<(), IndexFailure> {
         let (Some(ends_at), Some(before)) = (self.layout.ends_at, forgotten_before(self.committed_at, committed_at))

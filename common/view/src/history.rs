@@ -63,18 +63,18 @@ pub async fn apply(
     records: &[Arc<Record>],
     events: &[Arc<Recorded>],
 ) -> Result<(), DatabaseFailure> {
+    answers::apply(transaction, history, records).await?;
     match history.class {
         LogClass::Events => {
             copy_events(transaction, history, events).await?;
             apply_claims(transaction, history, fold_claims(events)).await?;
-            referrers::apply(transaction, history, fold_references(events.iter().map(AsRef::as_ref))).await?;
+            referrers::apply(transaction, history, fold_references(events.iter().map(AsRef::as_ref))).await
         }
         LogClass::Sessions => {
             let events = without_aged(transaction, history, (records, events)).await?;
-            copy_events(transaction, history, &events).await?;
+            copy_events(transaction, history, &events).await
         }
     }
-    answers::apply(transaction, history, records).await
 }
 
 /// Forgets what has aged out by the time of the newest of these records, so that history is the same from a log that was purged, and gives

@@ -47,7 +47,7 @@ impl Reader {
                 Ok(Some(record)) => break record,
                 Ok(None) => {}
                 Err(LogFailure::Nats(_)) if !self.has_failed => self.has_failed = true,
-                Err(failure) => return Err(failure),
+                Err(failure) => return Err(self.log.explained(last, failure).await),
             }
             self.seat = self.log.feeds.join(&self.log, last);
         };

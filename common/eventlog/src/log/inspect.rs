@@ -23,7 +23,8 @@ impl Log {
         if at.stream_sequence >= end.stream_sequence {
             return Ok(Lag::default());
         }
-        let next = self.read(at.stream_sequence + 1).await?;
+        // What it lacks first may have been purged.
+        let next = self.read(at.stream_sequence.max(self.purged().await?) + 1).await?;
         let age = |next: Record| clock::now().duration_since(next.committed_at()).as_secs_f64().max(0.0);
         Ok(Lag { events: end.sequence.saturating_sub(at.sequence), seconds: next.map_or(0.0, age) })
     }
@@ -64,9 +65,18 @@ impl Log {
         self.last_where(|record| record.position().sequence < sequence).await
     }
 
-    /// The last of the first records for which something holds that holds for no record after one for which it does not.
+    /// The last record for which something holds that is true up to some record, and false after it.
     pub(super) async fn last_where(&self, holds: impl Fn(&Record) -> bool) -> Result<Option<Record>, LogFailure> {
-        let (mut before, mut beyond, mut found) = (self.purged().await?, self.end().await? + 1, None);
+        self.last_within((self.purged().await?, self.end().await? + 1), holds).await
+    }
+
+    /// The same of the records between two stream sequences.
+    pub(super) async fn last_within(
+        &self,
+        (mut before, mut beyond): (u64, u64),
+        holds: impl Fn(&Record) -> bool,
+    ) -> Result<Option<Record>, LogFailure> {
+        let mut found = None;
         while before + 1 < beyond {
             let middle = before + (beyond - before) / 2;
             let missing = Broken::MessageHole { last: middle - 1, found: middle + 1 };

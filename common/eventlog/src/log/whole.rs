@@ -16,7 +16,11 @@ impl Log {
         let state = self.stream.get_info().await.map_err(nats)?.state;
         let end = state.last_sequence;
         let may_be_purged = self.class == LogClass::Sessions && state.first_sequence > 1 && state.messages > 0;
-        let permitted = if may_be_purged { self.permitted(end).await? } else { 0 };
+        if may_be_purged && !self.has_message(end).await? {
+            return Err(self.broken(Broken::Lost { end, lost: 1, at: end }));
+        }
+        let gone = state.first_sequence.saturating_sub(1);
+        let permitted = if may_be_purged { self.permitted((gone, end)).await? } else { 0 };
         if let Some(lost) = lost(&state, permitted) {
             return Err(self.broken(lost));
         }

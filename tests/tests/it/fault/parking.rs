@@ -9,6 +9,7 @@ use tests::{
     client::{Client, TARGETS, created, post, send},
     cluster::Cluster,
     eventually,
+    management::Management,
     platform::Platform,
     servers::{Servers, drop_read_models},
 };
@@ -54,6 +55,15 @@ fn assert_told(events: &[Value], instance_id: &str) {
         assert_eq!((&event["instanceId"], &event["failedSequence"]), (&json!(instance_id), &event["sequence"]));
         let told = event["errorMessage"].as_str().unwrap_or_default();
         assert!(told.contains("target.changed") && told.contains("panicked"), "{told}");
+    }
+}
+
+/// Metrics tell of the same event.
+async fn assert_measured(management: &Management) {
+    for (view, count) in [("targets", 1.0), ("targets_index", 1.0), ("organizations_index", 0.0)] {
+        let told = async |metric: &str| management.sum(metric, &[&format!("\"{view}\"")]).await;
+        let both = [told("platform_projection_failures_total").await, told("platform_projection_parked").await];
+        assert_eq!(both, [count; 2], "{view}");
     }
 }
 
@@ -113,12 +123,7 @@ async fn an_aggregate_whose_event_fails_waits_and_all_others_go_on_until_a_build
     println!("seen {:?} after the write", begin.elapsed());
     assert!(begin.elapsed() < SEEN * SLACK);
     assert_told(&events, &platform.bootstrap.instance_id);
-    let measured = platform.management();
-    for (view, count) in [("targets", 1.0), ("targets_index", 1.0), ("organizations_index", 0.0)] {
-        let told = async |metric: &str| measured.sum(metric, &[&format!("\"{view}\"")]).await;
-        let both = [told("platform_projection_failures_total").await, told("platform_projection_parked").await];
-        assert_eq!(both, [count; 2], "{view}");
-    }
+    assert_measured(&platform.management()).await;
     assert_eq!(failed(&operator, json!([{ "viewName": "organizations_index" }])).await.len(), 0);
     post(&client, FAILED, json!({})).await.assert_refused("no operator", 403, "PERMISSION_DENIED");
 

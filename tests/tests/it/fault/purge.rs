@@ -3,9 +3,14 @@
 use std::{collections::BTreeMap, os::unix::process::ExitStatusExt, time::Duration};
 
 use async_nats::jetstream::{self, stream::Config};
+use base::secret;
 use domain::log_class::LogClass;
-use eventlog::{log::Log, record::Position};
+use eventlog::{
+    log::Log,
+    record::{CommitRecord, Position},
+};
 use futures::StreamExt;
+use prost::Message;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
@@ -127,10 +132,10 @@ async fn what_has_aged_out_goes_and_what_lives_stays_also_where_all_is_built_ane
     assert_eq!(count(&postgres, EVENTS, &early).await, 1, "what was changed since");
     assert_eq!((count(&postgres, ROWS, &late).await, count(&postgres, EVENTS, &late).await), (1, 1));
 
-    // The longest that a token lives, with more to purge meanwhile.
+    // The longest that a token lives.
     world.clock.set_ahead(DAY * 98 + Duration::from_hours(23));
     let log = world.log().await;
-    assert!(log.purged().await.expect("it can be read") >= purged);
+    assert_eq!(log.purged().await.expect("it can be read"), purged, "what comes next ages out on day 109");
     let database = Database::new(&world.servers.places.postgres_url, 1).expect("it is an address");
     eventually("the read models have it all", async || {
         let end = log.end().await.ok()?;
@@ -176,19 +181,25 @@ async fn who_dies_before_it_purges_leaves_it_to_the_next_and_more_than_is_permit
     world.restart().await;
     assert_eq!(world.purged().await, permitted);
     goes_on_with(&log, (first, permitted)).await;
+    an_old_build_changes_nothing(&mut world, (&log, permitted)).await;
     let client = world.platform.client().await;
     for which in ["one", "two", "three"] {
         created(&client, SESSIONS, json!({ "metadata": { "which": which } })).await;
     }
     world.platform.stop().await;
 
+    loses_more(&world, permitted).await;
+}
+
+/// Nobody starts where more is gone than is permitted, at the beginning or later.
+async fn loses_more(world: &World, permitted: u64) {
     let context = jetstream::new(world.servers.nats().await);
     let mut stream = context.get_stream("SESSIONS_0").await.expect("it is there");
     let end = stream.info().await.expect("it is there").state.last_sequence;
     let whole: Vec<_> = messages(&stream, permitted + 1..=end).await;
     let rules = stream.cached_info().config.clone();
     stream.purge().sequence(permitted + 2).await.expect("it can be purged");
-    refuses(&world, &format!("the first of them message {}", permitted + 1));
+    refuses(world, &format!("the first of them message {}", permitted + 1));
 
     // As docs/nats-permissions.md says, but that messages can be deleted at first.
     context.delete_stream("SESSIONS_0").await.expect("it is there");
@@ -202,7 +213,7 @@ async fn who_dies_before_it_purges_leaves_it_to_the_next_and_more_than_is_permit
     let hole = permitted + 3;
     assert!(stream.delete_message(hole).await.expect("NATS is there"));
     context.update_stream(rules).await.expect("it takes the rules of a log");
-    refuses(&world, &format!("the first of them message {} or later", permitted + 2));
+    refuses(world, &format!("the first of them message {} or later", permitted + 2));
     let (is_whole, told) = world.tool(&["log", "verify", "--log", "sessions"]);
     assert!(!is_whole && told.contains(&format!("message {hole} of the log")), "{told}");
 }
@@ -218,6 +229,41 @@ async fn nothing_is_purged_that_a_projection_has_not_taken_up() {
     throughout(Duration::from_secs(5), "nothing is purged", is_whole).await;
     let _projector = cluster.node("projector", "projector", &[], &[clock.environment()]);
     eventually("it is purged", async || log.purged().await.ok().filter(|purged| *purged > 0)).await;
+}
+
+/// What was permitted is also where a build takes over that knows nothing of purges.
+async fn an_old_build_changes_nothing(world: &mut World, (log, permitted): (&Log, u64)) {
+    world.platform.stop().await;
+    is_taken_over_by_an_old_build(world).await;
+    assert_eq!(log.purged().await.expect("it can be read"), permitted, "what was permitted before is");
+    let (is_well, told) = world.doctor();
+    assert!(is_well, "{told}");
+    world.restart().await;
+    let newest = log.last().await.expect("it can be read").expect("there is one");
+    assert_eq!(newest.commit.purged_to, permitted, "it is said again");
+    let (is_whole, told) = world.tool(&["log", "verify", "--log", "sessions"]);
+    assert!(is_whole, "{told}");
+}
+
+/// Begins an epoch in both logs as a build does that knows nothing of purges.
+async fn is_taken_over_by_an_old_build(world: &World) {
+    let context = jetstream::new(world.servers.nats().await);
+    for (class, subject) in [(LogClass::Events, "events.0"), (LogClass::Sessions, "sessions.0")] {
+        let log = Log::find(world.servers.nats().await, (class, 0)).await.expect("it is there");
+        let last = log.last().await.expect("it can be read").expect("there is one");
+        let barrier = CommitRecord {
+            epoch: last.commit.epoch + 1,
+            record_id: secret::random::<16>().to_vec().into(),
+            first_sequence: last.position().sequence + 1,
+            previous_digest: last.digest.to_vec().into(),
+            purged_to: 0,
+            events: vec![],
+            answers: vec![],
+            ..last.commit
+        };
+        let sent = context.publish(subject, barrier.encode_to_vec().into()).await.expect("NATS is there");
+        sent.await.expect("the stream takes it");
+    }
 }
 
 /// Whoever stands at the beginning, or at what was purged, goes on with the first record that is left.
