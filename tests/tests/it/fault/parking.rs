@@ -62,8 +62,10 @@ fn assert_told(events: &[Value], instance_id: &str) {
 async fn assert_measured(management: &Management) {
     for (view, count) in [("targets", 1.0), ("targets_index", 1.0), ("organizations_index", 0.0)] {
         let told = async |metric: &str| management.sum(metric, &[&format!("\"{view}\"")]).await;
-        let both = [told("platform_projection_failures_total").await, told("platform_projection_parked").await];
-        assert_eq!(both, [count; 2], "{view}");
+        for metric in ["platform_projection_failures_total", "platform_projection_parked"] {
+            let told = told(metric).await;
+            assert!((told - count).abs() < 0.5, "{metric} of {view}: {told}");
+        }
     }
 }
 

@@ -77,6 +77,8 @@ fn what_a_purge_has_left_begins_anywhere_and_permits_no_more_than_was_written() 
     commits[4].purged_to = 1;
     let told_of = told(&linked(commits.clone()));
     assert!(told_of.starts_with("message 5") && told_of.contains("found up to message 1"), "{told_of}");
+    commits[4].purged_to = 0;
+    assert!(told(&linked(commits.clone())).contains("found up to message 0"), "within an epoch it is said again");
     commits[4].purged_to = 5;
     let told_of = told(&linked(commits));
     assert!(told_of.contains("found up to message 5, expected from message 2 to 4"), "{told_of}");
