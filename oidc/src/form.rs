@@ -115,3 +115,26 @@ impl Form {
         self.0.get(name).map(String::as_str)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_where_tokens_are_exchanged_a_parameter_is_a_list() {
+        let of = |grant: &str, twice: &str| {
+            Form::of(format!("{twice}=a&grant_type={grant}&{twice}=b&{twice}=").as_bytes()).map(|form| form.encoded())
+        };
+        let exchange = TOKEN_EXCHANGE.replace(':', "%3A");
+        for (grant, name, is_list) in [
+            (exchange.as_str(), "audience", true),
+            (&exchange, "resource", true),
+            (&exchange, "scope", false),
+            ("client_credentials", "audience", false),
+            ("", "resource", false),
+        ] {
+            let read = of(grant, name);
+            assert_eq!(read.is_ok_and(|form| form.contains(&format!("{name}=a+b"))), is_list, "{grant} {name}");
+        }
+    }
+}
