@@ -91,7 +91,16 @@ fn role_places(turn: &mut Turn<'_>, named: &AggregateKey, link: Link, above: &Ow
     Ok(places.chain(referrers.has_more.then(|| above.clone().into())).collect())
 }
 
-fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, mut places: Vec<Place>) -> Result<(), Refusal> {
+fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, places: Vec<Place>) -> Result<(), Refusal> {
+    let places = there(turn, instance_id, places);
+    if deciding.authority.may_in_all(turn, GIVE_ROLES, &places) {
+        return Ok(());
+    }
+    Err(permission_denied(GIVE_ROLES).into())
+}
+
+/// Those of some places that are there: roles in a removed organization give nothing, and nobody could give them.
+pub(crate) fn there(turn: &mut Turn<'_>, instance_id: &str, mut places: Vec<Place>) -> Vec<Place> {
     let organizations: BTreeSet<String> = places
         .iter()
         .map(|place| &place.context)
@@ -100,14 +109,10 @@ fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, mut places
         .collect();
     let key = |id: &str| AggregateKey::of::<Standard<Organization>>(instance_id, id);
     let is_gone = |id: &String| turn.get::<Standard<Organization>>(&key(id)).resource().is_none();
-    // Roles in a removed organization give nothing, and nobody could give them.
     let gone: BTreeSet<String> = organizations.into_iter().filter(is_gone).collect();
     places.retain(|Place { context, .. }| context.kind != OwnerType::Organization || !gone.contains(&context.id));
     places.retain(|place| place.parts.iter().all(|part| is_part(turn, instance_id, part)));
-    if deciding.authority.may_in_all(turn, GIVE_ROLES, &places) {
-        return Ok(());
-    }
-    Err(permission_denied(GIVE_ROLES).into())
+    places
 }
 
 /// Whether a part is there: that of a membership may be gone, and the membership not yet.

@@ -22,7 +22,8 @@ const PROFILE: [&str; 12] = [
     "zoneinfo",
 ];
 /// The claims that may be there, as a discovery document has them.
-pub(crate) const SUPPORTED: [&str; 30] = [
+pub(crate) const SUPPORTED: [&str; 31] = [
+    "act",
     "address",
     "amr",
     "at_hash",

@@ -1,6 +1,9 @@
 //! The form that a client sends to an endpoint.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
 use axum::body::{Body, Bytes};
 use edge::mount::{is_plain, read_body};
@@ -47,7 +50,9 @@ pub(crate) async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Re
     Ok(Sent { tenant, headers: parts.headers, form })
 }
 
-/// Those that may be there several times (RFC 8693, section 2.1), and are one list then.
+/// The name of the grant that an app gets by other tokens (RFC 8693, section 2.1).
+pub(crate) const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+/// What may be there several times of it (the same), and is one list then.
 const LISTS: [&str; 2] = ["audience", "resource"];
 
 /// The parameters of a request, none of the others twice (RFC 6749, section 3.2).
@@ -78,15 +83,18 @@ impl Form {
     fn of(text: &[u8]) -> Result<Self, Error> {
         let pairs: Vec<(String, String)> =
             serde_urlencoded::from_bytes(text).map_err(|_| Error::InvalidRequest("the request is no valid form"))?;
+        let exchanges = pairs.iter().any(|(name, value)| name == "grant_type" && value == TOKEN_EXCHANGE);
         let mut parameters: HashMap<String, String> = HashMap::new();
         for (name, value) in pairs {
-            let before = parameters.get(&name).cloned();
-            let value = match before {
-                Some(before) if LISTS.contains(&name.as_str()) => format!("{before} {value}"),
-                Some(_) => return Err(Error::InvalidRequest("a parameter is given twice")),
-                None => value,
-            };
-            parameters.insert(name, value);
+            let is_list = exchanges && LISTS.contains(&name.as_str());
+            match parameters.entry(name) {
+                Entry::Occupied(mut before) if is_list => {
+                    before.get_mut().push(' ');
+                    before.get_mut().push_str(&value);
+                }
+                Entry::Occupied(_) => return Err(Error::InvalidRequest("a parameter is given twice")),
+                Entry::Vacant(entry) => drop(entry.insert(value)),
+            }
         }
         parameters.retain(|_, value| !value.is_empty());
         Ok(Self(parameters))
@@ -105,5 +113,28 @@ impl Form {
     /// A parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_where_tokens_are_exchanged_a_parameter_is_a_list() {
+        let of = |grant: &str, twice: &str| {
+            Form::of(format!("{twice}=a&grant_type={grant}&{twice}=b&{twice}=").as_bytes()).map(|form| form.encoded())
+        };
+        let exchange = TOKEN_EXCHANGE.replace(':', "%3A");
+        for (grant, name, is_list) in [
+            (exchange.as_str(), "audience", true),
+            (&exchange, "resource", true),
+            (&exchange, "scope", false),
+            ("client_credentials", "audience", false),
+            ("", "resource", false),
+        ] {
+            let read = of(grant, name);
+            assert_eq!(read.is_ok_and(|form| form.contains(&format!("{name}=a+b"))), is_list, "{grant} {name}");
+        }
     }
 }

@@ -256,7 +256,7 @@ mod tests {
             exchanged_for: vec![],
             added: Map::new(),
         };
-        let token = AccessToken { exchanged_for: token.bases(true), ..token };
+        let token = AccessToken { exchanged_for: token.bases(Some(String::new()), true), ..token };
         for token in [serde_json::to_value(token), serde_json::to_value(IdToken::default())] {
             let Ok(Value::Object(claims)) = token else { panic!("it is an object") };
             for name in claims.keys() {

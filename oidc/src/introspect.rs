@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use domain::resource::execution::Function;
-use edge::{caller::AccessToken, mount::LONGEST};
+use edge::{admission::HeldToken, caller::AccessToken, mount::LONGEST};
 use http::{HeaderMap, Request};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
@@ -42,7 +42,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
     let app = client::app(oidc, &tenant, &headers, &form).await?;
     let token = form.get("token").ok_or(Error::InvalidRequest("token is missing"))?;
     let found = oidc.edge.holder(&tenant, token, &app.app.project_id).await.map_err(Error::from)?;
-    let Some((token, user)) = found.filter(|(token, _)| is_for(token, &app)) else { return Ok(None) };
+    let Some(HeldToken { token, user, .. }) = found.filter(|held| is_for(&held.token, &app)) else { return Ok(None) };
     let Some(roles) = roles((oidc, &tenant), &app, (&token, &user)).await? else { return Ok(None) };
     let organization = owner::of(oidc, &tenant, &user).await?;
     let asks = |wanted: Scope| scopes(&token).any(|scope| scope == wanted);

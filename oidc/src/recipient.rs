@@ -11,6 +11,7 @@ use edge::{
     admission::own_app,
     caller::{Actor, Basis},
 };
+use serde_json::Value;
 use view::directory::Client;
 
 /// To whom tokens are issued.
@@ -60,6 +61,8 @@ pub(crate) struct Login {
 pub(crate) struct Exchange {
     /// Who acts as the user.
     pub(crate) act: Option<Actor>,
+    /// Who may act, where the subject token says so (RFC 8693, section 4.4).
+    pub(crate) may_act: Option<Value>,
     /// What they stand on.
     pub(crate) bases: Vec<Basis>,
 }

@@ -34,7 +34,7 @@ use self::login::{App, Presented};
 use crate::{
     Oidc,
     error::{Error, Refused, no_store},
-    form::{self, Form, Sent},
+    form::{self, Form, Sent, TOKEN_EXCHANGE},
     logged_in::LoggedIn,
 };
 
@@ -50,21 +50,20 @@ pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer
 /// The name of what an app gets at the login itself (OpenID Connect Discovery 1.0, section 3).
 const IMPLICIT: &str = "implicit";
 
-/// Those that there are everywhere.
-const GRANTS: [&str; 5] = [AUTHORIZATION_CODE, IMPLICIT, REFRESH_TOKEN, CLIENT_CREDENTIALS, JWT_BEARER];
+/// Those that there are everywhere, up to the one by which tokens are exchanged.
+const GRANTS: [&str; 4] = [AUTHORIZATION_CODE, IMPLICIT, REFRESH_TOKEN, CLIENT_CREDENTIALS];
 
 /// All that there are on an instance, as its discovery document has them.
 pub(crate) fn grants(oidc: &Oidc, instance_id: &str) -> Vec<&'static str> {
-    GRANTS.into_iter().chain(exchanges(oidc, instance_id).then_some(TOKEN_EXCHANGE)).collect()
+    let exchange = exchanges(oidc, instance_id).then_some(TOKEN_EXCHANGE);
+    GRANTS.into_iter().chain(exchange).chain([JWT_BEARER]).collect()
 }
 
 fn exchanges(oidc: &Oidc, instance_id: &str) -> bool {
     oidc.edge.features(instance_id).has(EXCHANGE_FEATURE)
 }
 
-/// The name of the grant that an app gets by other tokens (RFC 8693, section 2.1).
-const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
-/// The feature flag of that.
+/// The feature flag of token exchange.
 const EXCHANGE_FEATURE: &str = "oidc_token_exchange";
 
 /// What is counted of a grant.

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use domain::resource::execution::Function;
-use edge::{caller::AccessToken, mount::LONGEST};
+use edge::{admission::HeldToken, caller::AccessToken, mount::LONGEST};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
@@ -87,7 +87,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Map<String, Value
     let token = token.ok_or(Unanswered::Challenged(Challenge::Missing))?;
     let platform = &tenant.instance.platform_project_id;
     let held = oidc.edge.holder(&tenant, &token, platform).await.map_err(Error::from)?;
-    let (token, user) = held.ok_or(Unanswered::Challenged(Challenge::Invalid))?;
+    let HeldToken { token, user, .. } = held.ok_or(Unanswered::Challenged(Challenge::Invalid))?;
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
     if !known.iter().any(|(_, scope)| *scope == Scope::OpenId) {
         return Err(Unanswered::Challenged(Challenge::InsufficientScope));

@@ -29,6 +29,7 @@ use view::{
     settings::SettingsIndex,
 };
 
+pub use self::holder::HeldToken;
 use crate::{
     call::Call,
     caller::{External, RefusedToken, SystemUsers, Verified, Verifier},

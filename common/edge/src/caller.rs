@@ -87,10 +87,11 @@ impl AccessToken {
         self.client_id != self.sub
     }
 
-    /// What a token stands on that is got for this one, by which its user acts as somebody else or not.
-    pub fn bases(&self, acts: bool) -> Vec<Basis> {
+    /// What a token stands on that is got for this one, which belongs to a signing key, and by which its user acts as somebody else or not.
+    pub fn bases(&self, kid: Option<String>, acts: bool) -> Vec<Basis> {
         let own = Basis {
             jti: Some(self.jti.clone()),
+            kid,
             sub: self.sub.clone(),
             client_id: self.client_id.clone(),
             sid: self.sid.clone(),

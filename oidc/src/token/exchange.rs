@@ -1,23 +1,22 @@
 //! Token exchange (RFC 8693): an app gets a token for another one, of the same user, for less or for fewer; or one with which somebody acts as
 //! a user. It ends with what it was got for, and no later. There is nothing to refresh it with.
 
+mod acting;
 mod party;
 mod target;
 
 use std::sync::Arc;
 
-use base::{clock, explain::explain};
+use base::clock;
 use domain::resource::app::oidc::{GrantType, Oidc as Settings};
-use edge::{
-    caller::{Actor, MOST_BASES},
-    trigger::trace_of,
-};
+use edge::caller::{Actor, MOST_BASES};
 use http::HeaderMap;
-use proto::bus::{Impersonate, internal_command::Command};
-use serde::Deserialize;
 use view::directory::{Client, Tenant};
 
-use self::party::{Given, Party};
+use self::{
+    acting::DENIED,
+    party::{Given, Party, Reading},
+};
 use super::{Tokens, of_user};
 use crate::{
     Oidc, client,
@@ -35,8 +34,6 @@ const NOT_SET_UP: Error = Error::UnauthorizedClient(
 /// Why there is nothing for a subject or an actor. What is wrong with a token is for whoever may ask what it is worth.
 const BAD_SUBJECT: Error = Error::InvalidRequest("the subject token is not valid for the client");
 const BAD_ACTOR: Error = Error::InvalidRequest("the actor token is not valid for the client, or somebody acts by it");
-/// Whom there is nobody learns who may not act as everybody.
-const DENIED: Error = Error::InvalidRequest("the actor may not act as this user, or there is none");
 const NO_ACTOR: Error = Error::InvalidRequest("a subject token of this type needs an actor_token");
 
 /// The types of tokens (RFC 8693, section 3).
@@ -102,13 +99,10 @@ pub(super) async fn grant(
     if form.get("resource").is_some() {
         return Err(Error::InvalidTarget("resource is not supported: name an audience"));
     }
-    let shown = Shown::read(oidc, tenant, &app, (form, kind)).await?;
-    let made = made(oidc, tenant, (&app, &shown), (headers, form)).await;
-    // Whoever may not act learns nothing of the user by what else is wrong.
-    let tokens = made.map_err(|error| if shown.tells(oidc, tenant, &error) { error } else { DENIED })?;
-    // Last, so that it stands in the log of what was given; and before that is given.
-    shown.note(oidc, tenant, &app, headers).await?;
-    Ok(tokens)
+    let session_seq = oidc.edge.ended.revoked().sequence();
+    let reading = Reading { oidc, tenant, app: &app.client, headers, session_seq };
+    let shown = Shown::read(&reading, form, kind).await?;
+    made(oidc, tenant, (&app, &shown), (headers, form)).await
 }
 
 /// The tokens that there are for what an app shows.
@@ -161,45 +155,33 @@ impl App {
     }
 }
 
-/// Who may act as a user (section 4.4).
-#[derive(Deserialize)]
-struct MayAct {
-    sub: String,
-    iss: Option<String>,
-}
-
 impl Shown {
     /// What the tokens say, if all of them are valid, and the actor may act as the subject.
-    async fn read(oidc: &Oidc, tenant: &Arc<Tenant>, app: &App, (form, kind): (&Form, Type)) -> Result<Self, Error> {
+    async fn read(reading: &Reading<'_>, form: &Form, kind: Type) -> Result<Self, Error> {
         let subject = Given::subject(form)?;
         let actor = Given::actor(form)?;
         if subject.needs_actor() && actor.is_none() {
             return Err(NO_ACTOR);
         }
-        let session_seq = oidc.edge.ended.revoked().sequence();
-        let reading = party::Reading { oidc, tenant, app: &app.client, session_seq };
         let actor = match actor {
             Some(given) => Some(reading.party(&given, true).await?.ok_or(BAD_ACTOR)?),
             None => None,
         };
-        let nobody = if subject.needs_actor() { DENIED } else { BAD_SUBJECT };
-        let subject = reading.party(&subject, false).await?.ok_or(nobody)?;
-        let shown = Self { kind, session_seq, subject, actor };
-        if let Some(actor) = &shown.actor {
-            let issuer = oidc.edge.external.issuer(tenant);
-            // Whether the actor has the right to is decided where that is known best, when all else is right.
-            if !shown.admits(actor, &issuer) || !oidc.edge.has_impersonation(tenant) {
-                return Err(DENIED);
+        let subject = match &actor {
+            Some(actor) if subject.needs_actor() => {
+                let named = reading.named(&subject).await?.ok_or(DENIED)?;
+                acting::permit(reading, actor, (&named.id, named.may_act.as_ref())).await?;
+                reading.user(named).await?.ok_or(DENIED)?
             }
-        }
-        Ok(shown)
-    }
-
-    /// Whether the subject token lets an actor act, where it says who may.
-    fn admits(&self, actor: &Party, issuer: &str) -> bool {
-        let Some(may_act) = &self.subject.may_act else { return true };
-        let said = MayAct::deserialize(may_act);
-        said.is_ok_and(|said| said.sub == actor.user.id && said.iss.is_none_or(|iss| iss == issuer))
+            _ => {
+                let subject = reading.party(&subject, false).await?.ok_or(BAD_SUBJECT)?;
+                if let Some(actor) = &actor {
+                    acting::permit(reading, actor, (&subject.user.id, subject.may_act.as_ref())).await?;
+                }
+                subject
+            }
+        };
+        Ok(Self { kind, session_seq: reading.session_seq, subject, actor })
     }
 
     /// The scope that is given of what is asked for: no more than what the tokens have. Where nothing is said, that of the first one that
@@ -251,28 +233,8 @@ impl Shown {
             auth_time: subject.auth_time.filter(|_| act.is_none()),
             ends,
             nonce: None,
-            exchange: Some(Exchange { act, bases }),
+            exchange: Some(Exchange { act, may_act: subject.may_act.clone(), bases }),
         })
-    }
-
-    /// Whether the app is told what is wrong: also of a user as whom the actor may act, as far as is known here.
-    fn tells(&self, oidc: &Oidc, tenant: &Tenant, error: &Error) -> bool {
-        let is_of_user = !matches!(error, Error::Unavailable | Error::Server);
-        let may = |actor: &Party| oidc.edge.may_impersonate(tenant, &actor.user, &self.subject.user);
-        !is_of_user || self.actor.as_ref().is_none_or(may)
-    }
-
-    /// Has the node that writes note who acts as whom, if that is permitted by all that there is now.
-    async fn note(&self, oidc: &Oidc, tenant: &Tenant, app: &App, headers: &HeaderMap) -> Result<(), Error> {
-        let Some(actor) = &self.actor else { return Ok(()) };
-        let (user_id, actor_id) = (self.subject.user.id.clone(), actor.user.id.clone());
-        let command = Command::Impersonate(Impersonate { user_id, actor_id, client_id: app.client.id.clone() });
-        let asked = oidc.internal.ask(&tenant.id, &trace_of(headers), command).await;
-        let outcome = asked.map_err(|undone| {
-            tracing::warn!(error = %explain(&undone), "it cannot be noted who acts as whom, so nobody does");
-            Error::Unavailable
-        })?;
-        if outcome.denied { Err(DENIED) } else { Ok(()) }
     }
 }
 

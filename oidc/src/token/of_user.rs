@@ -109,6 +109,8 @@ async fn added(
         let asked = (Function::PreAccessToken, known);
         added.extend(function::claims(oidc, asked, (subject, &recipient.client_id), headers).await?);
     }
+    let may_act = recipient.exchange().and_then(|exchange| exchange.may_act.clone());
+    added.extend(may_act.map(|may_act| ("may_act".to_owned(), may_act)));
     Ok(added)
 }
 

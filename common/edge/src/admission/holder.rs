@@ -28,6 +28,17 @@ use crate::{
     secret_token::{PERSONAL, Sent, is_kept},
 };
 
+/// An access token of the instance that counts.
+#[derive(Debug)]
+pub struct HeldToken {
+    /// What it says.
+    pub token: AccessToken,
+    /// The id of the signing key that it belongs to; none of a personal access token.
+    pub key_id: Option<String>,
+    /// The user that it belongs to.
+    pub user: Arc<Principal>,
+}
+
 impl Edge {
     /// The token of a request, as it was recognised, or else verified now, as of a sequence or later.
     pub(super) async fn verify(
@@ -86,27 +97,23 @@ impl Edge {
     ///
     /// # Errors
     /// When that cannot be known.
-    pub async fn holder(
-        &self,
-        tenant: &Tenant,
-        token: &str,
-        project_id: &str,
-    ) -> Result<Option<(AccessToken, Arc<Principal>)>, Error> {
+    pub async fn holder(&self, tenant: &Tenant, token: &str, project_id: &str) -> Result<Option<HeldToken>, Error> {
         let held = async {
-            let token = match PERSONAL.parse(token) {
+            let (key_id, token) = match PERSONAL.parse(token) {
                 Some(sent) => {
                     let found = self.personal(tenant, sent, 0).await.map_err(RefusedToken::quietly)?;
-                    personal::claims(&found, self.external.issuer(tenant), project_id)
+                    (None, personal::claims(&found, self.external.issuer(tenant), project_id))
                 }
                 None => {
                     let own = self.own(tenant, token).await?;
-                    let own = own.filter(|token| !self.ended.revoked().has(&tenant.id, &token.id()));
-                    own.ok_or_else(personal::invalid)?
+                    let own = own.filter(|(_, token)| !self.ended.revoked().has(&tenant.id, &token.id()));
+                    let (key_id, token) = own.ok_or_else(personal::invalid)?;
+                    (Some(key_id), token)
                 }
             };
             let user = self.user(tenant, (&token.sub, &token.client_id), (token.seq, token.seq)).await?;
             self.stands(tenant, (&token.exchanged_for, &user), token.seq).await?;
-            Ok::<_, Error>((token, user))
+            Ok::<_, Error>(HeldToken { token, key_id, user })
         };
         known(held.await)
     }
@@ -125,7 +132,10 @@ impl Edge {
 
     /// The user of a token that another one stands on, if neither has ended; as of a sequence or later.
     async fn of_basis(&self, tenant: &Tenant, basis: &Basis, sequence: u64) -> Result<Arc<Principal>, Error> {
-        if self.ended.revoked().has(&tenant.id, &basis.id()) {
+        let is_known = |key_id: &String| {
+            tenant.signing_keys.iter().any(|(id, _)| id == key_id) && !self.is_deleted(tenant, key_id)
+        };
+        if self.ended.revoked().has(&tenant.id, &basis.id()) || !basis.kid.as_ref().is_none_or(is_known) {
             return Err(personal::invalid());
         }
         self.user(tenant, (&basis.sub, &basis.client_id), (basis.seq, sequence)).await
@@ -139,12 +149,12 @@ impl Edge {
         known(self.of_basis(tenant, basis, basis.seq).await)
     }
 
-    /// What a token of a `typ` says that the instance has issued under its name, whether or not it has expired; `None` where it is
-    /// no such token, or its key is deleted.
-    pub fn issued_now<C: DeserializeOwned>(&self, tenant: &Tenant, token: &str, r#type: &str) -> Option<C> {
+    /// Which key has signed a token of a `typ` that the instance has issued under its name, and what it says, whether or not it has
+    /// expired; `None` where it is no such token, or its key is deleted.
+    pub fn issued_now<C: DeserializeOwned>(&self, tenant: &Tenant, token: &str, r#type: &str) -> Option<(String, C)> {
         let issuer = self.external.issuer(tenant);
-        let (key_id, claims) = issued_by(token, tenant, (r#type, Some(&issuer)))?;
-        (!self.is_deleted(tenant, &key_id)).then_some(claims)
+        let signed = issued_by(token, tenant, (r#type, Some(&issuer)));
+        signed.filter(|(key_id, _)| !self.is_deleted(tenant, key_id))
     }
 
     /// Whether users of an instance may act as others who have the right to.
@@ -154,23 +164,23 @@ impl Edge {
     }
 
     /// Whether a user may act as another one, as far as is known here: where that one has roles, it takes more.
-    pub fn may_impersonate(&self, tenant: &Tenant, actor: &Principal, user: &Principal) -> bool {
+    fn may_impersonate(&self, tenant: &Tenant, actor: &Principal, user: &Principal) -> bool {
         let mut places = user.memberships.iter().map(|held| &held.context);
         self.has_impersonation(tenant)
             && actor.may(IMPERSONATE, &user.owner.chain(&tenant.id))
             && places.all(|context| actor.may(IMPERSONATE_ADMINS, &context.chain(&tenant.id)))
     }
 
-    /// What a token says that the instance has issued, whomever it is for, whether or not all that it stands on is still there;
-    /// `None` where it is no such token, or has expired.
-    async fn own(&self, tenant: &Tenant, token: &str) -> Result<Option<AccessToken>, Error> {
+    /// What a token says that the instance has issued, whomever it is for, whether or not all that it stands on is still there, and
+    /// which signing key it belongs to; `None` where it is no such token, or has expired.
+    async fn own(&self, tenant: &Tenant, token: &str) -> Result<Option<(String, AccessToken)>, Error> {
         let read = if opaque::is_opaque(token) {
             let opened = self.opened(tenant, token).await?;
             opened.and_then(|(key_id, token)| Some((key_id, self.verifier.of_now(token, tenant).ok()?)))
         } else {
             self.verifier.read(token, tenant)
         };
-        Ok(read.filter(|(key_id, _)| !self.is_deleted(tenant, key_id)).map(|(_, token)| token))
+        Ok(read.filter(|(key_id, _)| !self.is_deleted(tenant, key_id)))
     }
 
     /// What a token says that the instance has once issued to a client, whatever its issuer was called then and whatever time it is by

@@ -25,6 +25,9 @@ pub struct Basis {
     /// The id; ID tokens have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jti: Option<String>,
+    /// The id of the signing key that it belongs to; builds before this one did not write it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kid: Option<String>,
     /// The user.
     pub sub: String,
     /// The client that it was issued to.

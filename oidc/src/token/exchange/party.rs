@@ -5,9 +5,10 @@ use std::sync::Arc;
 use base::clock;
 use domain::resource::{app::App, user::password::outdated};
 use edge::{
-    admission::Edge,
+    admission::{Edge, HeldToken},
     caller::{Actor, Basis},
 };
+use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
 use view::directory::{Client, Name, Principal, Tenant};
@@ -15,7 +16,7 @@ use view::directory::{Client, Name, Principal, Tenant};
 use super::Type;
 use crate::{
     Oidc,
-    assertion::{Assertion, Flaw, Signatory, Use},
+    assertion::{Assertion, Claims, Flaw, Signatory, Use},
     error::Error,
     form::Form,
     introspect::is_for,
@@ -43,6 +44,15 @@ pub(super) struct Party {
     pub(super) may_act: Option<Value>,
     /// What is got for it stands on these.
     pub(super) bases: Vec<Basis>,
+}
+
+/// A user whom the app names, of whom nothing was looked at yet.
+pub(super) struct Named {
+    pub(super) id: String,
+    /// When what the app has signed expires, in seconds since the Unix epoch.
+    expires: i64,
+    /// Who may act, where it says so.
+    pub(super) may_act: Option<Value>,
 }
 
 /// A token as it was sent, of the type that it is said to be.
@@ -98,6 +108,8 @@ pub(super) struct Reading<'a> {
     pub(super) oidc: &'a Oidc,
     pub(super) tenant: &'a Arc<Tenant>,
     pub(super) app: &'a Client,
+    /// Those of the request.
+    pub(super) headers: &'a HeaderMap,
     /// The sequence of the log that revocations are in, before anything is looked at.
     pub(super) session_seq: u64,
 }
@@ -111,9 +123,19 @@ impl Reading<'_> {
         match given.kind {
             Type::Access => self.access(given.token, acts).await,
             Type::Id => self.id(given.token, acts).await,
+            Type::Jwt | Type::UserId | Type::Refresh => Ok(None),
+        }
+    }
+
+    /// Whom the app names by what the user has not given; nothing where that is not valid.
+    ///
+    /// # Errors
+    /// When that cannot be known, or what the app has signed breaks a rule.
+    pub(super) async fn named(&self, given: &Given<'_>) -> Result<Option<Named>, Error> {
+        match given.kind {
             Type::Jwt => self.signed(given.token).await,
-            Type::UserId => self.named(given.token, i64::MAX).await,
-            Type::Refresh => Ok(None),
+            Type::UserId => Ok(Some(Named { id: given.token.to_owned(), expires: i64::MAX, may_act: None })),
+            Type::Access | Type::Id | Type::Refresh => Ok(None),
         }
     }
 
@@ -123,10 +145,10 @@ impl Reading<'_> {
             return Ok(None);
         }
         let held = self.oidc.edge.holder(self.tenant, token, &self.app.app.project_id).await?;
-        let held = held.filter(|(token, _)| is_for(token, self.app) && !(acts && token.act.is_some()));
-        Ok(held.map(|(token, user)| Party {
+        let held = held.filter(|held| is_for(&held.token, self.app) && !(acts && held.token.act.is_some()));
+        Ok(held.map(|HeldToken { token, key_id, user }| Party {
             user,
-            bases: token.bases(acts),
+            bases: token.bases(key_id, acts),
             may_act: token.added.get("may_act").cloned(),
             scope: Some(token.scope),
             audience: token.aud,
@@ -142,13 +164,15 @@ impl Reading<'_> {
         let is_own = |token: &IdToken| token.azp == self.app.id && *token.aud == [self.app.id.clone()];
         let is_of_now = |token: &IdToken| token.exp > now && token.iat <= now + CLOCKS;
         let read = edge.issued_now::<IdToken>(self.tenant, token, ID_TYPE);
-        let Some(token) = read.filter(|token| is_own(token) && is_of_now(token)) else { return Ok(None) };
+        let read = read.filter(|(_, token)| is_own(token) && is_of_now(token));
+        let Some((key_id, token)) = read else { return Ok(None) };
         let Some(session_id) = token.sid else { return Ok(None) };
         let session = session::living(self.oidc, self.tenant, &session_id).await?;
         let Some(session) = session.map(|found| found.state) else { return Ok(None) };
         let Some(checked) = session.user.filter(|checked| checked.id == token.sub) else { return Ok(None) };
         let basis = Basis {
             jti: None,
+            kid: Some(key_id),
             sub: token.sub,
             client_id: token.azp,
             sid: Some(session_id),
@@ -175,7 +199,7 @@ impl Reading<'_> {
     }
 
     /// A JWT that the app has signed with a key of its own, a moment ago, and that names a user.
-    async fn signed(&self, token: &str) -> Result<Option<Party>, Error> {
+    async fn signed(&self, token: &str) -> Result<Option<Named>, Error> {
         let Some(assertion) = Assertion::read(token) else { return Ok(None) };
         let claims = async {
             let key = assertion.key::<App>(self.oidc, self.tenant).await?;
@@ -186,19 +210,17 @@ impl Reading<'_> {
             let by = Signatory { id, name: None, owner, takes_endpoint: app.allow_token_endpoint_audience };
             assertion.verify::<App>((self.oidc, self.tenant), &key, &by, Use::Subject).await
         };
-        let claims = match claims.await {
-            Ok(claims) => claims,
-            Err(Flaw::Unsigned) => return Err(super::BAD_SUBJECT),
-            Err(Flaw::Claim(rule)) => return Err(Error::InvalidRequest(rule)),
-            Err(Flaw::Unknown(error)) => return Err(error),
-        };
-        let named = self.named(&claims.sub, claims.exp).await?;
-        Ok(named.map(|party| Party { may_act: claims.may_act, ..party }))
+        match claims.await {
+            Ok(Claims { sub, exp, may_act, .. }) => Ok(Some(Named { id: sub, expires: exp, may_act })),
+            Err(Flaw::Unsigned) => Err(super::BAD_SUBJECT),
+            Err(Flaw::Claim(rule)) => Err(Error::InvalidRequest(rule)),
+            Err(Flaw::Unknown(error)) => Err(error),
+        }
     }
 
-    /// A user of the instance, by its id. What is got for it stands on nothing but the user.
-    async fn named(&self, id: &str, expires: i64) -> Result<Option<Party>, Error> {
-        let user = self.oidc.edge.directory.principal(&self.tenant.id, Name::Id(id.to_owned()), 0).await?;
+    /// The user whom the app has named, once somebody may act as that one. What is got for it stands on nothing but the user.
+    pub(super) async fn user(&self, Named { id, expires, may_act }: Named) -> Result<Option<Party>, Error> {
+        let user = self.oidc.edge.directory.principal(&self.tenant.id, Name::Id(id), 0).await?;
         Ok(user.filter(|user| user.is_live).map(|user| Party {
             user,
             scope: None,
@@ -206,7 +228,7 @@ impl Reading<'_> {
             expires,
             auth_time: None,
             act: None,
-            may_act: None,
+            may_act,
             bases: vec![],
         }))
     }

@@ -1,16 +1,23 @@
 //! For whom a token is that is got for others: for no one whom neither of them is for, and for whom its user may use now.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use view::directory::{Audience, Client, Tenant};
 
-use super::{BAD_SUBJECT, Shown};
+use super::{BAD_SUBJECT, Shown, words_of};
 use crate::{Oidc, audience, error::Error, recipient::Login, subject::Subject, token::of_user::is_trusted};
 
 const TOO_MUCH: Error = Error::InvalidTarget("neither the subject token nor the actor token is for this audience");
 const CLOSED: Error = Error::InvalidTarget(
     "an audience is not there or not active, does not admit the user, or takes no tokens of this app or of who acts as others",
 );
+
+const TOO_MANY: Error = Error::InvalidTarget("more than 100 audiences are named");
+/// How many audiences an app can name.
+const MOST_NAMED: usize = 100;
 
 /// What an app asks for.
 pub(super) struct Asked<'a> {
@@ -64,7 +71,12 @@ fn wanted(shown: &Shown, asked: &Asked<'_>) -> Result<Vec<String>, Error> {
     let Some(audience) = asked.audience else {
         return Ok(asked.only.map_or_else(default, |only| vec![only.to_owned()]));
     };
-    let words: Vec<String> = audience.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+    let mut seen = HashSet::new();
+    let words = words_of(audience).filter(|word| seen.insert(*word)).map(str::to_owned);
+    let words: Vec<String> = words.take(MOST_NAMED + 1).collect();
+    if words.len() > MOST_NAMED {
+        return Err(TOO_MANY);
+    }
     let may = |word: &String| {
         asked.only.is_none_or(|only| only == word) && (of_subject.contains(word) || of_actor.contains(word))
     };

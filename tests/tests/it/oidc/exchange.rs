@@ -1,5 +1,7 @@
 //! Token exchange without an actor: an app gets tokens for those that it has. The numbers are those of the cases that the design lists.
 
+mod ends;
+
 use std::time::Duration;
 
 use reqwest::{Method, StatusCode};
@@ -222,6 +224,14 @@ async fn nobody_gets_more_than_the_token_gives() {
     assert_error("108: fewer stay fewer", &wider, 400, "invalid_target");
     let got = exchanged(&flow, subject, &[&both[..], &[("requested_token_type", JWT)]].concat()).await;
     assert_eq!(parts(access_token(&got))[1]["aud"], json!([flow.app.id, flow.project]), "108");
+    let words = format!("{0} {0} {1}", flow.app.id, flow.project);
+    let repeated = [("audience", words.as_str()), both[0], both[1], ("requested_token_type", JWT)];
+    let got = exchanged(&flow, subject, &repeated).await;
+    assert_eq!(parts(access_token(&got))[1]["aud"], json!([flow.app.id, flow.project]), "108: each once");
+    let many: String = (0..101).map(|number| format!("{number} ")).collect();
+    let answer = exchange(&flow, subject, &[("audience", &many)]).await;
+    assert_error("108: too many", &answer, 400, "invalid_target");
+    assert_eq!(answer.body["error_description"], "more than 100 audiences are named");
     let by_id = [("requested_token_type", ID), ("audience", flow.project.as_str())];
     assert_error("108: an ID token is for the app", &exchange(&flow, subject, &by_id).await, 400, "invalid_target");
 }
@@ -360,5 +370,9 @@ async fn no_token_is_good_for_longer_than_what_it_was_got_for() {
     clock.set_ahead(Duration::from_secs(12 * HOUR + 60));
     for of in [(access_token(&tokens), ACCESS), (id_token(&tokens), ID)] {
         assert_error("111: expired", &exchange(&flow, of, &[]).await, 400, "invalid_request");
+        let actor = [("actor_token", of.0), ("actor_token_type", of.1)];
+        let answer = exchange(&flow, (&flow.person.0, USER_ID), &actor).await;
+        assert_error("111: an expired actor", &answer, 400, "invalid_request");
+        assert!(answer.body["error_description"].as_str().is_some_and(|told| told.contains("actor token")));
     }
 }

@@ -60,7 +60,7 @@ async fn discovery_lists_what_works_and_nothing_else() {
         "request_object_signing_alg_values_supported": discovery.body["token_endpoint_auth_signing_alg_values_supported"],
         "request_uri_parameter_supported": false,
         "grant_types_supported":
-            ["authorization_code", "implicit", "refresh_token", "client_credentials", BEARER, EXCHANGE],
+            ["authorization_code", "implicit", "refresh_token", "client_credentials", EXCHANGE, BEARER],
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": ["ES256", "RS256"],
         "token_endpoint_auth_methods_supported": methods,

@@ -6,15 +6,17 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     browser::Shown,
-    client::{Answer, send},
+    client::{Answer, done, send},
 };
 
 use super::{
     super::{
+        exchange,
         flow::{
             API, App, CALLBACK, Flow, Parameters, VERIFIER, access_token, answered, challenge, location, other_verifier,
         },
         pages::{back, browser, on_pages, said, title},
+        shop,
         token::assert_error,
     },
     assert_listed, discovery,
@@ -157,7 +159,8 @@ async fn a_challenge_is_made_as_it_is_listed() {
 async fn known() -> Flow {
     let mut settings = App::public();
     settings["responseTypes"] = json!(["OIDC_RESPONSE_TYPE_CODE"]);
-    settings["grantTypes"] = json!(["OIDC_GRANT_TYPE_AUTHORIZATION_CODE", "OIDC_GRANT_TYPE_REFRESH_TOKEN"]);
+    let names = ["AUTHORIZATION_CODE", "REFRESH_TOKEN", "TOKEN_EXCHANGE"];
+    settings["grantTypes"] = json!(names.map(|name| format!("OIDC_GRANT_TYPE_{name}")));
     let flow = Flow::with(settings).await;
     let data = json!({
         "given_name": "Radia", "middle_name": "Joy", "family_name": "Perlman", "nickname": "mother of trees",
@@ -170,6 +173,20 @@ async fn known() -> Flow {
     let changed: Answer = send(change.json(&json!({ "human": { "data": data } }))).await;
     assert_eq!(changed.status, StatusCode::OK, "{}", changed.body);
     flow
+}
+
+/// What an app gets with which somebody acts as the person.
+async fn acting(flow: &Flow) -> Value {
+    exchange::enable(&flow.admin).await;
+    let helper = shop::user(&flow.admin, "helper", "").await;
+    let role = json!({ "userId": helper.user_id, "roles": ["IAM_END_USER_IMPERSONATOR"] });
+    done(&flow.admin, &format!("{API}/memberships"), role).await;
+    let scope = format!("openid urn:platform:iam:org:project:id:{}:aud", flow.project);
+    let request = flow.admin.anonymous(Method::POST, "/oauth/v2/token");
+    let request = request.basic_auth(&helper.client_id, Some(&helper.client_secret));
+    let token = send(request.form(&[("grant_type", "client_credentials"), ("scope", &scope)])).await.body;
+    let actor = [("actor_token", access_token(&token)), ("actor_token_type", exchange::ACCESS)];
+    exchange::exchanged(flow, (&flow.person.0, exchange::USER_ID), &actor).await
 }
 
 fn members(said: &Value) -> BTreeSet<String> {
@@ -213,7 +230,8 @@ async fn the_claims_that_are_listed_are_told_and_no_others() {
     let flow = known().await;
     let (tokens, _) = flow.tokens(&[("scope", "openid profile email phone address offline_access")]).await;
     let userinfo = flow.userinfo(access_token(&tokens)).await.body;
-    let told: BTreeSet<String> = members(&said(&tokens)).union(&members(&userinfo)).cloned().collect();
+    let acting = members(&said(&acting(&flow).await));
+    let told: BTreeSet<String> = [members(&said(&tokens)), members(&userinfo), acting].into_iter().flatten().collect();
     let told: Vec<&str> = told.iter().map(String::as_str).collect();
     let document = discovery(&flow.tenant).await;
     assert_listed(&document, "claims_supported", &told);

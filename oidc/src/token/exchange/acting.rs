@@ -1,0 +1,64 @@
+//! Whether somebody may act as a user. It is decided before anything of that user is looked at, so that whoever may not act learns
+//! nothing by what else is wrong, by how long the answer takes, or by what targets are told.
+
+use base::explain::explain;
+use edge::trigger::trace_of;
+use proto::bus::{Impersonate, internal_command::Command};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::party::{Party, Reading};
+use crate::error::Error;
+
+/// Whom there is nobody learns who may not act as everybody.
+pub(super) const DENIED: Error = Error::InvalidRequest("the actor may not act as this user, or there is none");
+/// The longest id that the node that writes looks at, in bytes.
+const LONGEST_ID: usize = 200;
+
+/// Who may act as a user (RFC 8693, section 4.4).
+#[derive(Deserialize)]
+struct MayAct {
+    sub: String,
+    iss: Option<String>,
+}
+
+/// Refuses an actor who may not act as the user with an id, of whom a token may say who may act. Whoever may stands in the log from then
+/// on, whether or not there is a token in the end.
+pub(super) async fn permit(
+    reading: &Reading<'_>,
+    actor: &Party,
+    (user_id, may_act): (&str, Option<&Value>),
+) -> Result<(), Error> {
+    let Reading { oidc, tenant, .. } = reading;
+    let issuer = oidc.edge.external.issuer(tenant);
+    // Whether the actor has the right to is decided where that is known best.
+    if !is_id(user_id) || !admits(may_act, actor, &issuer) || !oidc.edge.has_impersonation(tenant) {
+        return Err(DENIED);
+    }
+    note(reading, actor, user_id).await
+}
+
+/// Whether a user may have this id.
+fn is_id(id: &str) -> bool {
+    (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Whether a token lets an actor act, where it says who may.
+fn admits(may_act: Option<&Value>, actor: &Party, issuer: &str) -> bool {
+    let Some(may_act) = may_act else { return true };
+    let said = MayAct::deserialize(may_act);
+    said.is_ok_and(|said| said.sub == actor.user.id && said.iss.is_none_or(|iss| iss == issuer))
+}
+
+/// Has the node that writes note who acts as whom, if that is permitted by all that there is now.
+async fn note(reading: &Reading<'_>, actor: &Party, user_id: &str) -> Result<(), Error> {
+    let Reading { oidc, tenant, app, headers, .. } = reading;
+    let (user_id, actor_id) = (user_id.to_owned(), actor.user.id.clone());
+    let command = Command::Impersonate(Impersonate { user_id, actor_id, client_id: app.id.clone() });
+    let asked = oidc.internal.ask(&tenant.id, &trace_of(headers), command).await;
+    let outcome = asked.map_err(|undone| {
+        tracing::warn!(error = %explain(&undone), "it cannot be noted who acts as whom, so nobody does");
+        Error::Unavailable
+    })?;
+    if outcome.denied { Err(DENIED) } else { Ok(()) }
+}
