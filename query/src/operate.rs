@@ -1,7 +1,7 @@
 //! The pages at `/ui/operate`: what operators see of a platform, and what they do about what failed.
 //!
 //! The pages ask the same operations as every other client, as who has signed in, so that permissions, audit and
-//! bounds are those of the API: operators see the whole platform, administrators what failed of their instance ([`reach`]). They keep no
+//! bounds are those of the API: operators see the whole platform, administrators what failed of their instance. They keep no
 //! state: a session is in the cookie of a browser.
 
 mod ask;
