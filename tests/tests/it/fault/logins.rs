@@ -30,7 +30,8 @@ const AT_ONCE: usize = 8;
 /// Why a login has come to no end.
 #[derive(Debug)]
 enum Broken {
-    /// A node died with a request in its hands.
+    /// A node died with a request in its hands: it was cut off, or a password was with the node that wrote, which nobody sends again
+    /// because each is a try.
     Lost,
     /// A node said something else than what comes next.
     Refused(String),
@@ -115,6 +116,9 @@ impl Visitor<'_> {
         }
         if shown.status == StatusCode::OK {
             shown = self.sends(&shown, &[("username", name), ("password", PASSWORD)]).await?;
+        }
+        if shown.status == StatusCode::SERVICE_UNAVAILABLE {
+            return Err(Broken::Lost);
         }
         let told = answered(if shown.location().is_empty() { "x:" } else { shown.location() });
         let code = told.get("code").ok_or_else(|| Broken::Refused(format!("{} {}", shown.status, shown.text)))?;
@@ -212,5 +216,8 @@ async fn a_hundred_people_log_in_while_nodes_of_every_role_are_killed() {
     let (lost, _again) = tokio::join!(logging_in.buffer_unordered(AT_ONCE).collect::<Vec<_>>(), killing);
     let lost = lost.into_iter().filter(|lost| *lost > 0).count();
     println!("{LOGINS} logins, {lost} of them with a request in the hands of a node that was killed");
-    assert!(lost <= AT_ONCE, "{lost} were in the hands of the one node that people speak to and that was killed");
+    assert!(
+        lost <= 2 * AT_ONCE,
+        "{lost} were in the hands of the node that people speak to, or of the one that writes"
+    );
 }
