@@ -149,15 +149,10 @@ pub(crate) async fn of_own_app(
     ];
     let form = Form::from(HashMap::from(sent.map(|(name, value)| (name.to_owned(), value.to_owned()))));
     // The browser's headers authenticate no client.
-    let headers = without_authorization(headers);
-    let tokens = BY_CODE.count(authorization_code::grant(oidc, tenant, (&headers, &form))).await?;
-    Ok((tokens.access_token, tokens.expires_in))
-}
-
-fn without_authorization(headers: &HeaderMap) -> HeaderMap {
     let mut headers = headers.clone();
     headers.remove(header::AUTHORIZATION);
-    headers
+    let tokens = BY_CODE.count(authorization_code::grant(oidc, tenant, (&headers, &form))).await?;
+    Ok((tokens.access_token, tokens.expires_in))
 }
 
 impl Tokens {
