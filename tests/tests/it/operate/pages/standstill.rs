@@ -55,15 +55,14 @@ async fn a_view_that_stands_still_is_told_as_stopped_with_the_reason_until_it_go
     let fault = [("PLATFORM_FAULT", "table.folding/*:1:panic")];
     let mut bad = cluster.node("projector", "bad", &[], &fault);
     for name in ["targets", "targets_index"] {
-        let stopped = eventually("it stands still", async || {
+        // How far it is behind is told by views that go on, which may have just begun.
+        let stopped = eventually("it stands still, and others go on", async || {
             let view = view(&operator, name).await;
-            (view["state"] == "VIEW_STATE_STOPPED").then_some(view)
+            (view["state"] == "VIEW_STATE_STOPPED" && view["lag"] != "0").then_some(view)
         })
         .await;
         let reason = stopped["stoppedReason"].as_str().unwrap_or_default();
         assert!(reason.contains("too many aggregates failed"), "{name}: {stopped}");
-        let lag = stopped["lag"].as_str().and_then(|lag| lag.parse::<u64>().ok());
-        assert!(lag.is_some_and(|lag| lag > 0), "{name}: {stopped}");
     }
     assert_eq!(view(&operator, "organizations_index").await["state"], "VIEW_STATE_SERVING", "others go on");
     assert_eq!(reads(&before).await, StatusCode::OK, "what it has is answered");
