@@ -58,6 +58,13 @@ pub struct CheckedUser {
     pub seen: u64,
 }
 
+impl CheckedUser {
+    /// Whether the session has ended with all others of the person, who is this user.
+    pub fn has_ended(&self, user: &User) -> bool {
+        user.sessions_end.is_some_and(|end| self.seen <= end)
+    }
+}
+
 /// A partial update of a [`Session`].
 #[derive(Debug, Clone)]
 pub struct SessionPatch {
