@@ -251,6 +251,14 @@ mod tests {
     }
 
     #[test]
+    fn it_ends_with_all_others_that_were_made_before() {
+        let of_person = |sessions_end| User { sessions_end, ..User::default() };
+        let session = |seen| CheckedUser { seen, ..checked(1) };
+        assert_eq!([6, 7, 8].map(|seen| session(seen).has_ended(&of_person(Some(7)))), [true, true, false]);
+        assert!(!session(0).has_ended(&of_person(None)), "they were never ended");
+    }
+
+    #[test]
     fn metadata_is_bounded() {
         let of = |metadata| Session { metadata, ..session() }.validate();
         let many = |count: usize| (0..count).map(|number| (number.to_string(), "x".to_owned())).collect();

@@ -4,7 +4,6 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    resource::session::CheckedUser,
     secret::Sealed,
     standard::{Command, Event, Standard},
     testing::{assert_columns, given},
@@ -136,9 +135,6 @@ fn all_sessions_of_a_person_end_however_often_that_is_asked_for() {
     let events = [Event::Added(person(sealed("a")).into()), Event::SessionsEnded(ended(7).into())];
     given::<Standard<User>>(events.clone()).when(Command::EndSessions(7)).then([events[1].clone()]);
     given::<Standard<User>>(events).when(Command::EndSessions(9)).then([Event::SessionsEnded(ended(9).into())]);
-    let session = |seen| CheckedUser { id: "7".into(), organization_id: "2".into(), checked_at: 0, seen };
-    assert_eq!([6, 7, 8].map(|seen| session(seen).has_ended(&ended(7))), [true, true, false]);
-    assert!(!session(0).has_ended(&person(sealed("a"))), "they were never ended");
     let robot = User { username: "robot".into(), is_active: true, ..User::default() };
     given::<Standard<User>>([Event::Added(robot.into())])
         .when(Command::EndSessions(7))
