@@ -2,6 +2,7 @@
 
 mod app;
 mod domain;
+mod end_sessions;
 mod execution;
 mod failed_event;
 mod idp;
@@ -59,6 +60,7 @@ const RESOURCES: &[Mount<Commands>] = &[
     personal_access_token::mount,
     user_metadata::mount,
     session::mount,
+    end_sessions::mount,
     domain::mount,
     system::mount,
     view::mount,

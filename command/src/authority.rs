@@ -145,6 +145,9 @@ impl Authority {
         }
         let is_system = context.kind == OwnerType::System;
         let Some(permission) = self.operation.permission_in(is_system) else { return self.permit_own(object) };
+        if self.gives(object) {
+            return Ok(());
+        }
         let place = Place { context: context.clone(), parts: object.parts.clone() };
         if self.may_at(turn, permission, &place) {
             return Ok(());
@@ -158,10 +161,12 @@ impl Authority {
 
     /// Refuses everything but what belongs to the caller, where the operation is about that.
     fn permit_own(&self, object: &Object) -> Result<(), Refusal> {
-        if self.is_home() && self.operation.gives(&self.caller_id, object.user_id.as_deref()) {
-            return Ok(());
-        }
-        Err(Rejection::NotFound(object.name).into())
+        if self.gives(object) { Ok(()) } else { Err(Rejection::NotFound(object.name).into()) }
+    }
+
+    /// Whether the operation lets the caller do this to what is its own, whatever its roles.
+    fn gives(&self, object: &Object) -> bool {
+        self.is_home() && self.operation.gives(&self.caller_id, object.user_id.as_deref())
     }
 
     /// Whether the caller has a permission in a context.

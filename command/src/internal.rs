@@ -25,7 +25,7 @@ use proto::bus::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
-    end_session::End,
+    end_session::{End, EndAll},
     impersonate::Impersonate,
     refresh::{Begin, Use},
     revoke::Revoke,
@@ -167,6 +167,7 @@ impl Taker {
             Some(Command::UseRefreshToken(asked)) => self.decided(Use { by, asked }, bytes).await,
             Some(Command::Impersonate(asked)) => self.decided(Impersonate { by, asked }, bytes).await,
             Some(Command::EndSession(asked)) => self.decided(End { by, asked }, bytes).await,
+            Some(Command::EndAllSessions(asked)) => self.decided(EndAll { by, asked }, bytes).await,
             Some(Command::CheckPassword(asked)) => self.told(log_in::check(&self.commands, by, asked).await),
             Some(Command::ChangePassword(asked)) => self.told(choose_password::choose(&self.commands, by, asked).await),
             Some(Command::Register(asked)) => self.told(register::register(&self.commands, by, asked).await),

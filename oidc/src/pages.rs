@@ -9,6 +9,7 @@ mod answer;
 mod browser;
 mod change;
 mod consent;
+mod done;
 mod entry;
 mod home;
 mod logout;

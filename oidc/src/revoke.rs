@@ -11,7 +11,7 @@ use axum::{
 use base::{clock, explain::explain};
 use edge::{admission::Edge, caller::AccessToken, mount::LONGEST, trigger::trace_of};
 use http::{HeaderMap, Request, StatusCode};
-use proto::bus::{RevokeTokens, internal_command::Command};
+use proto::bus::{EndAllSessions, InternalOutcome, RevokeTokens, internal_command::Command};
 use tokio::time::timeout;
 use view::{directory::Tenant, revoked::LONGEST_LIFE};
 
@@ -154,11 +154,28 @@ pub(crate) async fn have_ended(
     command: Command,
     trace_context: &str,
 ) -> Result<(), Error> {
-    let outcome = oidc.internal.ask(&tenant.id, trace_context, command).await.map_err(|undone| {
+    known(oidc, asked(oidc, tenant, command, trace_context).await?.sequence).await
+}
+
+/// Has it end all sessions of a person, and waits until it is known here.
+pub(crate) async fn have_all_ended(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    user_id: String,
+    trace_context: &str,
+) -> Result<(), Error> {
+    let command = Command::EndAllSessions(EndAllSessions { user_id });
+    let sequence = asked(oidc, tenant, command, trace_context).await?.sequence;
+    let reached = oidc.edge.ended.reached();
+    reached.wait_briefly_for(sequence).await;
+    if *reached.changes().borrow() >= sequence { Ok(()) } else { Err(Error::Unavailable) }
+}
+
+async fn asked(oidc: &Oidc, tenant: &Tenant, command: Command, trace_context: &str) -> Result<InternalOutcome, Error> {
+    oidc.internal.ask(&tenant.id, trace_context, command).await.map_err(|undone| {
         tracing::warn!(error = %explain(&undone), "something that was to end did not");
         Error::Unavailable
-    })?;
-    known(oidc, outcome.sequence).await
+    })
 }
 
 /// Waits until this node knows what has ended up to a sequence.

@@ -3,7 +3,14 @@
 use std::sync::Arc;
 
 use base::{clock, explain::explain};
-use domain::{resource::session::Session, standard::Resource};
+use domain::{
+    context::Owner,
+    resource::{
+        session::{CheckedUser, Session},
+        user::User,
+    },
+    standard::Resource,
+};
 use edge::{
     freshness::Consistency,
     refusal::read_model,
@@ -28,13 +35,7 @@ pub(crate) async fn shown(oidc: &Oidc, tenant: &Tenant, token: &str) -> Result<O
     let Some(sent) = SESSION.parse(token) else { return Ok(None) };
     let key = oidc.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
     let given = secret_hash(&key, sent.id, sent.secret);
-    let is_it = |found: &Found<Session>| {
-        let lives = found.state.expires_at > clock::now().as_millisecond();
-        lives
-            && is_kept(&given, &found.state.token)
-            && !oidc.edge.ended.revoked().has_session_ended(&tenant.id, sent.id)
-    };
-    Ok(read(oidc, tenant, (sent.id, newest(oidc).await?)).await?.filter(is_it))
+    Ok(living(oidc, tenant, sent.id).await?.filter(|found| is_kept(&given, &found.state.token)))
 }
 
 /// The session with an id, if it lives.
@@ -42,11 +43,18 @@ pub(crate) async fn shown(oidc: &Oidc, tenant: &Tenant, token: &str) -> Result<O
 /// # Errors
 /// When that cannot be known.
 pub(crate) async fn living(oidc: &Oidc, tenant: &Tenant, id: &str) -> Result<Option<Found<Session>>, Error> {
-    let lives = |found: &Found<Session>| {
-        found.state.expires_at > clock::now().as_millisecond()
-            && !oidc.edge.ended.revoked().has_session_ended(&tenant.id, id)
+    Ok(read(oidc, tenant, (id, newest(oidc).await?)).await?.filter(|found| !has_ended(oidc, tenant, found)))
+}
+
+/// Whether a session is over: by the clock, by itself, or with its user, though its last event may still be to come.
+fn has_ended(oidc: &Oidc, tenant: &Tenant, Found { id, state, .. }: &Found<Session>) -> bool {
+    let with_user = |CheckedUser { id, organization_id, seen, .. }: &CheckedUser| {
+        let organization = Owner::organization(organization_id);
+        oidc.edge.ended.is_dead(&tenant.id, &organization, &[(User::NAME, id.as_str())], *seen)
     };
-    Ok(read(oidc, tenant, (id, newest(oidc).await?)).await?.filter(lives))
+    state.expires_at <= clock::now().as_millisecond()
+        || oidc.edge.ended.revoked().has_session_ended(&tenant.id, id)
+        || state.user.as_ref().is_some_and(with_user)
 }
 
 /// The sequence of the last thing that happened to any session: one may have been made, or got another token, a moment ago.

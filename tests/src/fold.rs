@@ -44,7 +44,7 @@ pub fn fold(events: &[Arc<Recorded>], aggregate_type: &str) -> BTreeMap<Place, L
         let place = (event.instance_id.clone(), event.aggregate_id.clone());
         let payload = || serde_json::from_slice::<Value>(&event.payload).expect("payloads are JSON");
         let state = match event.r#type.rsplit('.').next() {
-            Some("added" | "deactivated" | "reactivated" | "locked" | "unlocked") => payload(),
+            Some("added" | "deactivated" | "reactivated" | "locked" | "unlocked" | "sessions_ended") => payload(),
             Some("changed" | "impersonated") => payload()["to"].take(),
             Some("removed") => {
                 living.remove(&place);

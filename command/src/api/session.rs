@@ -200,7 +200,8 @@ impl Command for Patch {
             // It ends a moment later, by another command.
             let key = AggregateKey::of::<Standard<User>>(&*self.key.instance_id, before.id.as_str());
             let current = turn.get::<Standard<User>>(&key);
-            let is_live = organization_of_live(turn, &current)?.is_some();
+            let has_ended = current.resource().is_none_or(|user| before.has_ended(user));
+            let is_live = !has_ended && organization_of_live(turn, &current)?.is_some();
             match self.proven {
                 Some(_) if !is_live => return Err(wrong().into()),
                 None if !is_live => return Err(Rejection::NotFound(Session::NAME).into()),

@@ -7,7 +7,7 @@ use domain::{
 use edge::error::Reason::{
     self, FeatureDisabled, InstanceBlocked, InstanceInactive, PermissionDenied, ResourceNotFound, TokenInvalid,
 };
-use proto::operation::{CREATE_TARGET, Facts, GET_USER, SEARCH_SYSTEM_EVENTS, Waived};
+use proto::operation::{CREATE_TARGET, END_USER_SESSIONS, Facts, GET_USER, SEARCH_SYSTEM_EVENTS, Waived};
 
 use super::*;
 use crate::scene::{INSTANCE, Scene, key};
@@ -284,6 +284,22 @@ fn an_operation_without_a_permission_is_about_what_is_the_callers_own() {
     assert_eq!(permitted(&caller, &own(None)), Err(ResourceNotFound));
     let elsewhere = Authority { home: AggregateKey::of::<Standard<Instance>>("2", "2"), ..caller };
     assert_eq!(permitted(&elsewhere, &own(Some(USER))), Err(ResourceNotFound));
+}
+
+#[test]
+fn an_operation_about_the_caller_takes_a_permission_on_others() {
+    let mut scene = scene();
+    let own = |user_id: &str| Object { user_id: Some(user_id.to_owned()), ..Object::of_nobody("user", true) };
+    let caller = authority(&scene, &END_USER_SESSIONS.facts);
+    let mut permitted =
+        |caller: &Authority, object: &Object| reason(scene.look(|turn| caller.permit(turn, &here(), object)));
+    assert_eq!(permitted(&caller, &own(USER)), Ok(()));
+    assert_eq!(permitted(&caller, &own("6")), Err(ResourceNotFound));
+    let elsewhere = Authority { home: AggregateKey::of::<Standard<Instance>>("2", "2"), ..caller };
+    assert_eq!(permitted(&elsewhere, &own(USER)), Err(ResourceNotFound));
+    gives(&mut scene, "8", &here(), "IAM_OWNER");
+    let caller = authority(&scene, &END_USER_SESSIONS.facts);
+    assert_eq!(reason(scene.look(|turn| caller.permit(turn, &here(), &own("6")))), Ok(()));
 }
 
 #[test]

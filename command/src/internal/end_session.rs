@@ -1,14 +1,14 @@
-//! Ends a session that an ID token names.
+//! Ends a session that an ID token names, or all of a person.
 
 use domain::{
     aggregate::Aggregate,
     context::Owner,
     log_class::LogClass,
-    resource::session::Session,
+    resource::{session::Session, user::User},
     standard::{Command, Resource, Standard},
 };
 use eventlog::record::AggregateKey;
-use proto::bus::{EndSession, InternalOutcome};
+use proto::bus::{EndAllSessions, EndSession, InternalOutcome};
 
 use super::{Ask, By, is_id};
 use crate::{
@@ -49,6 +49,38 @@ impl Decide for End {
         let current = turn.get::<Standard<Session>>(&key).owned_by(&Owner::instance(instance_id));
         let is_it = current.resource().is_some_and(|session| session.user_id() == Some(self.asked.user_id.as_str()));
         let events = if is_it { Standard::<Session>::decide(&current.state, Command::Delete)? } else { vec![] };
+        Ok((turn.append(current, &events, keys, &cause)?, InternalOutcome::default()))
+    }
+}
+
+/// Ends all sessions of a person.
+pub(super) struct EndAll {
+    pub(super) by: By,
+    pub(super) asked: EndAllSessions,
+}
+
+impl Ask for EndAll {
+    const NAME: &'static str = "EndAllSessions";
+
+    fn by(&self) -> &By {
+        &self.by
+    }
+
+    fn is_sound(&self) -> bool {
+        is_id(&self.asked.user_id)
+    }
+}
+
+impl Decide for EndAll {
+    type Outcome = InternalOutcome;
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, InternalOutcome), Refusal> {
+        let By { instance_id, keys, cause } = &self.by;
+        // It is the person who does it.
+        let cause = Cause { actor: self.asked.user_id.clone(), ..cause.clone() };
+        let key = AggregateKey::of::<Standard<User>>(instance_id.as_str(), self.asked.user_id.as_str());
+        let (current, seen) = (turn.get::<Standard<User>>(&key), turn.ends().events);
+        let events = Standard::<User>::decide(&current.state, Command::EndSessions(seen))?;
         Ok((turn.append(current, &events, keys, &cause)?, InternalOutcome::default()))
     }
 }

@@ -189,10 +189,13 @@ impl Decide for LogIn {
 
 /// Whom a session is of that lives, and whose newest token was shown.
 pub(super) fn shown_by(
-    turn: &Turn<'_>,
+    turn: &mut Turn<'_>,
     (session, shown): (&Current<Standard<Session>>, &Hashed),
 ) -> Option<CheckedUser> {
     let now = turn.now().as_millisecond();
-    let session = session.resource().filter(|session| session.expires_at > now && is_kept(shown, &session.token))?;
-    session.user.clone()
+    let found = session.resource().filter(|session| session.expires_at > now && is_kept(shown, &session.token))?;
+    let checked = found.user.clone()?;
+    let user = AggregateKey::of::<Standard<User>>(&*session.key.instance_id, checked.id.as_str());
+    let has_ended = turn.get::<Standard<User>>(&user).resource().is_none_or(|user| checked.has_ended(user));
+    (!has_ended).then_some(checked)
 }

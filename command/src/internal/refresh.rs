@@ -52,7 +52,11 @@ impl By {
         let key = AggregateKey::of::<Standard<Session>>(self.instance_id.as_str(), session_id);
         let now = turn.now().as_millisecond();
         let session = turn.get::<Standard<Session>>(&key);
-        session.resource().is_some_and(|found| found.user_id() == Some(user_id) && found.expires_at > now)
+        let user = AggregateKey::of::<Standard<User>>(self.instance_id.as_str(), user_id);
+        let user = turn.get::<Standard<User>>(&user);
+        let living = session.resource().filter(|found| found.expires_at > now);
+        let checked = living.and_then(|found| found.user.as_ref()).filter(|checked| checked.id == user_id);
+        checked.zip(user.resource()).is_some_and(|(checked, user)| !checked.has_ended(user))
     }
 
     /// Whether a user is active and has the password that was checked at a time, in milliseconds since the Unix epoch.

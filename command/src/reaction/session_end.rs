@@ -1,4 +1,5 @@
-//! Sessions end with their users: whoever is switched off, locked or removed, or whose organization or instance is, has none afterwards.
+//! Sessions end with their users: whoever is switched off, locked or removed, or whose organization or instance is, has none afterwards;
+//! and all those of a person end at once where that is asked for.
 //! The node does it that writes.
 //!
 //! It follows the log that is kept for ever. A session that was decided without such an event was committed before it, so the read
@@ -192,7 +193,7 @@ fn select(recorded: &Recorded) -> Option<&'static Sql> {
     let age = clock::now().as_millisecond().saturating_sub(recorded.committed_at.as_millisecond());
     match recorded.event.r#type.split_once('.')? {
         _ if age > LONGEST_LIFE_MS => None,
-        (User::NAME, "deactivated" | "locked" | "removed") => Some(&OF_USER),
+        (User::NAME, "deactivated" | "locked" | "sessions_ended" | "removed") => Some(&OF_USER),
         (Organization::NAME, "deactivated" | "removed") => Some(&OF_ORGANIZATION),
         (Instance::NAME, "deactivated" | "removed") => Some(&OF_INSTANCE),
         _ => None,

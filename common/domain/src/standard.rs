@@ -1,11 +1,14 @@
 //! The standard shape: create, patch, put, delete.
 
+mod change;
+
 use std::{collections::HashSet, fmt::Debug, marker::PhantomData};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use self::change::{change, end_sessions, impersonate, lock, switch};
 use crate::{
-    aggregate::{Aggregate, changed_fields},
+    aggregate::Aggregate,
     claim::Claim,
     column::{Column, Value},
     context::{Owner, Part, PartKind},
@@ -71,6 +74,11 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
 
     /// Whether it is locked, where it can be locked.
     fn lock(&mut self) -> Option<&mut bool> {
+        None
+    }
+
+    /// As of which sequence of the log its sessions have all ended, where it has sessions.
+    fn sessions_end(&mut self) -> Option<&mut Option<u64>> {
         None
     }
 
@@ -180,6 +188,8 @@ pub enum Command<R: Resource> {
     Lock(bool),
     /// Let somebody act as it, who has asked by the client with this id.
     Impersonate(String),
+    /// End all its sessions that were made as of this sequence of the log, or before.
+    EndSessions(u64),
     /// Remove it.
     Delete,
     /// Something that it names was removed: go with that, or go on without it.
@@ -215,6 +225,8 @@ pub enum Event<R> {
         /// The client that has got the token.
         client_id: String,
     },
+    /// All its sessions ended, and what was issued for it.
+    SessionsEnded(WithUnknown<R>),
     /// It was removed.
     Removed,
 }
@@ -229,6 +241,7 @@ impl<R> Event<R> {
             | Self::Reactivated(to)
             | Self::Locked(to)
             | Self::Unlocked(to)
+            | Self::SessionsEnded(to)
             | Self::Impersonated { to, .. } => Some(to),
             Self::Removed => None,
         }
@@ -241,9 +254,17 @@ impl<R: Resource> Aggregate for Standard<R> {
     const EVENTS: &'static [&'static str] = match R::STATES {
         States::Active => &["added", "changed", "removed"],
         States::Switched => &["added", "changed", "deactivated", "reactivated", "removed"],
-        States::Lockable => {
-            &["added", "changed", "deactivated", "reactivated", "locked", "unlocked", "impersonated", "removed"]
-        }
+        States::Lockable => &[
+            "added",
+            "changed",
+            "deactivated",
+            "reactivated",
+            "locked",
+            "unlocked",
+            "impersonated",
+            "sessions_ended",
+            "removed",
+        ],
     };
     type State = Option<WithUnknown<R>>;
     type Command = Command<R>;
@@ -258,13 +279,19 @@ impl<R: Resource> Aggregate for Standard<R> {
             (Some(_), Command::Create(_)) => Err(Rejection::AlreadyExists(R::NAME)),
             (
                 None,
-                Command::Patch(_) | Command::Switch(_) | Command::Lock(_) | Command::Impersonate(_) | Command::Delete,
+                Command::Patch(_)
+                | Command::Switch(_)
+                | Command::Lock(_)
+                | Command::Impersonate(_)
+                | Command::EndSessions(_)
+                | Command::Delete,
             ) => Err(Rejection::NotFound(R::NAME)),
             (Some(old), Command::Patch(patch)) => change(old, |old| old.patched(patch)),
             (Some(old), Command::Put(new)) => change(old, |_| new),
             (Some(old), Command::Switch(on)) => switch(old, on),
             (Some(old), Command::Lock(on)) => lock(old, on),
             (Some(old), Command::Impersonate(client_id)) => impersonate(old, client_id),
+            (Some(old), Command::EndSessions(seen)) => end_sessions(old, seen),
             (Some(_), Command::Delete) => Ok(vec![Event::Removed]),
             (None, Command::Unlink(_)) => Ok(vec![]),
             (Some(old), Command::Unlink(gone)) => match old.known.clone().unlinked(&gone) {
@@ -324,54 +351,6 @@ impl<R: Resource> Standard<R> {
         references.retain(|reference| seen.insert(reference.clone()));
         references
     }
-}
-
-fn change<R: Resource>(old: &WithUnknown<R>, change: impl FnOnce(R) -> R) -> Result<Vec<Event<R>>, Rejection> {
-    let to = old.clone().map(change);
-    to.validate()?;
-    let fields = changed_fields(&old.known, &to.known);
-    Ok(if fields.is_empty() { vec![] } else { vec![Event::Changed { to, fields }] })
-}
-
-/// Unlike a patch without change, switching off what is off is a mistake of the caller. What is switched off is locked no more.
-fn switch<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Event<R>>, Rejection> {
-    let mut to = old.clone();
-    let Some(is_active) = to.known.activity() else {
-        return Err(Rejection::Precondition("it cannot be switched off"));
-    };
-    if *is_active == on {
-        return Err(Rejection::Precondition(if on { "it is active already" } else { "it is inactive already" }));
-    }
-    *is_active = on;
-    if let Some(is_locked) = to.known.lock() {
-        *is_locked = false;
-    }
-    Ok(vec![if on { Event::Reactivated(to) } else { Event::Deactivated(to) }])
-}
-
-fn lock<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Event<R>>, Rejection> {
-    let mut to = old.clone();
-    let is_active = to.known.activity().is_none_or(|is_active| *is_active);
-    let Some(is_locked) = to.known.lock() else { return Err(Rejection::Precondition("it cannot be locked")) };
-    if *is_locked == on {
-        return Err(Rejection::Precondition(if on { "it is locked already" } else { "it is not locked" }));
-    }
-    if on && !is_active {
-        return Err(Rejection::Precondition("it is inactive; only what is active can be locked"));
-    }
-    *is_locked = on;
-    Ok(vec![if on { Event::Locked(to) } else { Event::Unlocked(to) }])
-}
-
-/// That nothing changes is no reason to say nothing: who acted as whom is asked later.
-fn impersonate<R: Resource>(old: &WithUnknown<R>, client_id: String) -> Result<Vec<Event<R>>, Rejection> {
-    let mut to = old.clone();
-    let is_active = to.known.activity().is_none_or(|is_active| *is_active);
-    let Some(is_locked) = to.known.lock() else { return Err(Rejection::Precondition("nobody acts as it")) };
-    if !is_active || *is_locked {
-        return Err(Rejection::Precondition("it is not active; nobody acts as it now"));
-    }
-    Ok(vec![Event::Impersonated { to, client_id }])
 }
 
 #[cfg(test)]

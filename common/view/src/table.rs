@@ -155,7 +155,9 @@ pub const fn ended<R: Resource>() -> Table {
         apply: |recorded| {
             let is_removed = match decode::<Standard<R>>(recorded)? {
                 standard::Event::Removed => true,
-                standard::Event::Deactivated(_) | standard::Event::Locked(_) => false,
+                standard::Event::Deactivated(_) | standard::Event::Locked(_) | standard::Event::SessionsEnded(_) => {
+                    false
+                }
                 // So it was written before it had an event of its own.
                 standard::Event::Changed { mut to, fields } => {
                     let is_off = to.known.activity().is_some_and(|is_active| !*is_active);

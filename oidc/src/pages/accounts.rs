@@ -30,8 +30,14 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     }
     let message = visit.words.with("accounts.message", &[("app", &visit.app.app.name)]);
     let (frame, shell) = Shell::new(&visit, visit.words.get("accounts.title").to_owned());
-    let page = Accounts { frame, shell, message, accounts: known.iter().rev().map(Shown::from).collect() };
+    let page =
+        Accounts { frame, shell, message, accounts: known.iter().rev().map(|known| shown(&visit, known)).collect() };
     Ok(visit.visitor.page(StatusCode::OK, &page))
+}
+
+/// An account as it is shown on the way to an app.
+fn shown(visit: &Visit, known: &Known) -> Shown {
+    Shown { login_name: visit.shown_name_of(&known.user).to_owned(), ..Shown::from(known) }
 }
 
 /// Goes on with one.
@@ -57,7 +63,7 @@ pub(super) async fn removal(visit: Visit) -> Result<Response, Instead> {
     if known.is_empty() {
         return Ok(visit.visitor.step("/ui/login/name"));
     }
-    let text = |known: &Known| visit.words.with("remove.submit", &[("name", known.login_name())]);
+    let text = |known: &Known| visit.words.with("remove.submit", &[("name", visit.shown_name_of(&known.user))]);
     let accounts = known.iter().rev().map(|known| (known.account.user_id.clone(), text(known))).collect();
     let (frame, shell) = Shell::new(&visit, visit.words.get("remove.title").to_owned());
     Ok(visit.visitor.page(StatusCode::OK, &Removal { frame, shell, accounts }))

@@ -9,7 +9,7 @@ use view::directory::{Named, Tenant};
 use super::{
     next::{consent, go_on},
     shell::Shell,
-    visit::{Instead, Posted, Visit, login_name},
+    visit::{Instead, Posted, Visit},
 };
 use crate::{
     audience, endpoint,
@@ -49,7 +49,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
         }
     }
     let (frame, shell) = Shell::new(&visit, title);
-    let page = Page { frame, shell, message, account: user_id, name: login_name(&user), wants };
+    let page = Page { frame, shell, message, account: user_id, name: visit.shown_name_of(&user), wants };
     Ok(visit.visitor.page(StatusCode::OK, &page))
 }
 

@@ -17,7 +17,7 @@ use proto::bus::{EndSession, internal_command::Command};
 use super::{
     browser::{Account, Browser},
     shell::Shell,
-    visit::{Instead, Shown, Visitor},
+    visit::{Instead, Known, Shown, Visitor},
 };
 use crate::{
     Oidc,
@@ -55,7 +55,7 @@ pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
     Ok(visitor.page(StatusCode::OK, &Page { frame, shell, accounts, along, stay: next }))
 }
 
-/// Ends every session of the browser.
+/// Ends every session of the browser; all those of its people, too, where they sign out everywhere.
 pub(super) async fn sign_out(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Instead> {
     let mut visitor = Visitor::read(&oidc, request).await?;
     let (_, words) = instance_words(&visitor);
@@ -63,6 +63,13 @@ pub(super) async fn sign_out(State(oidc): State<Arc<Oidc>>, request: Request) ->
     if !visitor.is_given() {
         let query = serde_urlencoded::to_string(visitor.sent(&PARAMETERS)).unwrap_or_default();
         return Ok(visitor.leave(&format!("{LOGOUT}?{query}")));
+    }
+    if visitor.form.get("everywhere").is_some() {
+        let known = visitor.accounts().await.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, &words))?;
+        for Known { account, .. } in known {
+            let ended = end_all(&visitor, account.user_id).await;
+            ended.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, &words))?;
+        }
     }
     for account in visitor.browser.accounts().to_vec() {
         end(&visitor, &account).await.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, &words))?;
@@ -101,4 +108,9 @@ pub(super) async fn end(visitor: &Visitor, account: &Account) -> Result<(), Erro
     let (session_id, user_id) = (sent.id.to_owned(), account.user_id.clone());
     let command = Command::EndSession(EndSession { session_id, client_id: user_id.clone(), user_id });
     revoke::have_ended(&visitor.oidc, &visitor.tenant, command, &trace_of(&visitor.headers)).await
+}
+
+/// Ends all sessions of a person, in other browsers too, with all that was got in them.
+async fn end_all(visitor: &Visitor, user_id: String) -> Result<(), Error> {
+    revoke::have_all_ended(&visitor.oidc, &visitor.tenant, user_id, &trace_of(&visitor.headers)).await
 }

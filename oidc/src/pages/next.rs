@@ -9,7 +9,10 @@ use domain::{setting::login::Login as Settings, settings::Milliseconds};
 use edge::{admission::own_app, error::Error};
 use view::directory::Principal;
 
-use super::visit::{Instead, Visit};
+use super::{
+    done,
+    visit::{Instead, Visit},
+};
 use crate::{
     ending::Ending,
     endpoint::LOGIN,
@@ -36,7 +39,7 @@ pub(super) async fn go_on(visit: &Visit, user_id: &str, has_consented: bool) -> 
     }
     let step = |path: &str| Ok(visit.visitor.step_with(path, user_id));
     match found(visit, user_id, has_consented).await? {
-        Found::Enough(logged_in) => finish(visit, logged_in).await,
+        Found::Enough(logged_in) => Ok(done::lead(visit, &finish(visit, logged_in).await?)),
         Found::Unconsented => step("/ui/login/consent"),
         Found::WithoutPasswords => Err(visit.told(Told::NO_PASSWORD)),
         Found::Lacks(Lack::Session | Lack::Check | Lack::Late | Lack::Changed) => step("/ui/login/password"),
@@ -60,7 +63,7 @@ pub(super) async fn silently(visit: &Visit, user_id: Option<&str>) -> Result<Res
     match found {
         Found::Enough(logged_in) => match finish(visit, logged_in).await {
             Err(_) => unavailable(visit).await,
-            finished => finished,
+            Ok(url) => Ok(visit.visitor.leave(&url)),
         },
         Found::Unconsented => refuse(visit, "consent_required", "the person has to be asked").await,
         Found::Lacks(Lack::Session | Lack::Check | Lack::Late | Lack::Changed) => {
@@ -122,10 +125,10 @@ fn has_allowed(visit: &Visit, user_id: &str) -> bool {
     visit.visitor.browser.has_allowed(user_id, &consent(visit))
 }
 
-async fn finish(visit: &Visit, logged_in: LoggedIn) -> Result<Response, Instead> {
+/// Where the app is answered that somebody has logged in.
+async fn finish(visit: &Visit, logged_in: LoggedIn) -> Result<String, Instead> {
     let visitor = &visit.visitor;
-    let ended = ending(visit).finish(&visitor.oidc, &visitor.tenant, (logged_in, &visitor.headers)).await;
-    leave(visit, ended)
+    answered(visit, ending(visit).finish(&visitor.oidc, &visitor.tenant, (logged_in, &visitor.headers)).await)
 }
 
 fn ending(visit: &Visit) -> Ending<'_> {
@@ -136,10 +139,10 @@ fn ending(visit: &Visit) -> Ending<'_> {
 pub(super) async fn refuse(visit: &Visit, error: &str, description: &str) -> Result<Response, Instead> {
     let visitor = &visit.visitor;
     let ended = ending(visit).refuse(&visitor.oidc, &visitor.tenant, (error, description)).await;
-    leave(visit, ended)
+    Ok(visit.visitor.leave(&answered(visit, ended)?))
 }
 
-fn leave(visit: &Visit, ended: Result<Option<String>, crate::error::Error>) -> Result<Response, Instead> {
-    let url = ended.map_err(|_| visit.away())?.ok_or_else(|| visit.told(Told::EXPIRED))?;
-    Ok(visit.visitor.leave(&url))
+/// Where the app is answered, if the request was not ended before.
+fn answered(visit: &Visit, ended: Result<Option<String>, crate::error::Error>) -> Result<String, Instead> {
+    ended.map_err(|_| visit.away())?.ok_or_else(|| visit.told(Told::EXPIRED))
 }

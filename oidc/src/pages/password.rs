@@ -19,6 +19,8 @@ struct Page<'a> {
     frame: Frame,
     shell: Shell<'a>,
     name: &'a str,
+    /// The same as people see it.
+    shown: &'a str,
     error: String,
 }
 
@@ -85,5 +87,5 @@ fn busy(visit: &Visit, name: &str) -> Response {
 fn page(visit: &Visit, name: &str, (status, error): (StatusCode, String)) -> Response {
     let (frame, shell) = Shell::new(visit, visit.words.get("password.title").to_owned());
     let shell = shell.wrong(!error.is_empty());
-    visit.visitor.page(status, &Page { frame, shell, name, error })
+    visit.visitor.page(status, &Page { frame, shell, name, shown: visit.shown_name(name), error })
 }

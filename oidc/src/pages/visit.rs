@@ -12,7 +12,7 @@ use domain::{
     context::Owner,
     person::Person,
     resource::{project::PrivateLabeling, user::password::outdated},
-    setting::login::Login,
+    setting::{branding::Branding, login::Login},
     settings::Chain,
 };
 use edge::{header::host, internal::Undone, mount::read_body, trigger::trace_of};
@@ -26,7 +26,7 @@ use page::{
     site::Site,
 };
 use proto::bus::{Checked, internal_command::Command};
-use view::directory::{Client, Name, Principal, Tenant};
+use view::directory::{Client, Name, Named, Principal, Tenant};
 
 use super::browser::{Account, Browser, Keys};
 use crate::{
@@ -71,6 +71,8 @@ pub(super) struct Visit {
     /// The context whose look and words its pages have.
     pub(super) context: Owner,
     pub(super) words: Words,
+    /// The domain that login names of people of the organization are shown without.
+    hidden_domain: Option<String>,
 }
 
 /// The same, who has sent a form of ours.
@@ -280,8 +282,22 @@ impl Visit {
         let found = found.filter(|(_, app)| is_ours(app));
         let (waiting, app) = found.ok_or_else(|| visitor.told(Told::EXPIRED, &words))?;
         let context = context(&visitor, &waiting).await.map_err(away)?;
+        let hidden_domain = hidden_domain(&visitor, &waiting).await.map_err(away)?;
         let words = visitor.words(&context, &waiting.request.ui_locales);
-        Ok(Self { visitor, waiting, app, context, words })
+        Ok(Self { visitor, waiting, app, context, words, hidden_domain })
+    }
+
+    /// A login name as it is shown: without what those of the organization have in common, where its branding hides that.
+    pub(super) fn shown_name<'a>(&self, login_name: &'a str) -> &'a str {
+        let is_hidden = |domain: &str| self.hidden_domain.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(domain));
+        let parts = login_name.rsplit_once('@').filter(|(name, domain)| !name.is_empty() && is_hidden(domain));
+        parts.map_or(login_name, |(name, _)| name)
+    }
+
+    /// The login name of a user as it is shown; of somebody of another organization it is all of it.
+    pub(super) fn shown_name_of<'a>(&self, user: &'a Principal) -> &'a str {
+        let login_name = login_name(user);
+        if user.owner == self.context { self.shown_name(login_name) } else { login_name }
     }
 
     /// What a person is told who cannot go on.
@@ -334,6 +350,18 @@ async fn context(visitor: &Visitor, waiting: &Waiting) -> Result<Owner, Error> {
     let project = oidc.edge.directory.project(&tenant.id, named, 0).await?;
     let labeled = project.filter(|it| it.project.policies.private_labeling != PrivateLabeling::Unspecified);
     Ok(labeled.map_or_else(|| Owner::instance(&tenant.id), |project| project.owner.clone()))
+}
+
+/// The primary domain of the organization that the app asks for, where branding hides it in login names.
+async fn hidden_domain(visitor: &Visitor, waiting: &Waiting) -> Result<Option<String>, Error> {
+    let Some(id) = &waiting.request.organization_id else { return Ok(None) };
+    let Visitor { oidc, tenant, .. } = visitor;
+    let branding = oidc.edge.settings.effective::<Branding>(&tenant.id, &Owner::organization(id)).chain;
+    if !*branding.resolve(|it| it.hide_login_name_suffix.as_ref()).value {
+        return Ok(None);
+    }
+    let found = oidc.edge.directory.organization(&tenant.id, Named::Id(id.clone()), 0).await?;
+    Ok(found.and_then(|found| found.organization.primary_domain.clone()))
 }
 
 impl FromRequest<Arc<Oidc>> for Visit {

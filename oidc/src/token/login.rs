@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use base::clock;
-use domain::resource::{
-    app::oidc::{GrantType, Oidc as Settings},
-    user::password::outdated,
+use domain::{
+    resource::{
+        app::oidc::{GrantType, Oidc as Settings},
+        user::{User, password::outdated},
+    },
+    standard::Resource,
 };
 use http::HeaderMap;
 use view::directory::{Client, Name, Tenant};
@@ -80,6 +83,9 @@ impl App {
         }
         let user = Name::Id(logged_in.user_id.clone());
         let user = oidc.edge.directory.principal(&tenant.id, user, logged_in.seen).await?.ok_or(ENDED)?;
+        if oidc.edge.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], logged_in.seen) {
+            return Err(ENDED);
+        }
         if let Some(why) = outdated(user.user.password.as_ref(), logged_in.checked_at) {
             return Err(Error::InvalidGrant(why.message()));
         }

@@ -10,6 +10,7 @@ mod certification;
 mod clients;
 mod code;
 mod conformance;
+mod everywhere;
 mod exchange;
 pub(crate) mod flow;
 mod hint;

@@ -58,6 +58,13 @@ pub struct CheckedUser {
     pub seen: u64,
 }
 
+impl CheckedUser {
+    /// Whether the session has ended with all others of the person, who is this user.
+    pub fn has_ended(&self, user: &User) -> bool {
+        user.sessions_end.is_some_and(|end| self.seen <= end)
+    }
+}
+
 /// A partial update of a [`Session`].
 #[derive(Debug, Clone)]
 pub struct SessionPatch {
@@ -241,6 +248,14 @@ mod tests {
         for nothing in [patch(), same] {
             given::<Standard<Session>>([Event::Added(before().into())]).when(Command::Patch(nothing)).then([]);
         }
+    }
+
+    #[test]
+    fn it_ends_with_all_others_that_were_made_before() {
+        let of_person = |sessions_end| User { sessions_end, ..User::default() };
+        let session = |seen| CheckedUser { seen, ..checked(1) };
+        assert_eq!([6, 7, 8].map(|seen| session(seen).has_ended(&of_person(Some(7)))), [true, true, false]);
+        assert!(!session(0).has_ended(&of_person(None)), "they were never ended");
     }
 
     #[test]

@@ -57,6 +57,9 @@ pub struct User {
     /// Whether the user is locked, which only an active one is.
     #[serde(default)]
     pub is_locked: bool,
+    /// The sequence of the log as of which all sessions of a person were ended: those that had seen no more have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sessions_end: Option<u64>,
 }
 
 /// What is said of a password for a service user.
@@ -241,7 +244,7 @@ impl Resource for User {
             return Err(Rejection::Precondition("what is personal must be sealed before it is written"));
         }
         let of_service = Self { is_active: self.is_active, is_locked: self.is_locked, ..Self::default() };
-        if of_service == (Self { human: None, password: None, ..self.clone() }) {
+        if of_service == (Self { human: None, password: None, sessions_end: None, ..self.clone() }) {
             Ok(())
         } else {
             self.insist_on_service()
@@ -279,6 +282,10 @@ impl Resource for User {
 
     fn lock(&mut self) -> Option<&mut bool> {
         Some(&mut self.is_locked)
+    }
+
+    fn sessions_end(&mut self) -> Option<&mut Option<u64>> {
+        self.human.is_some().then_some(&mut self.sessions_end)
     }
 
     fn claims(&self) -> Vec<Claim> {
@@ -327,6 +334,7 @@ mod tests {
             },
             is_active: true,
             is_locked: false,
+            sessions_end: None,
         };
         let columns = json!({
             "username": "robot", "name": "Robot", "is_active": true, "type": "service", "given_name": "", "family_name": "",

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod chromium;
+mod device;
 mod forged;
 mod home;
 mod look;

@@ -72,12 +72,12 @@ impl Expects {
     }
 
     fn of(self, facts: &Facts) -> Option<(u16, u16)> {
-        // Whether a token is that of an object is said of one that is there only.
-        let denied = if facts.waived == Waived::ByToken { ABSENT } else { DENIED };
+        // Whether a token is that of an object, or whose it is, is said of one that is there only.
+        let denied = if facts.waived == Waived::Never { DENIED } else { ABSENT };
         match (self, facts.permission) {
             (Self::Refusal(status, code), _) => Some((status, code)),
             (Self::Entry, _) | (_, None) => None,
-            _ if facts.is_self() => None,
+            _ if facts.is_self() && is_of_settings(facts) => None,
             // What is asked for where they have none is the instance's.
             (Self::Elsewhere(_), Some(_)) if is_of_settings(facts) => Some(DENIED),
             (Self::NoRole, Some(_)) => Some(denied),

@@ -128,3 +128,15 @@ fn events_from_before_people_are_read_and_written_as_they_were() {
     assert!(read.known.human.is_none() && read.unknown.is_empty());
     assert_eq!(serde_json::to_value(&read).unwrap(), serde_json::from_str::<serde_json::Value>(RECORDED).unwrap());
 }
+
+#[test]
+fn all_sessions_of_a_person_end_however_often_that_is_asked_for() {
+    let ended = |seen| User { sessions_end: Some(seen), ..person(sealed("a")) };
+    let events = [Event::Added(person(sealed("a")).into()), Event::SessionsEnded(ended(7).into())];
+    given::<Standard<User>>(events.clone()).when(Command::EndSessions(7)).then([events[1].clone()]);
+    given::<Standard<User>>(events).when(Command::EndSessions(9)).then([Event::SessionsEnded(ended(9).into())]);
+    let robot = User { username: "robot".into(), is_active: true, ..User::default() };
+    given::<Standard<User>>([Event::Added(robot.into())])
+        .when(Command::EndSessions(7))
+        .then_rejected(&Rejection::Precondition("it has no sessions"));
+}

@@ -2,9 +2,16 @@
 
 use reqwest::StatusCode;
 use serde_json::json;
-use tests::eventually;
+use tests::{
+    client::{Client, done},
+    eventually,
+    tenant::new_name,
+};
 
-use super::{browser, set, start, title};
+use super::{
+    super::flow::{API, PASSWORD},
+    back, browser, set, start, title,
+};
 
 #[tokio::test]
 async fn pages_are_in_the_language_of_the_reader_as_far_as_it_is_allowed() {
@@ -65,4 +72,58 @@ async fn pages_have_the_colours_texts_and_links_that_are_set() {
     assert!(colours.headers["cache-control"].to_str().unwrap().contains("immutable"));
     let wrong = browser.get("/ui/login/theme/x.css").await;
     assert_eq!(wrong.status, StatusCode::NOT_FOUND);
+}
+
+/// A person of an organization who logs in by a name.
+async fn named(admin: &Client, organization: &str, name: &str) {
+    let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
+    let human = json!({ "data": data, "password": { "password": PASSWORD } });
+    let path = format!("{API}/users?ctx.orgId={organization}");
+    done(admin, &path, json!({ "username": name, "human": human })).await;
+}
+
+#[tokio::test]
+async fn login_names_are_shown_without_the_domain_of_the_organization_that_is_asked_for() {
+    let flow = start().await;
+    let own = flow.tenant.bootstrap.organization_id.clone();
+    let other = done(&flow.admin, &format!("{API}/organizations"), json!({ "name": new_name() })).await.id();
+    let domain = format!("{}.example", new_name());
+    let operator = flow.tenant.operator().await.at(&flow.tenant.bootstrap.issuer);
+    let verified = json!({ "domain": domain, "isVerified": true });
+    let made = done(&operator, &format!("{API}/domains?ctx.orgId={own}"), verified).await.id();
+    done(&flow.admin, &format!("{API}/domains/{made}/_set_as_primary"), json!({})).await;
+    let [name, theirs] = ["ada", "grace"].map(|name| format!("{name}@{domain}"));
+    named(&flow.admin, &own, &name).await;
+    named(&flow.admin, &other, &theirs).await;
+    let hidden = json!({ "hideLoginNameSuffix": { "set": true } });
+    set(&flow.admin, &format!("/settings/v3alpha/branding?ctx.orgId={own}"), hidden).await;
+    let scope = format!("openid urn:platform:iam:org:id:{own}");
+    let asked = eventually("it is known", async || {
+        let mut browser = browser(&flow.tenant);
+        let shown = flow.sent_by(&mut browser, &[("scope", &scope)]).await;
+        let shown = flow.send(&mut browser, &shown, &[("username", &name)]).await;
+        shown.text.contains("<bdi>ada</bdi>").then_some(shown)
+    })
+    .await;
+    assert!(asked.text.contains(&format!("value=\"{name}\"")), "managers of passwords know all of it: {}", asked.text);
+
+    let mut browser = browser(&flow.tenant);
+    let shown = flow.logs_in(&mut browser, &theirs, &[]).await;
+    assert_eq!(title(&shown), "Shop asks for access");
+    let request = shown.hidden()[0].1.clone();
+    let shown = browser.get(&format!("/ui/login/name?authRequest={request}")).await;
+    let shown = flow.send(&mut browser, &shown, &[("username", &name)]).await;
+    assert!(shown.text.contains(&format!("<bdi>{name}</bdi>")), "no organization is asked for: {}", shown.text);
+    back(&flow.send(&mut browser, &shown, &[("username", &name), ("password", PASSWORD)]).await);
+    let choosing = [("scope", scope.as_str()), ("prompt", "select_account")];
+    let shown = flow.sent_by(&mut browser, &choosing).await;
+    assert_eq!(title(&shown), "Choose an account");
+    assert!(shown.text.contains(">ada</bdi>") && !shown.text.contains(&name), "{}", shown.text);
+    assert!(
+        shown.text.contains(&theirs),
+        "somebody of another organization is not taken for one of it: {}",
+        shown.text
+    );
+    let shown = flow.sent_by(&mut browser, &choosing[1..]).await;
+    assert!(shown.text.contains(&name), "{}", shown.text);
 }

@@ -274,7 +274,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
         let refused = match self.row.facts().waived {
             Waived::Never => Some("PERMISSION_DENIED"),
             Waived::ByToken => Some("RESOURCE_NOT_FOUND"),
-            Waived::Own => None,
+            Waived::Own => self.row.facts().path.contains("{id}").then_some("RESOURCE_NOT_FOUND"),
         };
         callers.extend(refused.map(|reason| ("a caller without roles", Some(nobody.as_str()), reason)));
         for (case, authorization, reason) in callers {

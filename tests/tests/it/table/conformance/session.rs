@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use futures::{FutureExt, future::BoxFuture};
 use proto::{
     object::{InIdsFilter, ListQuery},
-    operation::{CREATE_SESSION, DELETE_SESSION, GET_SESSION, PATCH_SESSION, SEARCH_SESSIONS},
+    operation::{CREATE_SESSION, DELETE_SESSION, END_USER_SESSIONS, GET_SESSION, PATCH_SESSION, SEARCH_SESSIONS},
     session::{
-        CheckPassword, CheckUser, Checks, CreateSessionRequest, DeleteSessionRequest, GetSessionRequest, PatchSession,
-        PatchSessionRequest, SearchSessionsRequest, Session, SessionFieldName, SessionSearchFilter, check_user::Search,
-        session_search_filter::Filter,
+        CheckPassword, CheckUser, Checks, CreateSessionRequest, DeleteSessionRequest, EndUserSessionsRequest,
+        GetSessionRequest, PatchSession, PatchSessionRequest, SearchSessionsRequest, Session, SessionFieldName,
+        SessionSearchFilter, check_user::Search, session_search_filter::Filter,
     },
     wellknown::Duration,
 };
@@ -33,6 +33,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
         row(&DELETE_SESSION, a_session)
             .good("a session", |it| DeleteSessionRequest { id: it.id.clone(), session_token: String::new() })
             .done(),
+        row(&END_USER_SESSIONS, a_person).good("a person", |it| EndUserSessionsRequest { id: it.id.clone() }).done(),
         row(&GET_SESSION, a_session).good("a session", |it| GetSessionRequest { id: it.id.clone() }).done(),
         search(),
     ]
@@ -49,6 +50,15 @@ fn a_session(world: &World) -> BoxFuture<'_, Subject> {
         let session = json!({ "checks": { "user": { "userId": person } }, "metadata": { "device": "phone" } });
         let made = done(&world.owner, "/resources/v3alpha/sessions", session).await;
         subject(&made).naming([person, name, service])
+    }
+    .boxed()
+}
+
+fn a_person(world: &World) -> BoxFuture<'_, Subject> {
+    async move {
+        let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
+        let person = json!({ "username": new_name(), "human": { "data": data } });
+        subject(&done(&world.owner, "/resources/v3alpha/users", person).await)
     }
     .boxed()
 }

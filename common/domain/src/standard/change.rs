@@ -1,0 +1,63 @@
+//! What can be asked of a resource that is there.
+
+use super::{Event, Resource};
+use crate::{aggregate::changed_fields, rejection::Rejection, with_unknown::WithUnknown};
+
+pub(super) fn change<R: Resource>(
+    old: &WithUnknown<R>,
+    change: impl FnOnce(R) -> R,
+) -> Result<Vec<Event<R>>, Rejection> {
+    let to = old.clone().map(change);
+    to.validate()?;
+    let fields = changed_fields(&old.known, &to.known);
+    Ok(if fields.is_empty() { vec![] } else { vec![Event::Changed { to, fields }] })
+}
+
+/// Unlike a patch without change, switching off what is off is a mistake of the caller. What is switched off is locked no more.
+pub(super) fn switch<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Event<R>>, Rejection> {
+    let mut to = old.clone();
+    let Some(is_active) = to.known.activity() else {
+        return Err(Rejection::Precondition("it cannot be switched off"));
+    };
+    if *is_active == on {
+        return Err(Rejection::Precondition(if on { "it is active already" } else { "it is inactive already" }));
+    }
+    *is_active = on;
+    if let Some(is_locked) = to.known.lock() {
+        *is_locked = false;
+    }
+    Ok(vec![if on { Event::Reactivated(to) } else { Event::Deactivated(to) }])
+}
+
+pub(super) fn lock<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Event<R>>, Rejection> {
+    let mut to = old.clone();
+    let is_active = to.known.activity().is_none_or(|is_active| *is_active);
+    let Some(is_locked) = to.known.lock() else { return Err(Rejection::Precondition("it cannot be locked")) };
+    if *is_locked == on {
+        return Err(Rejection::Precondition(if on { "it is locked already" } else { "it is not locked" }));
+    }
+    if on && !is_active {
+        return Err(Rejection::Precondition("it is inactive; only what is active can be locked"));
+    }
+    *is_locked = on;
+    Ok(vec![if on { Event::Locked(to) } else { Event::Unlocked(to) }])
+}
+
+/// That nothing changes is no reason to say nothing: who acted as whom is asked later.
+pub(super) fn impersonate<R: Resource>(old: &WithUnknown<R>, client_id: String) -> Result<Vec<Event<R>>, Rejection> {
+    let mut to = old.clone();
+    let is_active = to.known.activity().is_none_or(|is_active| *is_active);
+    let Some(is_locked) = to.known.lock() else { return Err(Rejection::Precondition("nobody acts as it")) };
+    if !is_active || *is_locked {
+        return Err(Rejection::Precondition("it is not active; nobody acts as it now"));
+    }
+    Ok(vec![Event::Impersonated { to, client_id }])
+}
+
+/// Whether there are any is not known here, so it is said again whenever it is asked for.
+pub(super) fn end_sessions<R: Resource>(old: &WithUnknown<R>, seen: u64) -> Result<Vec<Event<R>>, Rejection> {
+    let mut to = old.clone();
+    let Some(end) = to.known.sessions_end() else { return Err(Rejection::Precondition("it has no sessions")) };
+    *end = Some(seen);
+    Ok(vec![Event::SessionsEnded(to)])
+}
