@@ -150,9 +150,13 @@ async fn an_aggregate_whose_event_fails_waits_and_all_others_go_on_until_a_build
     platform.restart(&[("PLATFORM_FAULT", &format!("table.folding/{broken}:1:panic"))]).await;
     let again = async || {
         let rows = json!([{ "aggregateId": broken }, { "viewName": "targets" }]);
-        (failed(&operator, rows).await.first()?["failureCount"] == "2").then_some(())
+        let found = failed(&operator, rows).await.into_iter().next()?;
+        (found["failureCount"] == "2").then_some(found)
     };
-    eventually("it failed again", again).await;
+    let again = eventually("it failed again", again).await;
+    let first = events.iter().find(|event| event["viewName"] == "targets").expect("it was among them");
+    assert_eq!((&again["firstFailed"], &first["firstFailed"]), (&first["firstFailed"], &first["lastFailed"]));
+    assert_ne!(again["lastFailed"], again["firstFailed"]);
 
     platform.stop().await;
     platform.restart(&[]).await;
