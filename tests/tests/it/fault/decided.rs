@@ -93,6 +93,7 @@ async fn a_decision_that_cannot_be_read_is_in_nobodys_way() {
     // Those that can be read are listed beside them.
     let discarded = json!([{ "state": "FAILED_EVENT_STATE_DISCARDED" }]);
     assert!(failed(&operator, discarded.clone()).await.is_empty());
+    failing.stop().await;
     failing.start_at("table.folding/*").await;
     failing.fails(true);
     rename(&client, &a, "a left out").await;

@@ -317,7 +317,8 @@ async fn what_the_build_does_not_know_is_given_up_until_one_delivers_it_that_doe
     for name in ["0", "1"] {
         client.create_target(name).await.expect("it is created");
     }
-    let all = are_given_up(&operator, 2).await;
+    let mut all = are_given_up(&operator, 2).await;
+    all.sort_by_key(sequence);
     for one in &all {
         assert_eq!((&one["failureCount"], &one["targetId"]), (&json!("1"), &json!(hook)), "no try helps");
         let error = one["errorMessage"].as_str().unwrap_or_default();

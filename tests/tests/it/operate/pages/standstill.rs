@@ -101,7 +101,8 @@ async fn operators_see_how_far_reactions_are_and_that_nobody_does_them() {
     fs::write(&file, system_user(folder.path(), "SYSTEM_OWNER").to_string()).expect("the folder can be written");
     let file = file.display().to_string();
     let cluster = Cluster::start().await;
-    let patient = [("--system-users", file.as_str()), ("--delivery-pause", "60000")];
+    let patient =
+        [("--system-users", file.as_str()), ("--delivery-pause", "60000"), ("--allow-targets", "127.0.0.0/8")];
     let mut command = cluster.node("command", "command", &patient, &[]);
     let query = cluster.node("query", "query", &[("--system-users", &file)], &[]);
     let _projector = cluster.node("projector", "projector", &[], &[]);
