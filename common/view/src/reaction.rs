@@ -106,12 +106,11 @@ impl Telling {
 
     async fn try_to_tell(&self, at: Position, waiting: u64) -> Result<(), LogFailure> {
         // Most of the time there is nothing that it lacks, and no record needs to be read.
-        let lag = match self.log.end().await? > at.stream_sequence {
-            true => {
-                let end = self.log.last().await?.map(|record| record.position()).unwrap_or_default();
-                self.log.lag(at.into(), end.into()).await?
-            }
-            false => Lag::default(),
+        let lag = if self.log.end().await? > at.stream_sequence {
+            let end = self.log.last().await?.map(|record| record.position()).unwrap_or_default();
+            self.log.lag(at.into(), end.into()).await?
+        } else {
+            Lag::default()
         };
         let reaction = Reaction {
             name: self.name.to_owned(),

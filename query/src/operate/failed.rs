@@ -175,7 +175,7 @@ impl Operate {
     /// Those that failed again after they were tried again, where some did: how many, and where they are listed.
     async fn again(&self, visit: &Visit, chosen: &Chosen) -> Option<(String, String)> {
         let since: Timestamp = visit.query.get("retried")?.parse().ok()?;
-        let (filters, path) = chosen.failed_since(&since.to_string());
+        let (filters, path) = chosen.failed_since(&since.to_string(), FAILED_EVENTS);
         // Where this is not known the list says why.
         let found = self.found(visit, filters, (0, 1, false)).await.ok().filter(|found| found.total > 0)?;
         Some((path, format!("Show the {} that failed again", count(found.total))))

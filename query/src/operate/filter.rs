@@ -5,8 +5,6 @@ use page::form::Form;
 use serde_json::{Value, json};
 use view::projection::PROJECTIONS;
 
-use super::shell::FAILED_EVENTS;
-
 /// A filter of a list.
 pub(super) struct Filter {
     name: &'static str,
@@ -105,13 +103,13 @@ impl Chosen {
         Value::Array(self.wire.clone())
     }
 
-    /// The same, and what failed at a time or later; the path of the list of them.
-    pub(super) fn failed_since(&self, at: &str) -> (Value, String) {
+    /// For the API with what failed at a time or later, and the same for a list at a path.
+    pub(super) fn failed_since(&self, at: &str, path: &str) -> (Value, String) {
         let mut wire = self.wire.clone();
         wire.push(failed(at, "GREATER_OR_EQUALS"));
         let mut without = Self { fields: self.fields.clone(), wire: vec![] };
         without.fields.retain(|field| field.name != "since");
-        (Value::Array(wire), without.path(FAILED_EVENTS, &[("since", at.to_owned())]))
+        (Value::Array(wire), without.path(path, &[("since", at.to_owned())]))
     }
 
     /// Whether anything is chosen.
