@@ -124,7 +124,7 @@ async fn operators_see_how_far_reactions_are_and_that_nobody_does_them() {
     for name in REACTIONS {
         let has_all = async || {
             let told = reaction(&operator, name).await;
-            (told["state"] == "REACTION_STATE_WORKING" && told["lag"].is_null()).then_some(())
+            (told["state"] == "REACTION_STATE_WORKING" && told["lag"] == "0").then_some(())
         };
         eventually(name, has_all).await;
     }
