@@ -37,7 +37,7 @@ use crate::{
     failure::BatchFailure,
     parked::{self, Parked},
     reporter::{Cause, Reporter},
-    unit::{WAY, tell_stop},
+    unit::{WAY, outdated, tell_stop},
 };
 
 /// The first event commits at once; what follows gathers for so long.
@@ -147,8 +147,10 @@ impl unit::Unit for Unit {
         let (error, index) = (explain(&stall), &self.follower.name);
         self.is_careful = matches!(&stall, Stall::Index(failure) if failure.may_be_of_document());
         ControlFlow::Continue(match &stall {
-            Stall::Batch(BatchFailure::Event(event)) if event.is_newer() => {
+            Stall::Batch(failure @ BatchFailure::Event(event)) if event.is_newer() => {
                 tracing::error!(index, error, "this node is outdated and leaves the search index to others");
+                let told = outdated(&failure.without_values());
+                tell_stop(&self.projector, self.projection, Cause::Event, &told).await;
                 self.reporter.is_outdated(error);
                 WAY
             }

@@ -32,6 +32,9 @@ pub(crate) async fn project(
     batch: &Batch,
 ) -> Result<Checkpoint, BatchFailure> {
     let decisions = decisions(&batch.events)?;
+    if !decisions.is_empty() {
+        fault::point_of("retry.met", read_model.projection.name);
+    }
     let folded = parked.fold(tables(read_model.projection), &batch.events)?;
     let (end, committed_at) = (batch.end, batch.committed_at);
     let mut connection = database.connection().await?;
@@ -64,11 +67,14 @@ pub(crate) async fn retry(
     parked: &mut Parked,
 ) -> Result<bool, BatchFailure> {
     let Some(due) = parked.due(database, checkpoint.position.sequence).await? else { return Ok(false) };
+    fault::point_of("retry.taken", read_model.projection.name);
     let due = parked.opened(due).await?;
     let (folded, retry) = parked.fold_waiting(tables(read_model.projection), due)?;
+    fault::point_of("retry.folded", read_model.projection.name);
     let Checkpoint { position: end, committed_at, .. } = checkpoint;
     let moving = Moving { read_model, checkpoint, end, committed_at, parked, batch: None, retry: &retry };
     let (_, failed) = moving.apply(&mut database.connection().await?, &folded).await?;
+    fault::point_of("retry.committed", read_model.projection.name);
     parked.tried(&retry, &failed);
     Ok(true)
 }
@@ -136,6 +142,9 @@ impl Moving<'_> {
             parking.release(&transaction, &self.retry.healed(&failed)).await?;
             parking.park(&transaction, checkpoint.position, &failed).await?;
             parking.settle(&transaction, &self.retry.postponed()).await?;
+        }
+        if self.batch.is_none() {
+            fault::point_of("retry.applied", read_model.projection.name);
         }
         fault::point("project.applied");
         transaction.commit().await.map_err(DatabaseFailure::from)?;

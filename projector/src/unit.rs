@@ -136,6 +136,7 @@ impl unit::Unit for Rows {
         report(self.projection, &stall, pause);
         if stall.is_outdated() {
             self.reporter.is_outdated(explain(&stall));
+            tell_stop(&self.projector, self.projection, Cause::Event, &outdated(&stall.without_values())).await;
         } else {
             self.reporter.stalls(stall.cause(), explain(&stall));
             tell_stop(&self.projector, self.projection, stall.cause(), &stall.without_values()).await;
@@ -153,6 +154,11 @@ pub(crate) async fn tell_stop(projector: &Projector, projection: &Projection, ca
         let client = projector.log_of(projection).client();
         Announcer::new(client, projection, projector.shard).stops(reason).await;
     }
+}
+
+/// What is told where only a newer build goes on. Who has one hears of its progress, and no more of this.
+pub(crate) fn outdated(error: &str) -> String {
+    format!("the projector is outdated and a newer one has not taken over: {error}")
 }
 
 /// A stalled unit skips nothing: it comes back to the same batch until that can be applied.

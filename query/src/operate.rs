@@ -15,6 +15,7 @@ mod nodes;
 mod overview;
 mod projections;
 mod reach;
+mod reactions;
 mod refused;
 mod samples;
 mod shell;

@@ -190,7 +190,7 @@ impl Scope {
         call: &Call,
         (id, discard): (&str, &Option<Discard>),
     ) -> Result<(String, Mend), Error> {
-        let search::FailedEvent { id, view, parked, target_id, failure_count, .. } =
+        let search::FailedEvent { id, view, parked, target_id, failure_count, first_failed, .. } =
             self.find(commands, call, id).await?;
         let discarded = Discarded {
             view: view.name().to_owned(),
@@ -202,6 +202,7 @@ impl Scope {
             aggregate_id: parked.key.id,
             target_id,
             error: parked.error,
+            first_failed: Some(first_failed.as_microsecond()),
             last_failed: parked.last_failed.map_or(0, Timestamp::as_microsecond),
             tries: failure_count,
         };

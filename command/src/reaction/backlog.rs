@@ -9,7 +9,8 @@ use eventlog::{
     record::{Position, Record, Undecodable},
 };
 use futures::StreamExt;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
+use view::reaction::Telling;
 
 use super::{
     place::{Place, PlaceFailure, SavedPlace},
@@ -71,9 +72,10 @@ struct Left<T> {
 /// not done.
 pub(super) async fn work_off<B: Backlog>(
     backlog: &B,
-    (log, place): (&Log, Place),
+    (log, place, shard): (&Log, Place, u16),
     trouble: &'static str,
 ) -> Result<Infallible, BacklogFailure> {
+    let mut telling = Telling::new(log, shard, place.name);
     let mut saved = SavedPlace::begin(place, log).await?;
     let (mut at, mut left) = (saved.at, VecDeque::new());
     let mut records = log.follow(at).await?;
@@ -82,12 +84,16 @@ pub(super) async fn work_off<B: Backlog>(
         let record = tokio::select! {
             record = records.next(), if left.len() < MOST => Some(record),
             () = until(due), if due.is_some() => None,
+            () = sleep(telling.within()) => None,
         };
         if let Some(record) = record {
             let record = record.ok_or(BacklogFailure::LogEnded)??;
             let items = backlog.left(&record).await?.into_iter();
             left.extend(items.map(|item| Left { item, before: at, due: Instant::now() }));
             at = record.position();
+        }
+        if telling.is_due() {
+            telling.tell(at, left.len() as u64).await;
         }
         let had_some = !left.is_empty();
         step(backlog, &mut left, trouble).await;

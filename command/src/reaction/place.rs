@@ -36,7 +36,8 @@ impl PlaceFailure {
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     store: Store,
-    name: &'static str,
+    /// Of which reaction it is.
+    pub(super) name: &'static str,
 }
 
 /// A position as it is saved.

@@ -177,7 +177,7 @@ impl Reaction for SessionEnds {
     async fn serve(&self) -> Result<Infallible, SessionEndFailure> {
         let log = &self.logs.events;
         let place = Place::open(log.context(), self.replicas, "session_ends").await?;
-        Ok(work_off(self, (log, place), Self::TROUBLE).await?)
+        Ok(work_off(self, (log, place, self.shard), Self::TROUBLE).await?)
     }
 
     fn of_step(failure: &SessionEndFailure) -> Option<&StepFailure> {

@@ -95,7 +95,7 @@ impl Reaction for Sweeps {
     async fn serve(&self) -> Result<Infallible, SweepFailure> {
         self.complete_references().await?;
         let place = Place::open(self.log.context(), self.replicas, "sweep").await?;
-        Ok(work_off(self, (&self.log, place), Self::TROUBLE).await?)
+        Ok(work_off(self, (&self.log, place, self.shard), Self::TROUBLE).await?)
     }
 
     fn of_step(failure: &SweepFailure) -> Option<&StepFailure> {

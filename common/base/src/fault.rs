@@ -3,12 +3,14 @@
 //! They are compiled in with the feature `fault` only. `PLATFORM_FAULT=commit.published:3:kill` kills the process the
 //! third time it comes by `commit.published`; `stop` lets it stand still until it gets SIGCONT. Each of these fires once.
 //! `turn.deciding/CreateTarget:3:panic` panics there from the third time on, where it is about `CreateTarget`; `*` is about
-//! everything. With `panic-while=FILE` it panics only as long as there is such a file.
+//! everything. With `panic-while=FILE` it panics only as long as there is such a file, and with `kill-while=FILE` it comes by only then. Several
+//! are separated by commas.
 //!
 //! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set; leases
 //! are short where `PLATFORM_SHORT_LEASES` is set besides; and the clock goes ahead by the seconds that are in the file that
 //! `PLATFORM_CLOCK` names, and by those of `PLATFORM_WRONG_CLOCK`, which servers are not thought to be ahead by too. With `PLATFORM_NEXT_VERSION` a process writes what the next version might, with
-//! `PLATFORM_BEFORE_REFERENCES` what the first ones did, for tests of two versions on one log.
+//! `PLATFORM_BEFORE_REFERENCES` what the first ones did, and with `PLATFORM_DOES_NOT_KNOW` it delivers events as one that does not know a type, for tests
+//! of two versions on one log.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -40,6 +42,15 @@ pub fn is_before_references() -> bool {
     static IS_BEFORE: LazyLock<bool> =
         LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_BEFORE_REFERENCES").is_some());
     *IS_BEFORE
+}
+
+/// Whether this process delivers events as a version that does not know this type.
+pub fn does_not_know(event_type: &str) -> bool {
+    static UNKNOWN: LazyLock<Option<String>> = LazyLock::new(|| {
+        let unknown = std::env::var("PLATFORM_DOES_NOT_KNOW").ok();
+        unknown.filter(|_| cfg!(feature = "fault"))
+    });
+    UNKNOWN.as_deref() == Some(event_type)
 }
 
 /// How much further the clock is than that of the system.
@@ -105,8 +116,7 @@ pub fn point_of(name: &str, subject: &str) {
         file: Option<std::path::PathBuf>,
     }
 
-    static FAULT: LazyLock<Option<Fault>> = LazyLock::new(|| {
-        let text = std::env::var("PLATFORM_FAULT").ok()?;
+    fn fault(text: &str) -> Option<Fault> {
         let mut parts = text.split(':');
         let place = parts.next()?;
         let (point, subject) = place.split_once('/').unwrap_or((place, ""));
@@ -115,15 +125,22 @@ pub fn point_of(name: &str, subject: &str) {
             "kill" => (Some(Signal::KILL), None),
             "stop" => (Some(Signal::STOP), None),
             "panic" => (None, None),
-            other => (None, Some(other.strip_prefix("panic-while=")?.into())),
+            other => match other.strip_prefix("kill-while=") {
+                Some(file) => (Some(Signal::KILL), Some(file.into())),
+                None => (None, Some(other.strip_prefix("panic-while=")?.into())),
+            },
         };
         let (point, subject) = (point.to_owned(), subject.to_owned());
         Some(Fault { point, subject, at, passed: AtomicU64::new(0), signal, file })
+    }
+
+    static FAULTS: LazyLock<Vec<Fault>> = LazyLock::new(|| {
+        let text = std::env::var("PLATFORM_FAULT").unwrap_or_default();
+        text.split(',').filter_map(fault).collect()
     });
 
-    let Some(fault) =
-        FAULT.as_ref().filter(|fault| fault.point == name && [subject, "*"].contains(&fault.subject.as_str()))
-    else {
+    let is_here = |fault: &&Fault| fault.point == name && [subject, "*"].contains(&fault.subject.as_str());
+    let Some(fault) = FAULTS.iter().find(is_here) else {
         return;
     };
     if fault.file.as_ref().is_some_and(|file| !file.exists()) {

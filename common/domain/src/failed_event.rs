@@ -117,7 +117,10 @@ pub struct Discarded {
     /// Why it failed the last time.
     #[serde(default)]
     pub error: String,
-    /// When that was, in microseconds since 1970.
+    /// When it failed for the first time, in microseconds since 1970; absent where the build did not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_failed: Option<i64>,
+    /// When it failed for the last time, in the same.
     #[serde(default)]
     pub last_failed: i64,
     /// How often it failed.
@@ -173,6 +176,7 @@ mod tests {
             aggregate_id,
             target_id: String::new(),
             error: "it is broken".to_owned(),
+            first_failed: Some(5),
             last_failed: 8,
             tries: 9,
         }
@@ -181,11 +185,12 @@ mod tests {
     #[test]
     fn what_was_left_out_before_its_error_was_kept_is_read() {
         let mut old = serde_json::to_value(discarded()).unwrap();
-        for name in ["error", "last_failed", "tries"] {
+        for name in ["error", "first_failed", "last_failed", "tries"] {
             old.as_object_mut().unwrap().remove(name);
         }
         let read: Discarded = serde_json::from_value(old).unwrap();
-        assert_eq!(read, Discarded { error: String::new(), last_failed: 0, tries: 0, ..discarded() });
+        let without = Discarded { error: String::new(), first_failed: None, last_failed: 0, tries: 0, ..discarded() };
+        assert_eq!(read, without);
     }
 
     #[test]

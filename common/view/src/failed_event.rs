@@ -150,7 +150,7 @@ impl Parking {
             retrying::unmark(client, &ids).await?;
         }
         let text = "insert into platform.failed_events as f \
-                    values ($1, $2, $3, $4, $5, $6, $7, $8, $10, $11, $12, 1, $9, now(), coalesce($13, now())) \
+                    values ($1, $2, $3, $4, $5, $6, $7, $8, $10, $11, $12, 1, $9, coalesce($13, now()), coalesce($13, now())) \
                     on conflict (projection, version, shard, instance_id, aggregate_type, aggregate_id) do update set \
                     id = excluded.id, sequence = excluded.sequence, \
                     failure_count = case when f.sequence = excluded.sequence then f.failure_count else 0 end + 1, \

@@ -2,7 +2,7 @@
 //! deleted and built again.
 //!
 //! [`projection`] lists what is kept, in which [`table`]s; [`checkpoint`] says how far each is, and [`progress`] tells the other
-//! nodes; [`generation`] builds one anew beside the one that answers; [`failed_event`] is what a projection could not process. [`read_model`] writes and reads [`rows`], which the API answers; [`history`] is what the writer reads, and
+//! nodes, as [`reaction`] does of those; [`generation`] builds one anew beside the one that answers; [`failed_event`] is what a projection could not process. [`read_model`] writes and reads [`rows`], which the API answers; [`history`] is what the writer reads, and
 //! [`directory`], [`ended`], [`settings`] and [`keyring`] are what admits requests; [`persons`] opens what is personal.
 
 pub mod attempts;
@@ -20,6 +20,7 @@ pub mod keyring;
 pub mod persons;
 pub mod progress;
 pub mod projection;
+pub mod reaction;
 pub mod read_model;
 pub mod revoked;
 pub mod rows;

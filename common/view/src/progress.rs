@@ -13,7 +13,10 @@ use base::{clock::since_start, explain::explain, health::Reached};
 use futures::StreamExt;
 use tokio::sync::watch;
 
-use crate::projection::{PROJECTIONS, Projection};
+use crate::{
+    projection::{PROJECTIONS, Projection},
+    reaction::Reactions,
+};
 
 /// For how long it is believed that a projection goes no further: who stopped it says so at least every 30 seconds.
 const BELIEVED: Duration = Duration::from_secs(100);
@@ -24,6 +27,8 @@ const LONGEST_REASON: usize = 1000;
 #[derive(Debug, Clone)]
 pub struct Progress {
     heard: Arc<HashMap<&'static str, Heard>>,
+    /// How far reactions are.
+    pub reactions: Reactions,
 }
 
 #[derive(Debug, Default)]
@@ -65,12 +70,15 @@ impl Progress {
 
     fn new() -> Self {
         let heard = PROJECTIONS.iter().map(|projection| (projection.name, Heard::default())).collect();
-        Self { heard: Arc::new(heard) }
+        Self { heard: Arc::new(heard), reactions: Reactions::default() }
     }
 
     fn hear(&self, message: &async_nats::Message) {
         let mut parts = message.subject.split('.').skip(2);
         let (Some(name), Some(version)) = (parts.next(), parts.next()) else { return };
+        if name == "reaction" {
+            return self.reactions.hear(&message.payload);
+        }
         let known = PROJECTIONS.iter().find(|known| known.name == name && known.version.to_string() == version);
         if let (Some(known), Some(told)) = (known, decode(&message.payload)) {
             self.take_up(known, told);

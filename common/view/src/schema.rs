@@ -87,6 +87,34 @@ create index if not exists given_up_deliveries_by_time on platform.given_up_deli
 create index if not exists given_up_deliveries_in_order on platform.given_up_deliveries (shard, instance_id, sequence, place);
 create index if not exists given_up_deliveries_of_all on platform.given_up_deliveries (shard, sequence, place);
 
+create table if not exists platform.first_failures (
+  shard integer not null,
+  place bigint not null,
+  first_failed timestamptz not null,
+  primary key (shard, place)
+);
+
+do $outer$ begin if to_regprocedure('platform.discarded(text, bytea)') is null then
+create function platform.discarded(named text, payload bytea)
+returns table (id bigint, view text, instance_id text, aggregate_type text, aggregate_id text, sequence bigint, target_id text,
+  failure_count bigint, error text, first_failed timestamptz, last_failed timestamptz, reason text)
+language plpgsql immutable rows 1 as $$
+declare
+  d jsonb;
+begin
+  d := convert_from(payload, 'UTF8')::jsonb;
+  if (d->>'view' || (d->>'instance_id') || (d->>'aggregate_type') || (d->>'aggregate_id') || (d->>'sequence')) is null then
+    return;
+  end if;
+  return query select named::bigint, d->>'view', d->>'instance_id', d->>'aggregate_type', d->>'aggregate_id', (d->>'sequence')::bigint,
+    coalesce(d->>'target_id', ''), coalesce((d->>'tries')::bigint, 0), coalesce(d->>'error', ''),
+    to_timestamp((d->>'first_failed')::bigint / 1000000.0), to_timestamp((d->>'last_failed')::bigint / 1000000.0),
+    coalesce(d->>'reason', '');
+exception when data_exception then
+  return;
+end $$;
+end if; end $outer$;
+
 create table if not exists platform.retries (
   id bigint primary key,
   decided_in text collate \"C\" not null,

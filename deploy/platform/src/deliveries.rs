@@ -24,7 +24,7 @@ pub(crate) async fn run(options: cli::Listed) -> Result<(), Failure> {
 }
 
 fn line(failed: &Failed) -> String {
-    let Failed { delivery, tries, error, failed_at } = failed;
+    let Failed { delivery, tries, error, failed_at, .. } = failed;
     format!(
         "{failed_at} {} event {} of {} to target {} of instance {} after {tries} tries: {}",
         delivery.event_type,

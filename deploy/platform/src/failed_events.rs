@@ -58,7 +58,7 @@ fn line(event: &Value) -> String {
         by => format!(" (tried again by {by} since {})", of("retriedAt")),
     };
     format!(
-        "{} {}: event {} of {} {} in instance {}{target} failed {} times, last at {}{retried}: {}",
+        "{} {}: event {} of {} {} in instance {}{target} failed {} times, first at {}, last at {}{retried}: {}",
         of("id"),
         of("viewName"),
         of("sequence"),
@@ -66,6 +66,7 @@ fn line(event: &Value) -> String {
         of("aggregateId"),
         of("instanceId"),
         of("failureCount"),
+        of("firstFailed"),
         of("lastFailed"),
         of("errorMessage")
     )

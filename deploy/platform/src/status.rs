@@ -1,7 +1,7 @@
 //! `platform status`: the nodes of a platform, who writes, who holds which lease, and how far the read models are. It changes
 //! nothing.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use base::explain::explain;
 use domain::log_class::{LogClass, OfEach};
@@ -10,12 +10,15 @@ use eventlog::{
     log::{Lag, Log, LogFailure},
     record::Record,
 };
+use futures::StreamExt;
 use serde::Serialize;
 use serde_json::json;
+use tokio::time::{Instant, timeout_at};
 use view::{
     checkpoint::checkpoints,
     database::Database,
     failed_event::search::{Waits, waits},
+    reaction::{self, Reaction},
 };
 
 use crate::{
@@ -46,6 +49,8 @@ struct Found {
     last_of_sessions: Option<Record>,
     nodes: Vec<Presence>,
     leases: Vec<(String, String)>,
+    /// Those that said within that time how far they are.
+    reactions: Vec<Reaction>,
     /// Or why it is not known.
     read_models: Result<ReadModels, String>,
 }
@@ -66,7 +71,8 @@ pub(crate) async fn run(options: cli::Status) -> Result<(), Failure> {
         Err(LogFailure::Absent { .. }) => None,
         found => Some(found?),
     };
-    let (nodes, leases) = tokio::join!(gather(&client, SHARD, LISTENING), lease::holders(log.context()));
+    let (nodes, leases, reactions) =
+        tokio::join!(gather(&client, SHARD, LISTENING), lease::holders(log.context()), reactions(&client));
     let last = log.last().await?;
     let last_of_sessions = match &sessions {
         Some(sessions) => sessions.last().await?,
@@ -77,13 +83,24 @@ pub(crate) async fn run(options: cli::Status) -> Result<(), Failure> {
         Ok(url) => read_models(&url, logs).await,
         Err(error) => Err(error.to_string()),
     };
-    let found = Found { last, last_of_sessions, nodes: nodes?, leases: leases?, read_models };
+    let found = Found { last, last_of_sessions, nodes: nodes?, leases: leases?, reactions: reactions?, read_models };
     if options.json {
         output::print(found.json());
     } else {
         found.lines().iter().for_each(output::print);
     }
     Ok(())
+}
+
+/// What reactions tell of themselves while nodes are listened to.
+async fn reactions(client: &async_nats::Client) -> Result<Vec<Reaction>, Failure> {
+    let (mut messages, until) = (client.subscribe(reaction::subject(SHARD)).await?, Instant::now() + LISTENING);
+    let mut found: BTreeMap<String, Reaction> = BTreeMap::new();
+    while let Ok(Some(message)) = timeout_at(until, messages.next()).await {
+        let told = serde_json::from_slice::<Reaction>(&message.payload).ok();
+        found.extend(told.map(|reaction| (reaction.name.clone(), reaction)));
+    }
+    Ok(found.into_values().collect())
 }
 
 async fn read_models(url: &str, logs: OfEach<(Option<&Log>, Option<&Record>)>) -> Result<ReadModels, String> {
@@ -130,7 +147,7 @@ impl Found {
             found.failed.iter().map(waits).collect::<Vec<_>>()
         });
         json!({
-            "log": log, "sessionsLog": sessions, "writer": self.writer(), "nodes": self.nodes, "leases": leases, "readModels": progress,
+            "log": log, "sessionsLog": sessions, "writer": self.writer(), "nodes": self.nodes, "leases": leases, "readModels": progress, "reactions": self.reactions,
             "failedEvents": failed,
         })
     }
@@ -161,6 +178,11 @@ impl Found {
         for (name, holder) in &self.leases {
             lines.push(format!("lease: {name} is held by {holder}"));
         }
+        lines.extend(self.reactions.iter().map(|Reaction { name, sequence, lag_events, lag_seconds, waiting }| {
+            format!(
+                "reaction: {name} has event {sequence}, lags {lag_events} events, {lag_seconds:.1} s, {waiting} are not done"
+            )
+        }));
         match &self.read_models {
             Ok(ReadModels { progress, failed }) => {
                 lines.extend(progress.iter().map(|Progress { projection, sequence, lag_events, lag_seconds }| {

@@ -3,7 +3,7 @@
 
 use std::{collections::HashSet, convert::Infallible, future::pending, mem, sync::Arc, time::Duration};
 
-use base::explain::explain;
+use base::{explain::explain, fault};
 use eventlog::record::{AggregateKey, Recorded};
 use index::{Omitted, Refused, Snapshot};
 use tokio::{sync::watch, time::timeout};
@@ -73,7 +73,10 @@ impl Parked {
                 break;
             }
             let due = match database.within(self.due(database, reached)).await {
-                Ok(Some(due)) => self.opened(due).await?,
+                Ok(Some(due)) => {
+                    fault::point_of("retry.taken", self.projection.name);
+                    self.opened(due).await?
+                }
                 Ok(None) => break,
                 Err(error) => {
                     let projection = self.projection.name;
@@ -83,12 +86,16 @@ impl Parked {
                 }
             };
             let (folded, retry) = self.fold_waiting(table, due)?;
+            fault::point_of("retry.folded", self.projection.name);
             self.settle(database, &retry.postponed()).await;
             self.tried(&retry, &folded.failed);
             tried.extend(retry.waiting.iter().filter_map(|waiting| waiting.events.first().cloned()));
             changes.extend(folded.changes);
         }
         let decisions = decisions(&batch.events)?;
+        if !decisions.is_empty() {
+            fault::point_of("retry.met", self.projection.name);
+        }
         let Folded { changes: others, failed } = self.fold(table, &batch.events)?;
         changes.extend(others);
         self.insist_on_few(&failed)?;

@@ -1,6 +1,6 @@
 //! Failed events and views as they are read: by operators of the platform, and of an instance by its administrators.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use api::failed_event::Wanted;
 use domain::{
@@ -26,19 +26,21 @@ use proto::{
     },
     object::{ListDetails, ListQuery},
     system::{
-        FailedEvent, FailedEventSearchFilter, GetFailedEventRequest, GetFailedEventResponse, SearchFailedEventsRequest,
-        SearchFailedEventsResponse, SearchViewsRequest, SearchViewsResponse, View, ViewGeneration, ViewGenerationPlace,
-        ViewState,
+        FailedEvent, FailedEventSearchFilter, GetFailedEventRequest, GetFailedEventResponse, Reaction, ReactionState,
+        SearchFailedEventsRequest, SearchFailedEventsResponse, SearchViewsRequest, SearchViewsResponse, View,
+        ViewGeneration, ViewGenerationPlace, ViewState,
     },
 };
 use view::{
     failed_event::{
         ParkedAt, View as Failing,
         decided::with_followers,
+        given_up::count,
         search::{self, Decided, Page, Stand},
     },
     generation::{Generation, Verified, generations},
     projection::{HISTORY, Place},
+    reaction::{self, REACTIONS},
     rows::Fresh,
 };
 
@@ -172,7 +174,11 @@ async fn views(
     }
     let result = stands.into_iter().map(|stand| view(&queries, &stand, (&beside, &ends))).collect();
     let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
-    let message = SearchViewsResponse { details, result };
+    let given_up =
+        queries.database.within(async { count(&queries.database.connection().await?, call.tenant.shard).await });
+    let given_up = given_up.await.map_err(|failure| read_model(Arc::new(failure)))?;
+    let reactions = REACTIONS.iter().map(|name| reaction(&queries, name, given_up)).collect();
+    let message = SearchViewsResponse { details, result, reactions };
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 
@@ -197,6 +203,24 @@ fn view(
         failed_event_count: *failed,
         log: projection.class.name().to_owned(),
         generations: beside.iter().filter(|other| other.projection.view == projection.name).map(generation).collect(),
+    }
+}
+
+/// How far a reaction is, as the node that does it has told this one.
+fn reaction(queries: &Queries, name: &str, given_up: u64) -> Reaction {
+    let told = queries.progress.reactions.of(name);
+    let state = if told.is_some() { ReactionState::Working } else { ReactionState::Silent };
+    let reaction::Reaction { sequence, lag_events, lag_seconds, waiting, .. } = told.unwrap_or_default();
+    Reaction {
+        name: name.to_owned(),
+        state: state.into(),
+        log: LogClass::Events.name().to_owned(),
+        processed_sequence: sequence,
+        lag: lag_events,
+        // It is not negative, and what is more than fits is as good as for ever.
+        lag_seconds: Duration::try_from_secs_f64(lag_seconds).unwrap_or_default().as_secs(),
+        waiting,
+        failed_event_count: if name == reaction::DELIVERIES { given_up } else { 0 },
     }
 }
 
@@ -228,7 +252,7 @@ fn insist_on_right(call: &Call, context: &Owner) -> Result<(), Error> {
 
 /// Within an instance nobody reads what operators of the platform said of it.
 fn response(found: search::FailedEvent, is_within: bool) -> FailedEvent {
-    let search::FailedEvent { id, view, parked, failure_count, target_id, state, decided } = found;
+    let search::FailedEvent { id, view, parked, failure_count, first_failed, target_id, state, decided } = found;
     let at = decided.as_ref().map(|decided| decided.at.into());
     let (by, reason) = decided
         .filter(|decided| !is_within || !decided.is_of_system)
@@ -245,6 +269,7 @@ fn response(found: search::FailedEvent, is_within: bool) -> FailedEvent {
         failed_sequence: sequence,
         failure_count,
         error_message: error,
+        first_failed: Some(first_failed.into()),
         last_failed: last_failed.map(Into::into),
         id: id.to_string(),
         instance_id: key.instance_id,

@@ -8,9 +8,10 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderValue, StatusCode, header};
+use jiff::Timestamp;
 use page::{
     answer::secure,
-    component::{Badge, Frame, PAGE, Pages},
+    component::{Badge, Frame, PAGE, Pages, count},
 };
 use serde_json::Value;
 
@@ -38,6 +39,7 @@ pub(super) struct Row {
     pub(super) target: String,
     pub(super) error: String,
     pub(super) tries: u64,
+    pub(super) first: Option<When>,
     pub(super) last: Option<When>,
     pub(super) badge: Badge,
     pub(super) state: &'static str,
@@ -122,6 +124,7 @@ impl Row {
             target: text(&event["targetId"]),
             error: text(&event["errorMessage"]),
             tries: number(&event["failureCount"]),
+            first: When::of(&event["firstFailed"]),
             last: When::of(&event["lastFailed"]),
             badge,
             state,
@@ -159,10 +162,23 @@ impl Event {
 impl Operate {
     /// So many of those that are chosen, from this one on; the oldest failures first where it is asked.
     pub(super) async fn find(&self, visit: &Visit, chosen: &Chosen, part: (u64, u64, bool)) -> Result<Found, Refused> {
-        let (path, body) = visit.reach.search(chosen.wire(), part);
+        self.found(visit, chosen.wire(), part).await
+    }
+
+    async fn found(&self, visit: &Visit, filters: Value, part: (u64, u64, bool)) -> Result<Found, Refused> {
+        let (path, body) = visit.reach.search(filters, part);
         let found = self.api.ask(visit, Asked::list(path, body)).await?;
         let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(Found { rows: rows.iter().map(Row::of).collect(), total: number(&found["details"]["totalResult"]) })
+    }
+
+    /// Those that failed again after they were tried again, where some did: how many, and where they are listed.
+    async fn again(&self, visit: &Visit, chosen: &Chosen) -> Option<(String, String)> {
+        let since: Timestamp = visit.query.get("retried")?.parse().ok()?;
+        let (filters, path) = chosen.failed_since(&since.to_string(), FAILED_EVENTS);
+        // Where this is not known the list says why.
+        let found = self.found(visit, filters, (0, 1, false)).await.ok().filter(|found| found.total > 0)?;
+        Some((path, format!("Show the {} that failed again", count(found.total))))
     }
 
     /// One, as the API tells of it.
@@ -196,6 +212,9 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     let frame = frame((error.is_empty() && visit.reach == Reach::System).then(live));
     let mut shell = visit.shell(FAILED_EVENTS);
     shell.notice = outcome(&visit);
+    if let Some(notice) = &mut shell.notice {
+        notice.more = operate.again(&visit, &chosen).await;
+    }
     let status = if error.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
     let are_waiting = rows.iter().all(Row::waits);
     let list = List {
@@ -204,7 +223,7 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
         }),
         retry_all: chosen.path("/ui/operate/failed/retry", &[("all", "1".to_owned())]),
         discard_all: chosen.path("/ui/operate/failed/discard", &[("all", "1".to_owned())]),
-        here: chosen.path(FAILED_EVENTS, &[]),
+        here: chosen.path(FAILED_EVENTS, &told(&visit)),
         is_filtered: chosen.is_any(),
         fields: chosen.fields,
         may_retry: are_waiting && visit.may(Act::Retry),
@@ -219,6 +238,12 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     Ok(visit.page(status, &frame, &list))
 }
 
+/// The parameters that say what was tried again: who looks once more sees what came of it.
+fn told(visit: &Visit) -> Vec<(&'static str, String)> {
+    let names = ["what", "done", "gone", "retried"].into_iter().filter(|_| visit.query.get("retried").is_some());
+    names.filter_map(|name| Some((name, visit.query.get(name)?.to_owned()))).collect()
+}
+
 /// What came of what was asked for last, in numbers only: whoever makes a link can make this sentence.
 fn outcome(visit: &Visit) -> Option<Notice> {
     let (done, gone) = (visit.query.number("done")?, visit.query.number("gone").unwrap_or_default());
@@ -226,7 +251,11 @@ fn outcome(visit: &Visit) -> Option<Notice> {
         "retried" => "tried again",
         "discarded" => "discarded",
         _ => {
-            return Some(Notice { text: "Nothing was done: select failed events first.".to_owned(), is_good: false });
+            return Some(Notice {
+                text: "Nothing was done: select failed events first.".to_owned(),
+                is_good: false,
+                more: None,
+            });
         }
     };
     let mut text = match done {
@@ -241,7 +270,7 @@ fn outcome(visit: &Visit) -> Option<Notice> {
     if visit.query.get("rest").is_some() {
         text.push_str(" More match: discard them in another step.");
     }
-    Some(Notice { text, is_good: done > 0 })
+    Some(Notice { text, is_good: done > 0, more: None })
 }
 
 /// Shows one.

@@ -103,6 +103,15 @@ impl Chosen {
         Value::Array(self.wire.clone())
     }
 
+    /// For the API with what failed at a time or later, and the same for a list at a path.
+    pub(super) fn failed_since(&self, at: &str, path: &str) -> (Value, String) {
+        let mut wire = self.wire.clone();
+        wire.push(failed(at, "GREATER_OR_EQUALS"));
+        let mut without = Self { fields: self.fields.clone(), wire: vec![] };
+        without.fields.retain(|field| field.name != "since");
+        (Value::Array(wire), without.path(path, &[("since", at.to_owned())]))
+    }
+
     /// Whether anything is chosen.
     pub(super) fn is_any(&self) -> bool {
         !self.wire.is_empty()

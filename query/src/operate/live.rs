@@ -26,6 +26,7 @@ use super::{
     filter::{Chosen, FAILED, LOG},
     overview::worst,
     projections::{LARGE, Row, SMALL},
+    reactions::Reaction,
     refused::Refused,
     text::time_of_day,
     visit::{OfSystem, Visit},
@@ -99,16 +100,18 @@ impl Following {
         now.t.insert("as-of".to_owned(), time_of_day());
         match visit.query.get("page") {
             Some("overview") => {
-                let rows = operate.projections(visit).await?;
+                let rows = operate.projections(visit).await?.rows;
                 now.t.insert("end".to_owned(), count(operate.samples.end()));
                 now.t.insert("lag".to_owned(), count(worst(&rows)));
             }
             Some("projections") => {
                 now.t.insert("end".to_owned(), count(operate.samples.end()));
-                operate.projections(visit).await?.iter().for_each(|row| now.add(row, SMALL));
+                let found = operate.projections(visit).await?;
+                found.rows.iter().for_each(|row| now.add(row, SMALL));
+                found.reactions.iter().for_each(|reaction| now.add_reaction(reaction));
             }
             Some("projection") => {
-                let rows = operate.projections(visit).await?;
+                let rows = operate.projections(visit).await?.rows;
                 let named = |row: &&Row| visit.query.get("name") == Some(row.name.as_str());
                 rows.iter().filter(named).for_each(|row| now.add(row, LARGE));
             }
@@ -141,6 +144,16 @@ impl Message {
         self.t.insert(format!("b-{name}"), format!("{} {}", row.badge.shape(), row.state));
         self.c.insert(format!("b-{name}"), row.badge.class());
         self.p.insert(format!("c-{name}"), points(size, &row.lag.values));
+    }
+
+    fn add_reaction(&mut self, reaction: &Reaction) {
+        let name = &reaction.name;
+        self.t.insert(format!("rp-{name}"), reaction.position.clone());
+        self.t.insert(format!("re-{name}"), reaction.events.clone());
+        self.t.insert(format!("rs-{name}"), reaction.seconds.to_string());
+        self.t.insert(format!("rw-{name}"), reaction.waiting.clone());
+        self.t.insert(format!("rb-{name}"), format!("{} {}", reaction.badge.shape(), reaction.state));
+        self.c.insert(format!("rb-{name}"), reaction.badge.class());
     }
 
     /// How many there are that the page does not show.

@@ -53,6 +53,8 @@ struct Outcome {
     done: u64,
     gone: u64,
     refused: Option<Refused>,
+    /// When they were tried again; empty where they were not.
+    retried: String,
 }
 
 #[derive(Template)]
@@ -150,6 +152,9 @@ impl Outcome {
         }
         let mut more =
             vec![("what", what.to_owned()), ("done", self.done.to_string()), ("gone", self.gone.to_string())];
+        if !self.retried.is_empty() {
+            more.push(("retried", self.retried.clone()));
+        }
         if self.done + self.gone < wanted || self.refused.is_some() {
             more.push(("rest", "1".to_owned()));
         }
@@ -236,18 +241,18 @@ pub(super) async fn retry(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
 ) -> Result<Response, Instead> {
-    let (meant, key) = (Meant::of(visit.reach, &form), key(&form));
+    let (meant, key, retried) = (Meant::of(visit.reach, &form), key(&form), clock::now().to_string());
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));
     }
     if !meant.is_all {
         let outcome = operate.each(&visit, meant.ids.clone(), ("_retry", json!({}), &key)).await;
-        return outcome.answer(&visit, &meant, ("retried", meant.ids.len() as u64));
+        return Outcome { retried, ..outcome }.answer(&visit, &meant, ("retried", meant.ids.len() as u64));
     }
     let (path, body) = visit.reach.retry(meant.chosen.wire());
     let done =
         operate.api.ask(&visit, Asked::command(path, body, key)).await.map_err(|refused| visit.refused(&refused))?;
-    let outcome = Outcome { done: number(&done["count"]), ..Outcome::default() };
+    let outcome = Outcome { done: number(&done["count"]), retried, ..Outcome::default() };
     outcome.answer(&visit, &meant, ("retried", 0))
 }
 

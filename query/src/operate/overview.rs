@@ -14,7 +14,7 @@ use page::{
 use super::{
     Operate, PATH,
     filter::{Chosen, FAILED},
-    projections::Row,
+    projections::{Followers, Row},
     reach::Reach,
     shell::{FAILED_EVENTS, Shell, frame},
     text::{When, counted, failed_events},
@@ -40,7 +40,7 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     if visit.reach == Reach::Instance {
         return Ok(see_other(FAILED_EVENTS));
     }
-    let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
+    let followers = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
     let all = Chosen::of(FAILED, &Form::default());
     let oldest = operate.find(&visit, &all, (0, 1, true)).await.map_err(|refused| visit.refused(&refused))?;
     let (nodes, silent) = operate.nodes.counts();
@@ -48,9 +48,9 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     let overview = Overview {
         frame: frame.clone(),
         shell: visit.shell(PATH),
-        sentences: sentences(&rows, oldest.total, silent),
+        sentences: sentences(&followers, oldest.total, silent),
         end: count(operate.samples.end()),
-        lag: count(worst(&rows)),
+        lag: count(worst(&followers.rows)),
         failed: oldest.total,
         oldest: oldest.rows.into_iter().next().and_then(|row| row.last),
         nodes,
@@ -65,7 +65,11 @@ pub(super) fn worst(rows: &[Row]) -> u64 {
 }
 
 /// What there is to say, what matters most first, each with where more is said of it.
-fn sentences(rows: &[Row], failed: u64, silent: u64) -> Vec<(Badge, String, &'static str)> {
+fn sentences(
+    Followers { rows, reactions }: &Followers,
+    failed: u64,
+    silent: u64,
+) -> Vec<(Badge, String, &'static str)> {
     const PROJECTIONS: &str = "/ui/operate/projections";
     let mut told = vec![];
     for row in rows.iter().filter(|row| row.badge == Badge::Stopped) {
@@ -89,6 +93,14 @@ fn sentences(rows: &[Row], failed: u64, silent: u64) -> Vec<(Badge, String, &'st
         let text = format!(
             "{} said nothing yet. See that a projector runs.",
             counted(unknown, "projection has", "projections have")
+        );
+        told.push((Badge::Unknown, text, PROJECTIONS));
+    }
+    let unheard = reactions.iter().filter(|reaction| reaction.is_silent()).count() as u64;
+    if unheard > 0 {
+        let text = format!(
+            "{} said nothing lately. See that a command node runs.",
+            counted(unheard, "reaction has", "reactions have")
         );
         told.push((Badge::Unknown, text, PROJECTIONS));
     }

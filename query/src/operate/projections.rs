@@ -20,6 +20,7 @@ use super::{
     Operate,
     ask::Asked,
     reach::Act,
+    reactions::Reaction,
     refused::Refused,
     samples::Lag,
     shell::{Shell, frame},
@@ -71,6 +72,14 @@ struct List {
     shell: Shell,
     end: String,
     rows: Vec<(Row, Chart)>,
+    reactions: Vec<Reaction>,
+}
+
+/// What follows the log.
+pub(super) struct Followers {
+    /// Projections, which indexes are too.
+    pub(super) rows: Vec<Row>,
+    pub(super) reactions: Vec<Reaction>,
 }
 
 #[derive(Template)]
@@ -178,25 +187,27 @@ fn state(told: &str, failed: u64, lag: &Lag) -> (Badge, &'static str) {
 }
 
 impl Operate {
-    /// All projections.
-    pub(super) async fn projections(&self, visit: &Visit) -> Result<Vec<Row>, Refused> {
+    /// All projections, and what else follows the log.
+    pub(super) async fn projections(&self, visit: &Visit) -> Result<Followers, Refused> {
         let found = self.api.ask(visit, Asked::list("/system/v1/views/_search", json!({}))).await?;
-        let views = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let list = |name: &str| found[name].as_array().map(Vec::as_slice).unwrap_or_default();
         let row = |view| Row::of(view, self.samples.lag(view["viewName"].as_str().unwrap_or_default()));
-        Ok(views.iter().map(row).collect())
+        let rows = list("result").iter().map(row).collect();
+        Ok(Followers { rows, reactions: list("reactions").iter().map(Reaction::of).collect() })
     }
 }
 
 /// Shows all of them.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Result<Response, Instead> {
-    let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
+    let found = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
+    let Followers { rows, reactions } = found;
     let rows = rows.into_iter().map(|row| {
         let chart = row.chart(SMALL);
         (row, chart)
     });
     let frame = frame(Some("/ui/operate/live?page=projections".to_owned()));
     let (shell, end) = (visit.shell(LIST), count(operate.samples.end()));
-    let list = List { frame: frame.clone(), shell, end, rows: rows.collect() };
+    let list = List { frame: frame.clone(), shell, end, rows: rows.collect(), reactions };
     Ok(visit.page(StatusCode::OK, &frame, &list))
 }
 
@@ -206,9 +217,9 @@ pub(super) async fn show_one(
     OfSystem(visit): OfSystem,
     Path(name): Path<String>,
 ) -> Result<Response, Instead> {
-    let rows = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
+    let found = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
     let unknown = || Refused::not_found();
-    let row = rows.into_iter().find(|row| row.name == name).ok_or_else(|| visit.refused(&unknown()))?;
+    let row = found.rows.into_iter().find(|row| row.name == name).ok_or_else(|| visit.refused(&unknown()))?;
     let frame = frame(Some(format!("/ui/operate/live?page=projection&name={}", row.name)));
     let newest = row.lag.values.iter().rev().enumerate();
     let values = newest.step_by(5).map(|(ago, value)| (ago, count(*value))).collect();

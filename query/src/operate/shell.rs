@@ -57,6 +57,8 @@ pub(super) struct Notice {
     pub(super) text: String,
     /// Whether it is what was wanted.
     pub(super) is_good: bool,
+    /// Where there is more of it, and how that is called.
+    pub(super) more: Option<(String, String)>,
 }
 
 /// A page of somebody who is not signed in, or that something is wrong with.

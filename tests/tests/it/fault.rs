@@ -14,6 +14,7 @@ mod generations;
 mod history;
 mod index;
 mod isolation;
+mod killed;
 mod lease;
 mod log;
 mod logins;

@@ -95,8 +95,6 @@ impl Attempts {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::value::RawValue;
-
     use super::*;
 
     #[test]
@@ -112,7 +110,7 @@ mod tests {
             sequence: 7,
             depth: 0,
             trace_context: text(),
-            body: RawValue::NULL.to_owned(),
+            body: None,
         };
         for number in 1..=30 {
             attempts.add(&delivery, number, (Outcome::Failed, "é".repeat(LONGEST).as_str()));

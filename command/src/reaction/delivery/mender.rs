@@ -109,7 +109,7 @@ impl Mender {
         };
         tokio::select! {
             ended = following => ended,
-            ended = work_off(self, (&self.log, place), TROUBLE) => Ok(ended?),
+            ended = work_off(self, (&self.log, place, self.shard), TROUBLE) => Ok(ended?),
             ended = self.forget_old() => ended,
             ended = self.watch(unreadable) => ended,
         }
@@ -241,6 +241,7 @@ impl Mender {
     async fn take_away(&self, found: &[(Noted, Option<Delivery>)]) -> Result<(), MendingFailure> {
         let there = found.iter().filter(|(_, delivery)| delivery.is_some());
         try_join_all(there.map(|(noted, _)| self.queue.done(noted.place))).await?;
+        fault::point("mending.taken");
         let places: Vec<u64> = found.iter().map(|(noted, _)| noted.place).collect();
         let forget = async {
             let connection = self.database.connection().await?;
@@ -295,7 +296,11 @@ impl Backlog for Mender {
     /// What a newer build decided waits for a node that knows it.
     async fn left(&self, record: &Record) -> Result<Vec<Mending>, BacklogFailure> {
         let decisions = record.events.iter().map(|recorded| Decision::of(recorded)).collect::<Result<Vec<_>, _>>()?;
-        Ok(decisions.into_iter().flatten().filter_map(mending).collect())
+        let left: Vec<_> = decisions.into_iter().flatten().filter_map(mending).collect();
+        if !left.is_empty() {
+            fault::point("mending.met");
+        }
+        Ok(left)
     }
 
     /// Does it with some of them. Others have a turn in between, and so have those who write.
@@ -312,9 +317,11 @@ impl Backlog for Mender {
         };
         let noted = self.database.within(find).await?;
         if noted.is_empty() {
+            fault::point("mending.done");
             return Ok(Next::Done);
         }
         let found = self.read(noted).await?;
+        fault::point("mending.found");
         if mending.again.is_some() {
             self.put_again(&found).await?;
         }

@@ -3,6 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use action::executions::Called;
+use base::fault;
 use bytes::Bytes;
 use domain::{
     catalog::{is_event_type, without_secrets},
@@ -16,7 +17,11 @@ use serde_json::{
     Map, Value, json,
     value::{RawValue, to_raw_value},
 };
-use view::persons::{PersonFailure, Persons};
+use view::{
+    database::{Database, DatabaseFailure},
+    failed_event::decided::with_followers,
+    persons::{PersonFailure, Persons},
+};
 
 /// An event on its way to a target.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -38,46 +43,80 @@ pub struct Delivery {
     pub depth: u32,
     /// The W3C `traceparent` that it belongs to.
     pub trace_context: String,
-    /// The payload.
-    pub body: Box<RawValue>,
+    /// The payload. It is absent where the build that queued this did not know the event, and then made when it is delivered: by a build
+    /// that knows what of it may be told. Builds that would deliver nothing at all in its place cannot read this without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Box<RawValue>>,
+}
+
+/// Why a body cannot be made at the moment.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BodyFailure {
+    #[error("what is personal cannot be opened")]
+    Person(#[from] PersonFailure),
+    #[error(transparent)]
+    Database(#[from] DatabaseFailure),
+    #[error("history does not have the event yet")]
+    HistoryLags,
 }
 
 impl Delivery {
-    /// The body with what is personal in clear, as it is when its target is called: absent where the user was removed since.
-    pub(super) async fn opened(&self, persons: &Persons) -> Result<Bytes, PersonFailure> {
-        let sealed = self.body.get();
-        let (aggregate_type, id) = self.aggregate.split_once('/').unwrap_or_default();
-        let is_user = aggregate_type == User::NAME;
-        let mut body: Value = if is_user { serde_json::from_str(sealed).unwrap_or_default() } else { Value::Null };
+    /// The body as it is when its target is called; `None` where this build does not know the event.
+    pub(super) async fn told(&self, database: &Database, persons: &Persons) -> Result<Option<Bytes>, BodyFailure> {
+        let body = match &self.body {
+            Some(body) => body.get().to_owned(),
+            None if !is_known(&self.event_type) => return Ok(None),
+            None => {
+                let (recorded, _) = with_followers(database, &self.key(), self.sequence).await?;
+                payload(&recorded.ok_or(BodyFailure::HistoryLags)?).to_string()
+            }
+        };
+        Ok(Some(self.opened(body, persons).await?))
+    }
+
+    /// A body with what is personal in clear: absent where the user was removed since.
+    async fn opened(&self, sealed: String, persons: &Persons) -> Result<Bytes, PersonFailure> {
+        let user = self.key();
+        let is_user = user.aggregate_type == User::NAME;
+        let mut body: Value = if is_user { serde_json::from_str(&sealed).unwrap_or_default() } else { Value::Null };
         if sealed_in(&mut body["event_payload"]).is_none() {
-            return Ok(Bytes::from(sealed.to_owned()));
+            return Ok(Bytes::from(sealed));
         }
-        let (instance_id, aggregate_type, id) = (self.instance_id.clone(), aggregate_type.to_owned(), id.to_owned());
-        let user = AggregateKey { instance_id, aggregate_type, id };
         let payload = body["event_payload"].take();
         body["event_payload"] = persons.opened((&user, self.sequence), payload).await?;
         Ok(Bytes::from(body.to_string()))
     }
+
+    /// The aggregate of the event.
+    pub(super) fn key(&self) -> AggregateKey {
+        let (aggregate_type, id) = self.aggregate.split_once('/').unwrap_or_default();
+        let (aggregate_type, id) = (aggregate_type.to_owned(), id.to_owned());
+        AggregateKey { instance_id: self.instance_id.clone(), aggregate_type, id }
+    }
 }
 
-/// The deliveries of an event to the targets of an execution, one after another. An event that this node does not know has
-/// none: a newer one knows what of it may be told.
+/// Whether this build knows what of an event of this type may be told.
+fn is_known(event_type: &str) -> bool {
+    is_event_type(event_type) && !fault::does_not_know(event_type)
+}
+
+/// The deliveries of an event to the targets of an execution, one after another. Those of an event that this build does not know have no
+/// body: they are given up until a newer one makes it, which knows what of the event may be told.
 pub(super) fn deliveries<'a>(
     recorded: &'a Recorded,
     chain: &'a [Arc<Called>],
     depth: u32,
 ) -> impl Iterator<Item = Delivery> + Send + use<'a> {
     let event = &recorded.event;
-    let chain = if is_event_type(&event.r#type) { chain } else { &[] };
     // JSON values are always written.
-    let body = to_raw_value(&payload(recorded)).ok();
+    let body = is_known(&event.r#type).then(|| to_raw_value(&payload(recorded)).ok()).flatten();
     let mut named: HashMap<&str, usize> = HashMap::new();
-    chain.iter().filter_map(move |called| {
+    chain.iter().map(move |called| {
         // A target that is named twice is called twice.
         let before = named.entry(&called.id).or_default();
         let again = if *before == 0 { String::new() } else { format!(".{before}") };
         *before += 1;
-        Some(Delivery {
+        Delivery {
             id: format!("{}.{}{again}", event.id, called.id),
             instance_id: called.instance_id.clone(),
             target_id: called.id.clone(),
@@ -86,8 +125,8 @@ pub(super) fn deliveries<'a>(
             sequence: recorded.sequence,
             depth,
             trace_context: event.trace_context.clone(),
-            body: body.clone()?,
-        })
+            body: body.clone(),
+        }
     })
 }
 
@@ -120,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_that_is_not_known_is_told_to_nobody() {
+    fn an_event_that_is_not_known_is_queued_without_a_body() {
         let target = Target {
             name: "hook".to_owned(),
             kind: TargetKind::RestWebhook,
@@ -131,10 +170,15 @@ mod tests {
         };
         let (id, seats, share) = ("7".to_owned(), Arc::new(Semaphore::new(1)), Arc::default());
         let chain = [Arc::new(Called { instance_id: "1".to_owned(), id, target, seats, share })];
-        for (name, count) in [("target.added", 1), ("target.exploded", 0), ("user.password_set", 0), ("target", 0)] {
+        for (name, is_told) in [("target.added", true), ("target.exploded", false), ("gadget.added", false)] {
             let event = Event { payload: "{}".into(), r#type: name.into(), ..Event::default() };
             let recorded = Recorded { sequence: 7, committed_at: Timestamp::UNIX_EPOCH, event };
-            assert_eq!(deliveries(&recorded, &chain, 0).count(), count, "{name}");
+            let made: Vec<_> = deliveries(&recorded, &chain, 0).collect();
+            assert_eq!((made.len(), made[0].body.is_some()), (1, is_told), "{name}");
+            let written = serde_json::to_string(&made[0]).expect("it can be written");
+            assert_eq!(written.contains("\"body\""), is_told, "earlier builds cannot read it");
+            let read: Delivery = serde_json::from_str(&written).expect("it can be read");
+            assert_eq!(read.body.is_some(), is_told);
         }
     }
 

@@ -12,7 +12,7 @@ use async_nats::jetstream::{
 };
 use base::explain::explain;
 use bytes::Bytes;
-use eventlog::{record::AggregateKey, streams};
+use eventlog::streams;
 use futures::{Stream, StreamExt, TryStreamExt, future::try_join_all};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -60,7 +60,10 @@ pub struct Failed {
     pub tries: u32,
     /// Why the last try failed.
     pub error: String,
-    /// When.
+    /// When the first of these tries failed; earlier builds do not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_failed_at: Option<Timestamp>,
+    /// When the last one did.
     pub failed_at: Timestamp,
 }
 
@@ -230,7 +233,16 @@ impl Queue {
 
     /// How many were given up.
     pub(super) async fn given_up(&self) -> Result<u64, DeliveryFailure> {
-        let filter = format!("actions.{}.failed.>", self.shard);
+        self.count("failed").await
+    }
+
+    /// How many wait to be made.
+    pub(super) async fn waiting(&self) -> Result<u64, DeliveryFailure> {
+        self.count("todo").await
+    }
+
+    async fn count(&self, state: &str) -> Result<u64, DeliveryFailure> {
+        let filter = format!("actions.{}.{state}.>", self.shard);
         let mut found = self.stream.info_with_subjects(filter).await.map_err(DeliveryFailure::nats)?;
         let mut count = 0;
         while let Some((_, of_subject)) = found.try_next().await.map_err(DeliveryFailure::nats)? {
@@ -251,11 +263,11 @@ impl Queue {
 impl Failed {
     /// As people find it among failed events, with its place in the queue.
     fn given_up(self, place: u64) -> GivenUp {
-        let Self { delivery, tries, error, failed_at } = self;
-        let Delivery { id: delivery_id, instance_id, target_id, aggregate, sequence, .. } = delivery;
-        let (aggregate_type, id) = aggregate.split_once('/').unwrap_or_default();
-        let key = AggregateKey { instance_id, aggregate_type: aggregate_type.to_owned(), id: id.to_owned() };
-        GivenUp { place, delivery_id, key, sequence, target_id, tries, error, failed_at }
+        let Self { delivery, tries, error, first_failed_at, failed_at } = self;
+        let key = delivery.key();
+        let Delivery { id: delivery_id, target_id, sequence, .. } = delivery;
+        let first_failed_at = first_failed_at.unwrap_or(failed_at);
+        GivenUp { place, delivery_id, key, sequence, target_id, tries, error, first_failed_at, failed_at }
     }
 }
 

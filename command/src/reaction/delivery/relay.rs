@@ -9,6 +9,7 @@ use std::{
 };
 
 use action::executions::{Definitions, Matcher};
+use base::explain::explain;
 use domain::{aggregate::Aggregate, failed_event::FailedEvent};
 use eventlog::{
     lease::Lease,
@@ -19,6 +20,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, timeout},
 };
+use view::reaction::Telling;
 
 use super::{
     Deliveries, DeliveryFailure, depth,
@@ -51,6 +53,7 @@ pub(super) struct Relay<'a> {
     at: Position,
     revision: u64,
     saved_at: Instant,
+    telling: Telling,
 }
 
 impl<'a> Relay<'a> {
@@ -80,9 +83,21 @@ impl<'a> Relay<'a> {
         }
         let revision = queue.place.save(at, saved.map(|(_, revision)| revision)).await?;
         let saved_at = Instant::now();
-        let (matchers, made, subjects) = (HashMap::new(), vec![], HashSet::new());
-        let mut relay =
-            Self { deliveries, queue, wake, definitions, matchers, made, bytes: 0, subjects, at, revision, saved_at };
+        let telling = Telling::new(log, *shard, queue.place.name);
+        let mut relay = Self {
+            deliveries,
+            queue,
+            wake,
+            definitions,
+            matchers: HashMap::new(),
+            made: vec![],
+            bytes: 0,
+            subjects: HashSet::new(),
+            at,
+            revision,
+            saved_at,
+            telling,
+        };
         for instance_id in relay.definitions.instances() {
             relay.arrange(&instance_id);
         }
@@ -93,6 +108,9 @@ impl<'a> Relay<'a> {
         let mut records = self.deliveries.log.follow(self.at).await?.ready_chunks(CHUNK);
         loop {
             lease.tick();
+            if self.telling.is_due() {
+                lease.during(self.tell()).await;
+            }
             let Ok(chunk) = timeout(IDLE, records.next()).await else { continue };
             let chunk = chunk.ok_or(DeliveryFailure::LogEnded)?;
             for record in chunk {
@@ -102,6 +120,14 @@ impl<'a> Relay<'a> {
             if !self.subjects.is_empty() || self.saved_at.elapsed() >= SAVE_EVERY {
                 self.save_position().await?;
             }
+        }
+    }
+
+    /// Tells how far it is, and how much is queued.
+    async fn tell(&mut self) {
+        match self.queue.waiting().await {
+            Ok(waiting) => self.telling.tell(self.at, waiting).await,
+            Err(failure) => tracing::debug!(error = explain(&failure), "how much is queued is not known"),
         }
     }
 
@@ -125,7 +151,7 @@ impl<'a> Relay<'a> {
         let chain = matcher.and_then(|matcher| matcher.event(&event.r#type));
         let Some(chain) = chain else { return Ok(()) };
         for delivery in deliveries(recorded, &chain, depth(&event.causation_id)) {
-            self.bytes += delivery.body.get().len();
+            self.bytes += delivery.body.as_ref().map_or(0, |body| body.get().len());
             self.made.push(delivery);
             if self.made.len() >= MOST_MADE || self.bytes >= MOST_BYTES {
                 self.put().await?;

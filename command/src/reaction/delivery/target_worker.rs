@@ -186,36 +186,49 @@ impl Deliveries {
     async fn deliver(&self, queue: &Queue, (place, delivery): (u64, Delivery)) -> Result<(), DeliveryFailure> {
         // A target that is not there then is gone.
         self.actions.executions.reached().wait_for(delivery.sequence).await;
-        let mut tries = 0;
+        let (mut tries, mut first_failed_at) = (0, None);
         loop {
             let Some(called) = self.actions.executions.target(&delivery.instance_id, &delivery.target_id) else {
                 DELIVERIES.with(&["dropped"]).count();
                 return Ok(());
             };
             // What is away here is not the target's fault.
-            let body = match delivery.opened(&self.persons).await {
+            let body = match delivery.told(&self.database, &self.persons).await {
                 Ok(body) => body,
                 Err(failure) => {
                     let error = explain(&failure);
-                    tracing::warn!(delivery = delivery.id, error, "what is personal cannot be opened for a target yet");
+                    tracing::warn!(delivery = delivery.id, error, "what a target is told cannot be made yet");
                     sleep(pause(self.patience.pause, tries + 1)).await;
                     continue;
                 }
             };
             tries += 1;
-            let Err(error) = self.call(&called, &delivery, body).await else {
+            let is_known = body.is_some();
+            let called = match body {
+                Some(body) => self.call(&called, &delivery, body).await,
+                None => Err(format!(
+                    "this build does not know events of the type {}; a newer one does",
+                    delivery.event_type
+                )),
+            };
+            let Err(error) = called else {
                 base::fault::point("deliveries.delivered");
                 self.attempts.add(&delivery, tries, (Outcome::Delivered, ""));
                 DELIVERIES.with(&["ok"]).count();
                 return Ok(());
             };
+            let first_failed_at = *first_failed_at.get_or_insert_with(clock::now);
             let (instance, target) = (&delivery.instance_id, &delivery.target_id);
-            if tries >= self.patience.tries {
+            // Nothing is gained by trying what only another build can.
+            if tries >= self.patience.tries || !is_known {
                 tracing::error!(instance, target, delivery = delivery.id, error, "an event was not delivered");
                 DELIVERIES.with(&["failed"]).count();
                 self.attempts.add(&delivery, tries, (Outcome::GivenUp, &error));
-                let failed = Failed { delivery, tries, error, failed_at: clock::now() };
-                return queue.keep(place, &failed).await;
+                let first_failed_at = Some(first_failed_at);
+                let failed = Failed { delivery, tries, error, first_failed_at, failed_at: clock::now() };
+                queue.keep(place, &failed).await?;
+                base::fault::point("deliveries.kept");
+                return Ok(());
             }
             tracing::debug!(instance, target, delivery = delivery.id, error, "an event will be delivered again");
             DELIVERIES.with(&["retried"]).count();

@@ -243,6 +243,7 @@ mod tests {
             aggregate_id,
             target_id,
             error: String::new(),
+            first_failed: None,
             last_failed: 0,
             tries: 1,
         })

@@ -33,7 +33,9 @@ pub struct GivenUp {
     pub tries: u32,
     /// Why the last try failed.
     pub error: String,
-    /// When.
+    /// When the first of these tries failed.
+    pub first_failed_at: Timestamp,
+    /// When the last one did.
     pub failed_at: Timestamp,
 }
 
@@ -77,6 +79,11 @@ pub async fn add(client: &impl GenericClient, shard: u16, all: &[GivenUp]) -> Re
         &times,
     ];
     client.execute(&statement, &parameters).await?;
+    let text = "insert into platform.first_failures as f select $1, * from unnest($2::bigint[], $3::timestamptz[]) \
+                on conflict (shard, place) do update set first_failed = excluded.first_failed";
+    let statement = client.prepare_cached(text).await?;
+    let first: Vec<Timestamp> = all.iter().map(|one| one.first_failed_at).collect();
+    client.execute(&statement, &[&i32::from(shard), &numbers(|one| one.place), &first]).await?;
     Ok(())
 }
 
@@ -85,7 +92,8 @@ pub async fn add(client: &impl GenericClient, shard: u16, all: &[GivenUp]) -> Re
 /// # Errors
 /// When Postgres does not answer.
 pub async fn remove(client: &impl GenericClient, shard: u16, places: &[u64]) -> Result<(), DatabaseFailure> {
-    let text = "with gone as (delete from platform.given_up_deliveries where shard = $1 and place = any($2) returning id) \
+    let text = "with gone as (delete from platform.given_up_deliveries where shard = $1 and place = any($2) returning id), \
+                first as (delete from platform.first_failures where shard = $1 and place = any($2)) \
                 delete from platform.retries r using gone where r.id = gone.id";
     let places: Vec<i64> = places.iter().copied().map(signed).collect();
     let statement = client.prepare_cached(text).await?;
@@ -98,11 +106,15 @@ pub async fn remove(client: &impl GenericClient, shard: u16, places: &[u64]) -> 
 /// # Errors
 /// When Postgres does not answer.
 pub async fn keep_only(client: &impl GenericClient, shard: u16, places: &[u64]) -> Result<(), DatabaseFailure> {
-    let text = "delete from platform.given_up_deliveries where shard = $1 \
-                and not exists (select from unnest($2::bigint[]) as kept (place) where kept.place = given_up_deliveries.place)";
     let places: Vec<i64> = places.iter().copied().map(signed).collect();
-    let statement = client.prepare_cached(text).await?;
-    client.execute(&statement, &[&i32::from(shard), &places]).await?;
+    for table in ["given_up_deliveries", "first_failures"] {
+        let text = format!(
+            "delete from platform.{table} as t where shard = $1 \
+             and not exists (select from unnest($2::bigint[]) as kept (place) where kept.place = t.place)"
+        );
+        let statement = client.prepare_cached(&text).await?;
+        client.execute(&statement, &[&i32::from(shard), &places]).await?;
+    }
     Ok(())
 }
 

@@ -32,6 +32,8 @@ pub struct FailedEvent {
     pub parked: ParkedAt,
     /// How often.
     pub failure_count: u64,
+    /// When it failed for the first time, of those.
+    pub first_failed: Timestamp,
     /// The target that it was not delivered to; empty for a projection.
     pub target_id: String,
     /// What became of it.
@@ -174,11 +176,12 @@ fn waiting_all(state: Option<State>) -> (String, Parameters) {
     let text = format!(
         "select f.*, r.decided_in, r.actor, r.decided_at, null::text as reason from (\
          select f.id, f.projection as view, f.version, f.instance_id, f.aggregate_type, f.aggregate_id, f.sequence, \
-         '' as target_id, f.failure_count, f.error, f.last_failed \
+         '' as target_id, f.failure_count, f.error, f.first_failed, f.last_failed \
          from platform.failed_events f join unnest($1::text[], $2::int[]) as p (name, number) \
          on f.projection = p.name and f.version = p.number \
          union all select id, 'deliveries', 0, instance_id, aggregate_type, aggregate_id, sequence, \
-         target_id, failure_count, error, last_failed from platform.given_up_deliveries) as f \
+         target_id, failure_count, error, coalesce(first_failed, last_failed), last_failed \
+         from platform.given_up_deliveries left join platform.first_failures using (shard, place)) as f \
          left join platform.retries r using (id){marked}"
     );
     (text, vec![Box::new(names), Box::new(versions)])
@@ -203,9 +206,9 @@ fn within_instance(id: &str, parameters: &mut Parameters) -> String {
     )
 }
 
-/// What was discarded, as the log has it; of one instance, where a filter names it, what was decided there and in the system.
+/// What was discarded, as the log has it, as far as that can be read; of one instance, where a filter names it, what was decided there and in the system.
 fn discarded(page: &Page) -> (String, Parameters) {
-    let columns = "instance_id, aggregate_id, actor, committed_at, convert_from(payload, 'UTF8')::jsonb as d";
+    let columns = "instance_id as decided_in, aggregate_id as named, actor, committed_at, payload";
     let condition = "type = 'failed_event.discarded'";
     let instance = page.within.clone().or_else(|| {
         page.filters.iter().find_map(|filter| match filter {
@@ -218,12 +221,10 @@ fn discarded(page: &Page) -> (String, Parameters) {
         None => (decided::of_all(columns, condition), vec![]),
     };
     let text = HISTORY.sql(&format!(
-        "select aggregate_id::bigint as id, d->>'view' as view, 0 as version, d->>'instance_id' as instance_id, \
-         d->>'aggregate_type' as aggregate_type, d->>'aggregate_id' as aggregate_id, \
-         (d->>'sequence')::bigint as sequence, coalesce(d->>'target_id', '') as target_id, \
-         coalesce((d->>'tries')::bigint, 0) as failure_count, coalesce(d->>'error', '') as error, \
-         coalesce(to_timestamp((d->>'last_failed')::bigint / 1000000.0), committed_at) as last_failed, \
-         instance_id as decided_in, actor, committed_at as decided_at, coalesce(d->>'reason', '') as reason from ({decided}) as decided"
+        "select d.id, d.view, 0 as version, d.instance_id, d.aggregate_type, d.aggregate_id, d.sequence, d.target_id, \
+         d.failure_count, d.error, coalesce(d.first_failed, d.last_failed, committed_at) as first_failed, \
+         coalesce(d.last_failed, committed_at) as last_failed, decided_in, actor, committed_at as decided_at, d.reason \
+         from ({decided}) as decided cross join lateral platform.discarded(named, payload) as d"
     ));
     (text, parameters)
 }
@@ -248,11 +249,13 @@ fn failed_event(row: &Row) -> Option<FailedEvent> {
     let is_known = |known: &&'static Projection| known.name == name && (known.version == version || is_any);
     let view = if name == DELIVERIES { View::Deliveries } else { View::Projection(PROJECTIONS.iter().find(is_known)?) };
     let (id, failure_count) = (unsigned(row.get("id")), unsigned(row.get("failure_count")));
+    let first_failed = row.get("first_failed");
     Some(FailedEvent {
         id,
         view,
         parked: parked_at(row),
         failure_count,
+        first_failed,
         target_id: row.get("target_id"),
         state,
         decided,

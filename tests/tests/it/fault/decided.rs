@@ -11,7 +11,7 @@ use tests::{
 
 use super::{
     failed_events::OF_INSTANCE,
-    mending::{Failing, id_in, is_found, is_named},
+    mending::{FAILED, Failing, id_in, is_found, is_named},
     parking::{failed, name, rename},
 };
 
@@ -74,9 +74,13 @@ async fn a_decision_that_cannot_be_read_is_in_nobodys_way() {
     failing.fails(false);
     let nats = failing.stop().await;
     let mut log = Appending::begin(nats).await;
-    for payload in
-        [&b"{\"view\":\"targets\""[..], b"", b"\xff\"targets\"\"targets_index\"", b"{\"view\":\"targets_index\"}"]
-    {
+    for payload in [
+        &b"{\"view\":\"targets\""[..],
+        b"",
+        b"\xff\"targets\"\"targets_index\"",
+        b"{\"view\":\"targets_index\"}",
+        OF_NO_NUMBER,
+    ] {
         log.put(vec![forge::discarded(payload)], SignedDuration::ZERO).await;
     }
     failing.start_at("table.folding/*").await;
@@ -85,4 +89,26 @@ async fn a_decision_that_cannot_be_read_is_in_nobodys_way() {
     failing.rebuild().await;
     is_named(&client, &a, "a renamed").await;
     is_found(&client, "a renamed", 1).await;
+
+    // Those that can be read are listed beside them.
+    let discarded = json!([{ "state": "FAILED_EVENT_STATE_DISCARDED" }]);
+    assert!(failed(&operator, discarded.clone()).await.is_empty());
+    failing.stop().await;
+    failing.start_at("table.folding/*").await;
+    failing.fails(true);
+    rename(&client, &a, "a left out").await;
+    let of_rows = id_in(&operator, "targets", &a).await;
+    let before = failed(&operator, json!([{ "id": of_rows }])).await[0].clone();
+    let reason = json!({ "reason": "nobody needs it" });
+    assert_eq!(post(&operator, &format!("{FAILED}/{of_rows}/_discard"), reason).await.status, StatusCode::OK);
+    let listed = async || failed(&operator, discarded.clone()).await.into_iter().next();
+    let listed = eventually("it is listed", listed).await;
+    for name in ["id", "firstFailed", "lastFailed", "failureCount", "errorMessage", "sequence", "instanceId"] {
+        assert_eq!(listed[name], before[name], "{name}");
+    }
+    assert!(listed["firstFailed"].is_string(), "{listed}");
 }
+
+/// A discard whose sequence is no number.
+const OF_NO_NUMBER: &[u8] =
+    br#"{"view":"targets","instance_id":"1","aggregate_type":"target","aggregate_id":"2","sequence":"x"}"#;

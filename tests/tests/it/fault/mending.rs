@@ -1,6 +1,9 @@
 //! What operators do about failed events: they look at one, have it tried again, or have it left out.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -81,6 +84,34 @@ impl Failing {
     /// Starts it when it was stopped, and it fails at this from now on.
     pub(super) async fn start_at(&mut self, point: &str) {
         self.platform.restart(&[("PLATFORM_FAULT", &fault(point, &self.switch))]).await;
+    }
+
+    /// Starts it anew. It fails at everything while that is switched on, and is killed at this point while that is.
+    pub(super) async fn restart_killed_at(&mut self, point: &str) {
+        if !self.platform.process().has_ended() {
+            self.platform.stop().await;
+        }
+        let kill = format!("{point}:1:kill-while={}", self.killing().display());
+        let faults = format!("{},{kill}", fault("table.folding/*", &self.switch));
+        self.platform.restart(&[("PLATFORM_FAULT", &faults)]).await;
+    }
+
+    fn killing(&self) -> PathBuf {
+        self.switch.with_extension("kill")
+    }
+
+    pub(super) fn kills(&self, kills: bool) {
+        let switched = if kills { std::fs::write(self.killing(), "") } else { std::fs::remove_file(self.killing()) };
+        switched.expect("the folder can be written");
+    }
+
+    pub(super) async fn is_killed(&mut self, point: &str) {
+        eventually(point, || std::future::ready(self.platform.process().has_ended().then_some(()))).await;
+    }
+
+    /// Fails unless rows are what the log adds up to.
+    pub(super) async fn assert_projected(&self) {
+        Audit::of(self.servers.nats().await).await.assert_projected(&self.servers.places.postgres_url).await;
     }
 
     /// Starts it anew without any read model.
@@ -211,7 +242,7 @@ async fn a_retry_that_is_killed_anywhere_on_its_way_is_done_by_who_comes_after()
         }
         eventually("nothing waits", async || failed(&operator, json!([])).await.is_empty().then_some(())).await;
     }
-    Audit::of(failing.servers.nats().await).await.assert_projected(&failing.servers.places.postgres_url).await;
+    failing.assert_projected().await;
 }
 
 #[tokio::test]

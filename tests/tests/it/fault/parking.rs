@@ -58,6 +58,18 @@ fn assert_told(events: &[Value], instance_id: &str) {
     }
 }
 
+/// What failed in the rows fails once more, and failed for the first time when it did before.
+async fn fails_again(operator: &Client, before: &[Value]) {
+    let first = before.iter().find(|event| event["viewName"] == "targets").expect("it is among them");
+    let again = async || {
+        let found = failed(operator, json!([{ "id": first["id"] }])).await.into_iter().next()?;
+        (found["failureCount"] == "2").then_some(found)
+    };
+    let again = eventually("it failed again", again).await;
+    assert_eq!((&again["firstFailed"], &first["firstFailed"]), (&first["firstFailed"], &first["lastFailed"]));
+    assert_ne!(again["lastFailed"], again["firstFailed"]);
+}
+
 /// Metrics tell of the same event.
 async fn assert_measured(management: &Management) {
     for (view, count) in [("targets", 1.0), ("targets_index", 1.0), ("organizations_index", 0.0)] {
@@ -148,11 +160,7 @@ async fn an_aggregate_whose_event_fails_waits_and_all_others_go_on_until_a_build
     // Starting again with the same build helps nobody, and is counted.
     platform.stop().await;
     platform.restart(&[("PLATFORM_FAULT", &format!("table.folding/{broken}:1:panic"))]).await;
-    let again = async || {
-        let rows = json!([{ "aggregateId": broken }, { "viewName": "targets" }]);
-        (failed(&operator, rows).await.first()?["failureCount"] == "2").then_some(())
-    };
-    eventually("it failed again", again).await;
+    fails_again(&operator, &events).await;
 
     platform.stop().await;
     platform.restart(&[]).await;

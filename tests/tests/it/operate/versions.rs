@@ -9,6 +9,7 @@ use tests::{
     platform::Platform,
     process::NEXT_VERSION,
 };
+use view::{progress::Progress, projection::PROJECTIONS};
 
 async fn rename(client: &Client, id: &str, name: &str) -> Answer {
     send(client.request(Method::PATCH, &format!("{TARGETS}/{id}")).json(&json!({ "name": name }))).await
@@ -28,6 +29,17 @@ async fn are_outdated(node: &Node, parts: &[&str]) {
         let labels = [format!("component=\"{part}\""), "state=\"outdated\"".to_owned()];
         let labels = labels.each_ref().map(String::as_str);
         assert!(node.management.sum("platform_component_state", &labels).await > 0.5);
+    }
+}
+
+/// Whoever listens hears that these go no further, and why.
+async fn stand_still(cluster: &Cluster, projections: &[&str]) {
+    let progress = Progress::listen(&cluster.servers.nats().await, 0).await.expect("NATS is there");
+    for name in projections {
+        let projection = PROJECTIONS.iter().find(|projection| projection.name == *name).expect("it is one");
+        let is_told =
+            || progress.stopped(projection).is_some_and(|reason| reason.contains("is outdated")).then_some(());
+        eventually(name, || std::future::ready(is_told())).await;
     }
 }
 
@@ -86,6 +98,7 @@ async fn who_cannot_read_an_event_says_so_and_gives_the_work_back() {
         eventually(line, || async { projector.log().contains(line).then_some(()) }).await;
     }
     are_outdated(&projector, &["projection.targets", "projection.targets_index"]).await;
+    stand_still(&cluster, &["targets", "targets_index"]).await;
     let context = async_nats::jetstream::new(cluster.servers.nats().await);
     let is_held = async |name: &str| {
         let held = eventlog::lease::holders(&context).await.expect("NATS is there");

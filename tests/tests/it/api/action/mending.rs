@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
@@ -77,6 +78,9 @@ async fn assert_told(operator: &Client, one: &Value, (hook, target): (&str, &str
     );
     assert_eq!((&one["failureCount"], &one["aggregateType"]), (&json!("2"), &json!("target")), "{one}");
     assert!(one["errorMessage"].as_str().is_some_and(|error| error.contains("503")), "{one}");
+    let [first, last] =
+        ["firstFailed", "lastFailed"].map(|name| one[name].as_str().and_then(|at| at.parse::<Timestamp>().ok()));
+    assert!(first.is_some() && first < last, "of two tries: {one}");
     let at = |method: &str| json!({ "lastFailed": { "lastFailed": one["lastFailed"], "method": method } });
     for (filter, finds) in [
         (json!({ "targetId": hook }), true),
@@ -115,11 +119,10 @@ async fn discard(operator: &Client, failed: &Value, hook: &str) {
         found.into_iter().next()
     };
     let discarded = eventually("it is discarded", discarded).await;
-    let told = ["id", "reason", "targetId", "sequence", "lastFailed"].map(|name| &discarded[name]);
-    assert_eq!(
-        told,
-        [&failed["id"], &json!("nobody needs it"), &json!(hook), &failed["sequence"], &failed["lastFailed"]]
-    );
+    assert_eq!((&discarded["reason"], &discarded["targetId"]), (&json!("nobody needs it"), &json!(hook)));
+    for name in ["id", "sequence", "firstFailed", "lastFailed"] {
+        assert_eq!(discarded[name], failed[name], "{name}");
+    }
     let gone = async || {
         let shown = send(operator.request(Method::GET, &path)).await.body;
         (shown["failedEvent"]["state"] == "FAILED_EVENT_STATE_DISCARDED").then_some(())
@@ -300,6 +303,54 @@ async fn a_retry_that_dies_on_its_way_is_done_by_the_next_and_the_list_is_made_a
     tokio::time::sleep(Duration::from_secs(2)).await;
     are_given_up(&operator, 1).await;
     assert_eq!(endpoint.calls().len(), calls);
+}
+
+#[tokio::test]
+async fn what_the_build_does_not_know_is_given_up_until_one_delivers_it_that_does() {
+    let servers = Servers::start().await;
+    let unknown = [("PLATFORM_DOES_NOT_KNOW", "target.added")];
+    let mut platform = Platform::start_with(&[servers.flags(), patient("3")].concat(), &unknown).await;
+    platform.ready().await;
+    let (client, operator) = (platform.client().await, platform.operator().await);
+    let (endpoint, hook) = failing(&client, json!({ "group": "target" })).await;
+    endpoint.reply(Reply::status(204));
+    for name in ["0", "1"] {
+        client.create_target(name).await.expect("it is created");
+    }
+    let mut all = are_given_up(&operator, 2).await;
+    all.sort_by_key(sequence);
+    for one in &all {
+        assert_eq!((&one["failureCount"], &one["targetId"]), (&json!("1"), &json!(hook)), "no try helps");
+        let error = one["errorMessage"].as_str().unwrap_or_default();
+        assert!(error.contains("does not know") && error.contains("target.added"), "{error}");
+    }
+
+    // The same build gives it up again, and what is known is delivered meanwhile.
+    assert_eq!(retry(&operator, OF_SYSTEM, &all[0]).await.status, StatusCode::OK);
+    let again = async || {
+        let found = given_up(&operator, OF_SYSTEM, json!({ "id": id(&all[0]) })).await;
+        (found.first()?["lastFailed"] != all[0]["lastFailed"]).then_some(())
+    };
+    eventually("it is given up again", again).await;
+    let patch = client.request(Method::PATCH, &format!("{TARGETS}/{hook}")).json(&json!({ "name": "hook" }));
+    assert_eq!(send(patch).await.status, StatusCode::OK);
+    assert_eq!(endpoint.called(1).await[0].json()["event_type"], "target.changed");
+    let reason = json!({ "reason": "nobody needs it" });
+    let discarded = post(&operator, &format!("{OF_SYSTEM}/{}/_discard", id(&all[1])), reason).await;
+    assert_eq!(discarded.status, StatusCode::OK, "{}", discarded.body);
+    are_given_up(&operator, 1).await;
+
+    platform.stop().await;
+    platform.restart(&[]).await;
+    are_given_up(&operator, 1).await;
+    endpoint.take();
+    assert_eq!(retry(&operator, OF_SYSTEM, &all[0]).await.status, StatusCode::OK);
+    let told = endpoint.called(1).await[0].json();
+    assert_eq!((&told["event_type"], told["sequence"].as_u64()), (&json!("target.added"), Some(sequence(&all[0]))));
+    assert_eq!((&told["aggregateID"], &told["event_payload"]["name"]), (&all[0]["aggregateId"], &json!("0")), "{told}");
+    assert!(!told.to_string().contains("sealed"), "{told}");
+    are_given_up(&operator, 0).await;
+    assert_eq!(endpoint.calls().len(), 1, "what was left out is told to nobody");
 }
 
 #[tokio::test]

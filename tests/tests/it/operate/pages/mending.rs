@@ -76,6 +76,27 @@ impl Failing {
         }
     }
 
+    /// Has one retried that fails again: what does is one link away, once it has.
+    async fn fails_again(&mut self, list: &Shown, id: &str) {
+        let form = list.form(&[("id", id)]);
+        let retried = self.browser.post(&format!("{LIST}/retry"), &form).await;
+        let told = retried.location().to_owned();
+        let mut browser = self.browser.clone();
+        let again = async || {
+            let text = seen(&mut browser.clone(), &told).await.text;
+            text.contains("Show the 1 that failed again").then_some(text)
+        };
+        let text = eventually("it failed again", again).await;
+        let path = text.split("that failed again").next().and_then(|before| before.rsplit("<a href=\"").next());
+        let path = path
+            .and_then(|rest| rest.split('"').next())
+            .expect("it is a link")
+            .replace("&amp;", "&")
+            .replace("&#38;", "&");
+        let shown = seen(&mut browser, &path).await;
+        assert_eq!(boxes(&shown), [id], "{path}: {}", shown.text);
+    }
+
     pub(super) fn heal(&self) {
         std::fs::remove_file(&self.switch).expect("it is there");
     }
@@ -112,7 +133,9 @@ async fn what_failed_is_retried_from_forms_and_goes_on() {
     assert_eq!(untold.status, StatusCode::FORBIDDEN, "{}", untold.text);
     assert_closed(&untold);
 
+    failing.fails_again(&list, first).await;
     failing.heal();
+    let list = failing.shows(6).await;
     let form = list.form(&[("id", first)]);
     let retried = failing.browser.post(&format!("{LIST}/retry"), &form).await;
     assert_eq!(retried.status, StatusCode::SEE_OTHER, "{}", retried.text);

@@ -6,11 +6,13 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tests::{
     browser::Browser,
-    client::{Client, post},
+    client::{Client, TARGETS, created, post, target},
     cluster::{Cluster, Node},
+    endpoint::{Endpoint, Reply, execute},
     eventually, forge,
     process::run,
 };
+use view::reaction::REACTIONS;
 
 use super::{
     nodes::{link_to, system_user},
@@ -82,4 +84,65 @@ async fn a_view_that_stands_still_is_told_as_stopped_with_the_reason_until_it_go
         })
         .await;
     }
+}
+
+/// A reaction as it is listed.
+async fn reaction(operator: &Client, name: &str) -> Value {
+    let views = post(operator, "/system/v1/views/_search", json!({})).await.body;
+    let all = views["reactions"].as_array().unwrap_or_else(|| panic!("reactions are listed: {views}"));
+    all.iter().find(|reaction| reaction["name"] == name).cloned().unwrap_or_else(|| panic!("{name} is one"))
+}
+
+#[tokio::test]
+async fn operators_see_how_far_reactions_are_and_that_nobody_does_them() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let file = folder.path().join("system-users.json");
+    fs::write(&file, system_user(folder.path(), "SYSTEM_OWNER").to_string()).expect("the folder can be written");
+    let file = file.display().to_string();
+    let cluster = Cluster::start().await;
+    let patient =
+        [("--system-users", file.as_str()), ("--delivery-pause", "60000"), ("--allow-targets", "127.0.0.0/8")];
+    let mut command = cluster.node("command", "command", &patient, &[]);
+    let query = cluster.node("query", "query", &[("--system-users", &file)], &[]);
+    let _projector = cluster.node("projector", "projector", &[], &[]);
+    cluster.writes(&command).await;
+    cluster.is_ready(&query).await;
+    let (client, operator) = (cluster.client(&command), operator(&cluster, &query, folder.path()));
+    let endpoint = Endpoint::replying(Reply::status(503)).await;
+    let (hook, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
+    execute(&client, json!({ "event": { "event": "target.added" } }), &[&hook]).await;
+    let last = created(&client, TARGETS, target("told")).await;
+    let sequence = last.body["details"]["sequence"].as_str().expect("it has one").to_owned();
+
+    let waits = async || {
+        let told = reaction(&operator, "actions").await;
+        (told["waiting"] == "1" && told["processedSequence"] == sequence.as_str()).then_some(told)
+    };
+    let told = eventually("a delivery waits", waits).await;
+    assert_eq!((&told["state"], &told["log"]), (&json!("REACTION_STATE_WORKING"), &json!("EVENTS")), "{told}");
+    for name in REACTIONS {
+        let has_all = async || {
+            let told = reaction(&operator, name).await;
+            (told["state"] == "REACTION_STATE_WORKING" && told["lag"] == "0").then_some(())
+        };
+        eventually(name, has_all).await;
+    }
+    let mut flags = cluster.servers.flags();
+    flags.truncate(flags.len() - 2);
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let (is_told, said, _) = run(&[&["status"], &flags[..]].concat());
+    assert!(is_told && said.contains(&format!("reaction: actions has event {sequence}, lags 0 events")), "{said}");
+    let mut browser = Browser::signed_in(&query.url, &link_to(&cluster, &query, folder.path())).await;
+    let shown = seen(&mut browser, "/ui/operate/projections").await;
+    assert!(
+        shown.text.contains("Delivers events to targets") && shown.text.contains("id=\"rw-actions\""),
+        "{}",
+        shown.text
+    );
+
+    command.process.end().await;
+    let is_silent = async || (reaction(&operator, "actions").await["state"] == "REACTION_STATE_SILENT").then_some(());
+    eventually("nobody does it", is_silent).await;
+    let shown = seen(&mut browser, "/ui/operate").await;
+    assert!(shown.text.contains("said nothing lately. See that a command node runs"), "{}", shown.text);
 }

@@ -27,7 +27,7 @@ const OF_TRANSPORTS: [&str; 10] = [
 const SAME_FOR_ALL: [&str; 3] = ["idempotency-replayed", "preference-applied", "x-request-id"];
 
 /// Members whose values differ between two objects to which the same was done.
-const OF_ONE_OBJECT: [&str; 28] = [
+const OF_ONE_OBJECT: [&str; 31] = [
     "callbackUrl",
     "changeDate",
     "clientId",
@@ -35,6 +35,7 @@ const OF_ONE_OBJECT: [&str; 28] = [
     "creationDate",
     "dnsRecord",
     "expirationDate",
+    "failedEventCount",
     "httpUrl",
     "id",
     "issuer",
@@ -46,6 +47,7 @@ const OF_ONE_OBJECT: [&str; 28] = [
     "previousValidUntil",
     "processed",
     "lag",
+    "lagSeconds",
     "processedSequence",
     "projectId",
     "sequence",
@@ -56,6 +58,7 @@ const OF_ONE_OBJECT: [&str; 28] = [
     "token",
     "userId",
     "verifiedAt",
+    "waiting",
 ];
 
 /// What a call came to.

@@ -1,0 +1,91 @@
+//! Reactions: what is done for events besides keeping views, and how far it is.
+
+use page::component::{Badge, count};
+use serde_json::Value;
+use view::reaction::DELIVERIES;
+
+use super::text::{number, text, word};
+
+/// For how many seconds a reaction may lack an event and is current.
+const CURRENT: u64 = 5;
+
+/// A reaction as pages show it.
+pub(super) struct Reaction {
+    pub(super) name: String,
+    /// What it does.
+    pub(super) does: &'static str,
+    pub(super) badge: Badge,
+    pub(super) state: &'static str,
+    pub(super) failed: u64,
+    pub(super) position: String,
+    pub(super) events: String,
+    pub(super) seconds: u64,
+    pub(super) waiting: String,
+}
+
+impl Reaction {
+    /// One as the API tells of it.
+    pub(super) fn of(reaction: &Value) -> Self {
+        let (name, seconds) = (text(&reaction["name"]), number(&reaction["lagSeconds"]));
+        let failed = number(&reaction["failedEventCount"]);
+        let (badge, state) = match word(&reaction["state"], "REACTION_STATE_").as_str() {
+            "working" if failed > 0 => (Badge::Parked, "Given up"),
+            "working" if seconds > CURRENT => (Badge::Behind, "Behind"),
+            "working" => (Badge::Current, "Current"),
+            _ => (Badge::Unknown, "Silent"),
+        };
+        Self {
+            does: does(&name),
+            badge,
+            state,
+            failed,
+            position: count(number(&reaction["processedSequence"])),
+            events: count(number(&reaction["lag"])),
+            seconds,
+            waiting: count(number(&reaction["waiting"])),
+            name,
+        }
+    }
+
+    /// Whether no node says that it is done.
+    pub(super) fn is_silent(&self) -> bool {
+        self.badge == Badge::Unknown
+    }
+}
+
+/// What a reaction does, in a few words.
+fn does(name: &str) -> &'static str {
+    match name {
+        DELIVERIES => "Delivers events to targets",
+        "mending" => "Retries and discards deliveries that were given up",
+        "sweep" => "Removes what names a removed object",
+        "session_ends" => "Ends the sessions of users who may not go on",
+        "erasures" => "Destroys the keys of people who were removed",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use view::reaction::REACTIONS;
+
+    use super::*;
+
+    #[test]
+    fn each_reaction_is_explained() {
+        assert!(REACTIONS.iter().all(|name| !does(name).is_empty()));
+    }
+
+    #[test]
+    fn what_a_person_has_to_look_at_comes_first() {
+        let badge = |seconds: u64, failed: u64, state: &str| {
+            let state = format!("REACTION_STATE_{state}");
+            Reaction::of(&json!({ "state": state, "lagSeconds": seconds, "failedEventCount": failed })).badge
+        };
+        assert_eq!(badge(0, 0, "WORKING"), Badge::Current);
+        assert_eq!(badge(60, 0, "WORKING"), Badge::Behind);
+        assert_eq!(badge(60, 1, "WORKING"), Badge::Parked);
+        assert_eq!(badge(0, 0, "SILENT"), Badge::Unknown);
+    }
+}

@@ -1,0 +1,239 @@
+//! Whoever does what was decided about failed events dies at every step of that: nothing is lost, nothing is folded twice, and what was
+//! left out stays so.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tests::{
+    client::{Client, post},
+    endpoint::{Called, Endpoint, Reply, execute},
+    eventually,
+    platform::Platform,
+    servers::Servers,
+};
+
+use super::{
+    mending::{FAILED, Failing, id_in, is_found, is_named},
+    parking::{failed, name, rename},
+};
+
+/// Where a retry can die: when it is decided, and where rows and index do it.
+const OF_RETRY: &[&str] = &[
+    "turn.decided/RetryFailedEvents",
+    "commit.decided",
+    "commit.answering",
+    "commit.answered",
+    "retry.met/targets",
+    "retry.taken/targets",
+    "retry.folded/targets",
+    "retry.applied/targets",
+    "retry.committed/targets",
+    "retry.met/targets_index",
+    "retry.taken/targets_index",
+    "retry.folded/targets_index",
+    "index.applied",
+    "index.committing",
+    "index.committed",
+    "index.packed",
+    "index.published",
+];
+
+/// The same of what is left out. Nothing of it is written to an index, so that it has fewer steps.
+const OF_DISCARD: &[&str] = &[
+    "turn.decided/DiscardFailedEvent",
+    "commit.decided",
+    "commit.answered",
+    "retry.met/targets",
+    "retry.taken/targets",
+    "retry.folded/targets",
+    "retry.applied/targets",
+    "retry.committed/targets",
+];
+
+/// The same of deliveries that are made again.
+const OF_DELIVERIES: &[&str] = &[
+    "turn.decided/RetryFailedEvents",
+    "mending.met",
+    "mending.found",
+    "deliveries.again",
+    "mending.taken",
+    "mending.done",
+    "deliveries.delivered",
+];
+
+/// Each step with the next one, and with none at the end.
+fn steps(all: &'static [&str]) -> impl Iterator<Item = (&'static str, &'static str)> {
+    all.iter().copied().zip(all.iter().copied().skip(1).chain(["nowhere"]))
+}
+
+/// Asks for something, whose answer may never come.
+async fn ask(operator: &Client, path: &str, body: Value) {
+    let _ = operator.request(Method::POST, path).json(&body).send().await;
+}
+
+async fn nothing_waits(operator: &Client, filters: Value) {
+    eventually("nothing waits", async || failed(operator, filters.clone()).await.is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_retry_that_is_killed_at_any_step_is_done_once() {
+    let mut failing = Failing::start().await;
+    let ids = failing.targets(["a", "b"]).await;
+    let (client, operator) = (failing.client.clone(), failing.operator.clone());
+    failing.restart_killed_at(OF_RETRY[0]).await;
+    for (step, next) in steps(OF_RETRY) {
+        failing.fails(true);
+        for id in &ids {
+            rename(&client, id, &format!("{id} {step}")).await;
+        }
+        let all = async || (failed(&operator, json!([])).await.len() == 2 * ids.len()).then_some(());
+        eventually("all wait", all).await;
+        failing.fails(false);
+        failing.kills(true);
+        ask(&operator, &format!("{FAILED}/_retry"), json!({})).await;
+        failing.is_killed(step).await;
+        failing.kills(false);
+        failing.restart_killed_at(next).await;
+        for id in &ids {
+            is_named(&client, id, &format!("{id} {step}")).await;
+            is_found(&client, &format!("{id} {step}"), 1).await;
+        }
+        nothing_waits(&operator, json!([])).await;
+    }
+    failing.assert_projected().await;
+}
+
+#[tokio::test]
+async fn a_discard_that_is_killed_at_any_step_holds_or_was_never_made() {
+    let mut failing = Failing::start().await;
+    let [a] = failing.targets(["a"]).await;
+    let (client, operator) = (failing.client.clone(), failing.operator.clone());
+    failing.restart_killed_at(OF_DISCARD[0]).await;
+    for (step, next) in steps(OF_DISCARD) {
+        failing.fails(true);
+        rename(&client, &a, &format!("left out at {step}")).await;
+        let of_rows = id_in(&operator, "targets", &a).await;
+        id_in(&operator, "targets_index", &a).await;
+        failing.kills(true);
+        let discard = format!("{FAILED}/{of_rows}/_discard");
+        ask(&operator, &discard, json!({ "reason": step })).await;
+        failing.is_killed(step).await;
+        failing.kills(false);
+        failing.restart_killed_at(next).await;
+
+        // Whoever had no answer asks once more. It still fails, so that what is gone was left out and not taken up.
+        let again = async || {
+            let answer = post(&operator, &discard, json!({ "reason": step })).await;
+            [StatusCode::OK, StatusCode::NOT_FOUND].contains(&answer.status).then_some(())
+        };
+        eventually("it is discarded", again).await;
+        nothing_waits(&operator, json!([{ "viewName": "targets" }])).await;
+        let of_index = id_in(&operator, "targets_index", &a).await;
+        let discarded = post(&operator, &format!("{FAILED}/{of_index}/_discard"), json!({ "reason": step })).await;
+        assert_eq!(discarded.status, StatusCode::OK, "{}", discarded.body);
+        nothing_waits(&operator, json!([])).await;
+        failing.fails(false);
+        assert_eq!(name(&client, &a).await, "a", "{step}");
+    }
+    let left_out = failed(&operator, json!([{ "state": "FAILED_EVENT_STATE_DISCARDED" }])).await;
+    assert_eq!(left_out.len(), 2 * OF_DISCARD.len(), "each was discarded once in each view");
+    failing.rebuild().await;
+    is_named(&client, &a, "a").await;
+    is_found(&client, "a", 1).await;
+    assert!(failed(&operator, json!([])).await.is_empty());
+}
+
+/// A platform with a target that takes nothing, which is killed at a point while a file is there.
+struct Delivering {
+    _servers: Servers,
+    platform: Platform,
+    client: Client,
+    operator: Client,
+    endpoint: Endpoint,
+    switch: tempfile::TempPath,
+}
+
+impl Delivering {
+    async fn start() -> Self {
+        let switch = tempfile::NamedTempFile::new().expect("a temporary file can be made").into_temp_path();
+        std::fs::remove_file(&switch).expect("it was just made");
+        let servers = Servers::start().await;
+        let patient = ["--delivery-tries", "1", "--delivery-pause", "20"].map(str::to_owned);
+        let platform = Platform::start_with(&[servers.flags(), patient.to_vec()].concat(), &[]).await;
+        platform.ready().await;
+        let (client, operator) = (platform.client().await, platform.operator().await);
+        let endpoint = Endpoint::replying(Reply::status(503)).await;
+        let (hook, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
+        execute(&client, json!({ "event": { "event": "target.added" } }), &[&hook]).await;
+        Self { _servers: servers, platform, client, operator, endpoint, switch }
+    }
+
+    async fn restart(&mut self, step: &str) {
+        if !self.platform.process().has_ended() {
+            self.platform.stop().await;
+        }
+        let fault = format!("{step}:1:kill-while={}", self.switch.display());
+        self.platform.restart(&[("PLATFORM_FAULT", &fault)]).await;
+    }
+
+    fn kills(&self, kills: bool) {
+        let switched = if kills { std::fs::write(&self.switch, "") } else { std::fs::remove_file(&self.switch) };
+        switched.expect("the folder can be written");
+    }
+
+    async fn is_killed(&mut self, step: &str) {
+        eventually(step, || std::future::ready(self.platform.process().has_ended().then_some(()))).await;
+    }
+
+    async fn are_given_up(&self, count: usize) {
+        let all = async || {
+            let found = failed(&self.operator, json!([{ "viewName": "deliveries" }])).await;
+            (found.len() == count).then_some(())
+        };
+        eventually(&format!("{count} are given up"), all).await;
+    }
+}
+
+#[tokio::test]
+async fn deliveries_that_are_made_again_are_not_lost_wherever_that_is_killed() {
+    let mut delivering = Delivering::start().await;
+    delivering.restart(OF_DELIVERIES[0]).await;
+    for (step, next) in steps(OF_DELIVERIES) {
+        delivering.endpoint.reply(Reply::status(503));
+        delivering.client.create_target(step).await.expect("it is created");
+        delivering.are_given_up(1).await;
+        delivering.endpoint.take();
+        delivering.endpoint.reply(Reply::status(204));
+        delivering.kills(true);
+        ask(&delivering.operator, &format!("{FAILED}/_retry"), json!({})).await;
+        delivering.is_killed(step).await;
+        delivering.kills(false);
+        delivering.restart(next).await;
+        // It may have died before anything was decided.
+        let again = async || {
+            let many = post(&delivering.operator, &format!("{FAILED}/_retry"), json!({})).await;
+            (many.status == StatusCode::OK).then_some(())
+        };
+        eventually("it is asked for again", again).await;
+        delivering.are_given_up(0).await;
+        let calls = delivering.endpoint.called(1).await;
+        assert!(calls.iter().all(|call| told(call) == told(&calls[0])), "{step}: each is the same delivery");
+    }
+}
+
+fn told(call: &Called) -> (String, Value) {
+    (call.header("platform-delivery-id").to_owned(), call.json()["sequence"].clone())
+}
+
+#[tokio::test]
+async fn a_delivery_is_given_up_once_where_that_is_killed() {
+    let mut delivering = Delivering::start().await;
+    delivering.restart("deliveries.kept").await;
+    delivering.kills(true);
+    // It may die before that is answered.
+    let _ = delivering.client.create_target("told").await;
+    delivering.is_killed("deliveries.kept").await;
+    delivering.kills(false);
+    delivering.restart("nowhere").await;
+    delivering.client.create_target("after").await.expect("it is created");
+    delivering.are_given_up(2).await;
+}
