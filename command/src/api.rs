@@ -1,6 +1,7 @@
 //! The operations that a command node answers, a line for each resource and settings service.
 
 mod app;
+mod branding_asset;
 mod domain;
 mod execution;
 mod failed_event;
@@ -68,6 +69,7 @@ const RESOURCES: &[Mount<Commands>] = &[
     settings::mount::<SetLanguagesRequest>,
     settings::mount::<SetLoginSettingsRequest>,
     settings::mount::<SetBrandingSettingsRequest>,
+    branding_asset::mount,
     settings::mount::<SetTextSettingsRequest>,
     settings::mount::<SetPasswordSettingsRequest>,
     settings::mount::<SetLockoutSettingsRequest>,

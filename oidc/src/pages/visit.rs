@@ -9,7 +9,7 @@ use axum::{
 };
 use base::explain::explain;
 use domain::{
-    context::Owner,
+    context::{Owner, OwnerType},
     person::Person,
     resource::{project::PrivateLabeling, user::password::outdated},
     setting::login::Login,
@@ -26,7 +26,7 @@ use page::{
     site::Site,
 };
 use proto::bus::{Checked, internal_command::Command};
-use view::directory::{Client, Name, Principal, Tenant};
+use view::directory::{Client, Name, Named, Principal, Tenant};
 
 use super::browser::{Account, Browser, Keys};
 use crate::{
@@ -70,6 +70,8 @@ pub(super) struct Visit {
     pub(super) app: Arc<Client>,
     /// The context whose look and words its pages have.
     pub(super) context: Owner,
+    /// The name of that, where it is an organization.
+    pub(super) organization: Option<String>,
     pub(super) words: Words,
 }
 
@@ -281,7 +283,8 @@ impl Visit {
         let (waiting, app) = found.ok_or_else(|| visitor.told(Told::EXPIRED, &words))?;
         let context = context(&visitor, &waiting).await.map_err(away)?;
         let words = visitor.words(&context, &waiting.request.ui_locales);
-        Ok(Self { visitor, waiting, app, context, words })
+        let organization = organization(&visitor, &context).await.map_err(away)?;
+        Ok(Self { visitor, waiting, app, context, organization, words })
     }
 
     /// What a person is told who cannot go on.
@@ -334,6 +337,16 @@ async fn context(visitor: &Visitor, waiting: &Waiting) -> Result<Owner, Error> {
     let project = oidc.edge.directory.project(&tenant.id, named, 0).await?;
     let labeled = project.filter(|it| it.project.policies.private_labeling != PrivateLabeling::Unspecified);
     Ok(labeled.map_or_else(|| Owner::instance(&tenant.id), |project| project.owner.clone()))
+}
+
+/// The name of a context that is an organization.
+async fn organization(visitor: &Visitor, context: &Owner) -> Result<Option<String>, Error> {
+    if context.kind != OwnerType::Organization {
+        return Ok(None);
+    }
+    let Visitor { oidc, tenant, .. } = visitor;
+    let found = oidc.edge.directory.organization(&tenant.id, Named::Id(context.id.clone()), 0).await?;
+    Ok(found.map(|found| found.organization.name.clone()))
 }
 
 impl FromRequest<Arc<Oidc>> for Visit {

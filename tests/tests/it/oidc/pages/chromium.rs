@@ -6,6 +6,7 @@ use serde_json::json;
 use tests::{
     chromium::Chromium,
     client::done,
+    media::{png, text},
     tenant::{Tenant, new_name},
     tools,
 };
@@ -41,6 +42,8 @@ async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
         let all = [&[("redirect_uri", callback.as_str())], others].concat();
         format!("{issuer}{}", flow.sends(&all))
     };
+    let logo = json!({ "kind": "ASSET_KIND_LIGHT_LOGO", "content": text(&png(480, 48, 40)) });
+    done(&flow.admin, "/settings/v3alpha/branding/assets", logo).await;
     let name = flow.person.1.clone();
 
     first_login(&chromium, &axe, (&at(&[]), &callback), &name).await;
