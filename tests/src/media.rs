@@ -31,7 +31,7 @@ fn stored(content: &[u8]) -> Vec<u8> {
     text
 }
 
-fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
+fn chunk(kind: &[u8], data: &[u8]) -> Vec<u8> {
     let length = u32::try_from(data.len()).expect("it is short").to_be_bytes();
     let checked = [kind, data].concat();
     [&length[..], &checked, &checksum(&checked).to_be_bytes()].concat()

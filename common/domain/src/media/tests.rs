@@ -1,6 +1,6 @@
 use super::*;
 
-fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
+fn chunk(kind: &[u8], data: &[u8]) -> Vec<u8> {
     let length = u32::try_from(data.len()).unwrap().to_be_bytes();
     [&length[..], kind, data, b"\0\0\0\0"].concat()
 }
