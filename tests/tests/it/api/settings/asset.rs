@@ -19,15 +19,15 @@ use super::{EVENTS, ORGANIZATIONS, member, of_instance, of_system, resolved, set
 const BRANDING: &str = "/settings/v3alpha/branding";
 const ASSETS: &str = "/settings/v3alpha/branding/assets";
 
-async fn upload(client: &Client, context: &str, kind: &str, content: &[u8]) -> Answer {
+async fn upload(client: &Client, query: &str, kind: &str, content: &[u8]) -> Answer {
     let asset = json!({ "kind": format!("ASSET_KIND_{kind}"), "content": text(content) });
-    let request = client.request(Method::POST, &format!("{ASSETS}{context}"));
+    let request = client.request(Method::POST, &format!("{ASSETS}{query}"));
     send(request.header("prefer", "wait=10").json(&asset)).await
 }
 
 /// The same where it must succeed: what was set.
-async fn uploaded(client: &Client, context: &str, kind: &str, content: &[u8]) -> Value {
-    let answer = upload(client, context, kind, content).await;
+async fn uploaded(client: &Client, query: &str, kind: &str, content: &[u8]) -> Value {
+    let answer = upload(client, query, kind, content).await;
     assert_eq!(answer.status, 200, "{kind}: {}", answer.body);
     answer.body["asset"].clone()
 }

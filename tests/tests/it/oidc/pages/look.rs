@@ -83,30 +83,30 @@ async fn upload(admin: &Client, kind: &str, content: &[u8]) -> String {
 async fn pages_show_the_logo_icon_and_font_that_are_uploaded() {
     let flow = start().await;
     let page = async || flow.sent_by(&mut browser(&flow.tenant), &[]).await.text;
-    let shows =
+    let page_with =
         async |what: &str| eventually(what, async || Some(page().await).filter(|text| text.contains(what))).await;
     let before = page().await;
     assert!(
         !before.contains("<img") && before.contains("type=\"image/svg+xml\"") && !before.contains("/ui/login/font/")
     );
     let light = upload(&flow.admin, "LIGHT_LOGO", &png(480, 48, 40)).await;
-    let shown = shows(&light).await;
+    let shown = page_with(&light).await;
     let img = format!("<img src=\"{light}\" width=\"240\" height=\"24\" alt=\"");
     assert!(shown.contains(&img) && shown.contains("class=\"plate\""), "{shown}");
     let alt = shown.split_once(&img).and_then(|(_, rest)| rest.split('"').next());
     assert!(alt.is_some_and(|alt| !alt.is_empty()), "{shown}");
 
     let dark = upload(&flow.admin, "DARK_LOGO", &png(20, 10, 200)).await;
-    let shown = shows(&dark).await;
+    let shown = page_with(&dark).await;
     let source = format!("<source media=\"(prefers-color-scheme:dark)\" srcset=\"{dark}\" width=\"20\" height=\"10\">");
     assert!(shown.contains(&source) && shown.contains(&img) && !shown.contains("class=\"plate"), "{shown}");
     let icon = upload(&flow.admin, "LIGHT_ICON", &webp()).await;
-    let shown = shows(&icon).await;
+    let shown = page_with(&icon).await;
     assert!(shown.contains(&format!("<link rel=\"icon\" href=\"{icon}\" type=\"image/webp\">")), "{shown}");
     assert!(!shown.contains("image/svg+xml"), "{shown}");
     let font = upload(&flow.admin, "FONT", &woff2()).await;
     let digest = font.rsplit('/').next().expect("it has some");
-    let shown = shows(digest).await;
+    let shown = page_with(digest).await;
     let sheet = shown.split("href=\"").find(|rest| rest.starts_with("/ui/login/font/")).expect("there is a stylesheet");
     let sheet = sheet.split('"').next().expect("it ends");
     let mut browser = browser(&flow.tenant);
@@ -118,7 +118,7 @@ async fn pages_show_the_logo_icon_and_font_that_are_uploaded() {
     }
 
     set(&flow.admin, "/settings/v3alpha/branding", json!({ "themeMode": { "set": "THEME_MODE_DARK" } })).await;
-    let shown = shows("content=\"dark\"").await;
+    let shown = page_with("content=\"dark\"").await;
     assert!(shown.contains(&format!("<img src=\"{dark}\"")) && !shown.contains(&light), "{shown}");
 }
 
