@@ -1,6 +1,7 @@
 //! The operations that a command node answers, a line for each resource and settings service.
 
 mod app;
+mod branding_asset;
 mod domain;
 mod end_sessions;
 mod execution;
@@ -70,6 +71,7 @@ const RESOURCES: &[Mount<Commands>] = &[
     settings::mount::<SetLanguagesRequest>,
     settings::mount::<SetLoginSettingsRequest>,
     settings::mount::<SetBrandingSettingsRequest>,
+    branding_asset::mount,
     settings::mount::<SetTextSettingsRequest>,
     settings::mount::<SetPasswordSettingsRequest>,
     settings::mount::<SetLockoutSettingsRequest>,

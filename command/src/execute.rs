@@ -28,7 +28,7 @@ use edge::{
     prefer,
     seats::Seats,
 };
-use eventlog::{log::Reached, record::AggregateKey, tries::Tries};
+use eventlog::{assets::Assets, log::Reached, record::AggregateKey, tries::Tries};
 use prost::Message;
 use proto::operation::{Facts, Verb};
 use tokio::time::timeout;
@@ -66,6 +66,8 @@ pub struct Commands {
     pub persons: Persons,
     /// How often passwords were tried.
     pub tries: Tries,
+    /// Pictures and fonts.
+    pub assets: Assets,
     /// Whoever was let in last by a password.
     pub let_in: LetIn,
     /// How many people have registered lately.

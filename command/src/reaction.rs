@@ -1,5 +1,6 @@
 //! Reactions: work that follows from events or from the clock, done by the node that holds its lease, or by the one that writes.
 
+pub mod assets;
 mod backlog;
 pub mod delivery;
 pub mod erasure;

@@ -34,11 +34,12 @@ async fn set<I: SetSettings>(commands: Arc<Commands>, call: Call, request: I) ->
 }
 
 /// What is set and reset in a context.
-struct Change<P: Properties> {
-    context: Owner,
-    instance_id: String,
-    variant: String,
-    change: P::Change,
+pub(crate) struct Change<P: Properties> {
+    pub(crate) context: Owner,
+    pub(crate) instance_id: String,
+    /// Which of its settings, as in [`SetSettings::variant`].
+    pub(crate) variant: String,
+    pub(crate) change: P::Change,
 }
 
 impl<P: Properties> Command for Change<P> {
@@ -58,6 +59,6 @@ impl<P: Properties> Command for Change<P> {
 }
 
 /// What a write answers of the settings.
-fn details(decided: &Decided) -> proto::object_settings::Details {
+pub(crate) fn details(decided: &Decided) -> proto::object_settings::Details {
     api::settings::details(&decided.owner, (decided.sequence, decided.changed_at))
 }

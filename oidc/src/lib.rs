@@ -39,6 +39,7 @@ mod session;
 mod subject;
 mod token;
 mod told;
+mod uploads;
 mod userinfo;
 mod words;
 
@@ -54,12 +55,12 @@ use edge::{
     internal::Internal,
     observe::{Meter, observed},
 };
-use eventlog::{flow::Flow, log::Log, once::Once};
+use eventlog::{assets::Assets, flow::Flow, log::Log, once::Once};
 use http::{HeaderMap, Uri};
 use page::site::Site;
 use view::{database::Database, keyring::Keyring, progress::Progress};
 
-use crate::issue::Issuer;
+use crate::{issue::Issuer, uploads::Uploads};
 
 /// The endpoints that are built as an OpenAPI document has them.
 pub const DESCRIPTION: &str = include_str!("openapi.json");
@@ -77,6 +78,8 @@ pub struct Parts {
     pub once: Once,
     /// What is under way.
     pub flow: Flow,
+    /// Pictures and fonts.
+    pub assets: Assets,
     /// The way to the node that writes.
     pub internal: Internal,
     /// The log of sessions.
@@ -93,6 +96,7 @@ struct Oidc {
     keyring: Keyring,
     once: Once,
     flow: Flow,
+    uploads: Uploads,
     internal: Internal,
     sessions: Log,
     database: Database,
@@ -101,9 +105,10 @@ struct Oidc {
 }
 
 impl Oidc {
-    fn new(Parts { edge, keyring, once, flow, internal, sessions, database, progress }: Parts) -> Self {
+    fn new(Parts { edge, keyring, once, flow, assets, internal, sessions, database, progress }: Parts) -> Self {
         let issuer = Issuer::new(keyring.clone(), edge.ended.clone());
-        Self { edge, keyring, once, flow, internal, sessions, database, progress, issuer }
+        let uploads = Uploads::new(assets);
+        Self { edge, keyring, once, flow, uploads, internal, sessions, database, progress, issuer }
     }
 
     /// Where a page is served, if pages are served there.

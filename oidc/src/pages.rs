@@ -6,6 +6,7 @@
 
 mod accounts;
 mod answer;
+mod brand;
 mod browser;
 mod change;
 mod consent;
@@ -38,6 +39,7 @@ use crate::{
     Oidc,
     endpoint::{ANSWER, LOGIN, LOGIN_DONE, LOGOUT, OPERATE_DONE},
     files::FILES,
+    uploads,
 };
 
 /// The pages and their files.
@@ -56,9 +58,10 @@ pub(crate) fn routes(oidc: Arc<Oidc>) -> Router {
         .route("/ui/login/refused", get(refused::show))
         .route("/ui/login/cancel", post(refused::cancel))
         .route(ANSWER, get(answer::show))
+        .route(uploads::ROUTE, get(uploads::show))
         .route(LOGOUT, get(logout::show).post(logout::sign_out))
         .with_state(oidc);
-    let theme = Router::new().route(look::ROUTE, get(look::stylesheet));
+    let theme = Router::new().route(look::ROUTE, get(look::stylesheet)).route(brand::FONT_ROUTE, get(brand::font));
     let files = [&FILES.stylesheet, &FILES.icon, &FILES.script, &FILES.sends].map(Clone::clone);
     let files = asset::routes(&files);
     pages.merge(theme).merge(files).layer(from_fn_with_state(Arc::new(Meter::new("none", "login")), observed))

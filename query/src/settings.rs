@@ -44,7 +44,8 @@ async fn resolve<P: ResolvedSettings>(
         return Err(Rejection::NotFound("organization").into());
     }
     let token = call.token_at(&queries.tokens, (LogClass::Events, seen.processed)).await?;
-    let message = P::Resolve::response(details(context, (seen.sequence, seen.changed_at)), P::resolved(&seen.chain));
+    let message =
+        P::Resolve::response(details(context, (seen.sequence, seen.changed_at)), P::resolved(context, &seen.chain));
     // No tag: what is inherited changes without it.
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }

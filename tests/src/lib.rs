@@ -18,6 +18,7 @@ pub mod idp;
 pub mod instance;
 pub mod load;
 pub mod management;
+pub mod media;
 pub mod parts;
 pub mod platform;
 pub mod ports;

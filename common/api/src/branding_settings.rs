@@ -3,6 +3,8 @@
 use std::convert::identity;
 
 use domain::{
+    context::Owner,
+    media::Picture,
     setting::branding::{Branding, BrandingChange, ThemeMode},
     settings::Chain,
 };
@@ -14,12 +16,16 @@ use proto::{
     object_settings::ResolvedString,
 };
 
-use crate::settings::{ResolvedSettings, SetSettings, Show, Write, entry_changes, show_entries, shown, written};
+use crate::{
+    branding_asset::found,
+    settings::{ResolvedSettings, SetSettings, Show, Write, entry_changes, show_entries, shown, written},
+};
 
 impl ResolvedSettings for Branding {
     type Resolve = ResolveBrandingSettingsRequest;
 
-    fn resolved(chain: &Chain<Self>) -> ResolvedBrandingSettings {
+    fn resolved(context: &Owner, chain: &Chain<Self>) -> ResolvedBrandingSettings {
+        let picture = |property: fn(&Self) -> Option<&Picture>| found(context, chain.find(property));
         let shown = |color: fn(&Self) -> Option<&String>| Some(ResolvedString::show(chain.resolve(color)));
         ResolvedBrandingSettings {
             light_theme: Some(ResolvedTheme {
@@ -27,12 +33,16 @@ impl ResolvedSettings for Branding {
                 background_color: shown(|settings| settings.light_background_color.as_ref()),
                 warn_color: shown(|settings| settings.light_warn_color.as_ref()),
                 font_color: shown(|settings| settings.light_font_color.as_ref()),
+                logo: picture(|settings| settings.light_logo.as_ref()),
+                icon: picture(|settings| settings.light_icon.as_ref()),
             }),
             dark_theme: Some(ResolvedTheme {
                 primary_color: shown(|settings| settings.dark_primary_color.as_ref()),
                 background_color: shown(|settings| settings.dark_background_color.as_ref()),
                 warn_color: shown(|settings| settings.dark_warn_color.as_ref()),
                 font_color: shown(|settings| settings.dark_font_color.as_ref()),
+                logo: picture(|settings| settings.dark_logo.as_ref()),
+                icon: picture(|settings| settings.dark_icon.as_ref()),
             }),
             theme_mode: Some(Show::show(chain.resolve(|settings| settings.theme_mode.as_ref()))),
             hide_login_name_suffix: Some(Show::show(
@@ -40,6 +50,7 @@ impl ResolvedSettings for Branding {
             )),
             disable_watermark: Some(Show::show(chain.resolve(|settings| settings.disable_watermark.as_ref()))),
             custom_settings: show_entries(chain, |settings| &settings.custom_settings),
+            font: found(context, chain.find(|settings| settings.font.as_ref())),
         }
     }
 }
@@ -63,6 +74,11 @@ impl SetSettings for SetBrandingSettingsRequest {
             hide_login_name_suffix: Write::write(wanted.hide_login_name_suffix),
             disable_watermark: Write::write(wanted.disable_watermark),
             custom_settings: entry_changes(wanted.custom_settings),
+            light_logo: Write::write(light.logo),
+            light_icon: Write::write(light.icon),
+            dark_logo: Write::write(dark.logo),
+            dark_icon: Write::write(dark.icon),
+            font: Write::write(wanted.font),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Feature flags in the API's words.
 
 use domain::{
+    context::Owner,
     setting::features::{Features, FeaturesChange},
     settings::Chain,
 };
@@ -11,7 +12,7 @@ use crate::settings::{ResolvedSettings, SetSettings, Show, Write};
 impl ResolvedSettings for Features {
     type Resolve = ResolveFeaturesRequest;
 
-    fn resolved(chain: &Chain<Self>) -> ResolvedFeatureSettings {
+    fn resolved(_: &Owner, chain: &Chain<Self>) -> ResolvedFeatureSettings {
         let of = |flag: fn(&Self) -> Option<&bool>| Some(Show::show(chain.resolve(flag)));
         ResolvedFeatureSettings {
             multitenancy_resources_api: of(|features| features.multitenancy_resources_api.as_ref()),

@@ -18,7 +18,7 @@ use crate::{
 impl ResolvedSettings for Languages {
     type Resolve = ResolveLanguagesRequest;
 
-    fn resolved(chain: &Chain<Self>) -> ResolvedLanguageSettings {
+    fn resolved(_: &Owner, chain: &Chain<Self>) -> ResolvedLanguageSettings {
         let (default, restricted) = (chain.default_language(), chain.restricted_languages());
         // They are inherited everywhere but in the system itself.
         let system = (!chain.above.is_empty()).then(|| owner(&Owner::system()));

@@ -2,6 +2,7 @@
 //! models know, in both directions.
 
 pub mod app;
+pub mod branding_asset;
 pub mod branding_settings;
 pub mod condition;
 pub mod details;

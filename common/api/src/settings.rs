@@ -28,7 +28,7 @@ pub trait ResolvedSettings: Properties {
     type Resolve: Resolve;
 
     /// What clients see of them in a context.
-    fn resolved(chain: &Chain<Self>) -> <Self::Resolve as Resolve>::Settings;
+    fn resolved(context: &Owner, chain: &Chain<Self>) -> <Self::Resolve as Resolve>::Settings;
 }
 
 /// A request that sets and resets properties.
@@ -82,7 +82,7 @@ macro_rules! settings {
         impl crate::settings::ResolvedSettings for $service {
             type Resolve = $resolve;
 
-            fn resolved(chain: &domain::settings::Chain<Self>) -> $resolved {
+            fn resolved(_: &domain::context::Owner, chain: &domain::settings::Chain<Self>) -> $resolved {
                 $resolved {
                     $($name: Some(crate::settings::Show::show(chain.resolve(|settings| settings.$name.as_ref()))),)+
                 }

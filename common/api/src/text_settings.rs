@@ -1,6 +1,7 @@
 //! Texts of pages in the API's words.
 
 use domain::{
+    context::Owner,
     setting::texts::{Texts, TextsChange},
     settings::Chain,
 };
@@ -11,7 +12,7 @@ use crate::settings::{ResolvedSettings, SetSettings, entry_changes, show_entries
 impl ResolvedSettings for Texts {
     type Resolve = ResolveTextSettingsRequest;
 
-    fn resolved(chain: &Chain<Self>) -> ResolvedTextSettings {
+    fn resolved(_: &Owner, chain: &Chain<Self>) -> ResolvedTextSettings {
         ResolvedTextSettings { texts: show_entries(chain, |settings| &settings.texts) }
     }
 }

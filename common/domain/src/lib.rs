@@ -15,6 +15,7 @@ pub mod event;
 pub mod failed_event;
 pub mod links;
 pub mod log_class;
+pub mod media;
 pub mod newcomer;
 pub mod permission;
 pub mod person;

@@ -8,14 +8,16 @@ use crate::{
 };
 
 /// Makes a settings service of a table of its properties: what is set of it, the writes of one request, and
-/// [`Properties`](crate::settings::Properties) with what stands behind `is`. A property has a default, and after a comma
-/// the rule for what it is set to; `entries` are values by names.
+/// [`Properties`](crate::settings::Properties) with what stands behind `is`. A property has a default, or holds nowhere before somebody
+/// sets it, and after a comma the rule for what it is set to; `entries` are values by names.
 macro_rules! properties {
     (@rule) => { crate::properties::anything };
     (@rule $rule:expr) => { $rule };
+    (@default) => { None };
+    (@default $default:expr) => { Some($default) };
     (
         $(#[$about:meta])* $service:ident / $change:ident
-        { $($(#[$doc:meta])* $name:ident: $type:ty = $default:expr $(, $rule:expr)?;)* }
+        { $($(#[$doc:meta])* $name:ident: $type:ty $(= $default:expr $(, $rule:expr)?)?;)* }
         $(entries { $(#[$of:meta])* $map:ident })?
         is { $($item:tt)+ }
     ) => {
@@ -50,14 +52,14 @@ macro_rules! properties {
 
             fn defaults() -> &'static Self {
                 static DEFAULTS: std::sync::LazyLock<$service> =
-                    std::sync::LazyLock::new(|| $service { $($name: Some($default),)* $($map: Default::default(),)? });
+                    std::sync::LazyLock::new(|| $service { $($name: properties!(@default $($default)?),)* $($map: Default::default(),)? });
                 &DEFAULTS
             }
 
             fn check(change: &$change) -> Result<(), crate::rejection::Rejection> {
                 let $change { $($name,)* $($map: _,)? } = change;
                 crate::properties::Refused::default()
-                    $(.look(concat!("settings.", stringify!($name), ".set"), $name.as_ref(), properties!(@rule $($rule)?)))*
+                    $(.look(concat!("settings.", stringify!($name), ".set"), $name.as_ref(), properties!(@rule $($($rule)?)?)))*
                     .end()
             }
 

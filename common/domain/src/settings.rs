@@ -91,7 +91,7 @@ pub trait Properties: Serialize + DeserializeOwned + Clone + Default + Debug + S
     /// The writes of one request.
     type Change: Clone + Debug + Send + Sync + 'static;
 
-    /// What holds where no context sets it: a value for every property.
+    /// What holds where no context sets it.
     fn defaults() -> &'static Self;
 
     /// Checks what properties are set to, each by itself.
@@ -130,9 +130,14 @@ pub struct Resolved<'a, T> {
 }
 
 impl<P: Properties> Chain<P> {
-    /// The property as the nearest context sets it, or else as it is everywhere.
+    /// The property as the nearest context sets it, or else as it is everywhere. It has a default.
     pub fn resolve<'a, T: 'static>(&'a self, property: fn(&'a P) -> Option<&'a T>) -> Resolved<'a, T> {
-        self.values(property).next().expect("every property has a default")
+        self.find(property).expect("the property has a default")
+    }
+
+    /// The same of a property without a default: `None` where no context sets it.
+    pub fn find<'a, T: 'static>(&'a self, property: fn(&'a P) -> Option<&'a T>) -> Option<Resolved<'a, T>> {
+        self.values(property).next()
     }
 
     /// Every named value as the nearest context sets it.

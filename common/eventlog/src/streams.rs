@@ -52,7 +52,7 @@ pub struct Beside {
 }
 
 /// All of them.
-pub const BESIDE: [Beside; 10] = [
+pub const BESIDE: [Beside; 11] = [
     Beside { stream: "KV_HOLDERS", what: "the bucket of leases", loses: NOTHING, fault: holders_fault },
     Beside { stream: "KV_INDEX_MANIFESTS", what: "the bucket of index manifests", loses: NOTHING, fault: values_fault },
     Beside { stream: "OBJ_INDEX_FILES", what: "the object store of index files", loses: NOTHING, fault: kept_fault },
@@ -87,6 +87,12 @@ pub const BESIDE: [Beside; 10] = [
         what: "the bucket of the keys of people",
         loses: "what is personal of all people is lost for ever",
         fault: erasable_fault,
+    },
+    Beside {
+        stream: "KV_ASSETS",
+        what: "the bucket of pictures and fonts",
+        loses: "pages lack the pictures and fonts that were uploaded until somebody uploads them again",
+        fault: assets_fault,
     },
 ];
 
@@ -224,6 +230,14 @@ pub async fn erasable_bucket(context: &jetstream::Context, name: &str, replicas:
     open(context, Config { max_messages_per_subject: MOST_REPLACED, ..values(name, replicas) }).await
 }
 
+/// Opens a bucket as [`bucket`] whose messages are named by their sequences.
+///
+/// # Errors
+/// As [`open`].
+pub async fn values_bucket(context: &jetstream::Context, name: &str, replicas: usize) -> Result<Stream, LogFailure> {
+    open(context, values(name, replicas)).await
+}
+
 async fn open_bucket(context: &jetstream::Context, name: &str, config: Config) -> Result<Store, LogFailure> {
     open(context, config).await?;
     context.get_key_value(name).await.map_err(nats)
@@ -266,6 +280,13 @@ fn holders_fault(config: &Config) -> Option<&'static str> {
 
 fn values_fault(config: &Config) -> Option<&'static str> {
     one_value_fault(config).or_else(|| kept_fault(config))
+}
+
+fn assets_fault(config: &Config) -> Option<&'static str> {
+    if config.deny_delete {
+        return Some("no deletion of single messages, by which goes what nobody shows any more");
+    }
+    values_fault(config)
 }
 
 fn once_fault(config: &Config) -> Option<&'static str> {

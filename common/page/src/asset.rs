@@ -33,16 +33,21 @@ impl Asset {
 
     /// The answer to whoever asks for it.
     pub fn answer(&self) -> Response {
-        let mut response = Response::new(Body::from(self.content.to_string()));
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(self.kind));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        // A picture that is looked at by itself runs nothing either.
-        headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
-        headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
-        response
+        answer(self.kind, self.content.to_string())
     }
+}
+
+/// What is at a path for good, of a media type.
+pub fn answer(kind: &'static str, content: impl Into<Body>) -> Response {
+    let mut response = Response::new(content.into());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // A picture that is looked at by itself runs nothing either.
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    response
 }
 
 /// Serves files to anybody.

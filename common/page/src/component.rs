@@ -10,8 +10,10 @@ pub const ICON: &str = include_str!("../assets/icon.svg");
 pub struct Frame {
     /// The path of the stylesheet.
     pub stylesheet: String,
-    /// The path of the icon.
-    pub icon: String,
+    /// The path of the stylesheet that brings a font, where the page has one of its own.
+    pub font: Option<String>,
+    /// The icons, of which browsers take the last one that fits.
+    pub icons: Vec<Icon>,
     /// The path of the script, where the page has one.
     pub script: Option<String>,
     /// The path of the stream that the page follows, where it follows one.
@@ -26,12 +28,24 @@ pub struct Frame {
     pub skip: String,
 }
 
+/// What stands for a page in a browser's list of them.
+#[derive(Debug, Clone)]
+pub struct Icon {
+    /// The path.
+    pub path: String,
+    /// The media type.
+    pub kind: &'static str,
+    /// The media query of where it is for; empty where it is for all.
+    pub media: &'static str,
+}
+
 impl Frame {
     /// That of a page in English, with these files, and colours for light and dark.
     pub fn english(stylesheet: &str, icon: &str) -> Self {
         Self {
             stylesheet: stylesheet.to_owned(),
-            icon: icon.to_owned(),
+            font: None,
+            icons: vec![Icon { path: icon.to_owned(), kind: "image/svg+xml", media: "" }],
             script: None,
             live: None,
             lang: "en",

@@ -36,7 +36,10 @@ use edge::{
     internal::Internal,
     seats::Seats,
 };
-use eventlog::{blocks::Blocks, durability::Durability, flow::Flow, lease::Leases, log::Log, once::Once, tries::Tries};
+use eventlog::{
+    assets::Assets, blocks::Blocks, durability::Durability, flow::Flow, lease::Leases, log::Log, once::Once,
+    tries::Tries,
+};
 use index::{Indexes, Remote};
 pub(crate) use options::{NodeOptions, ServingOptions};
 use projector::{Indexing, Projector};
@@ -92,6 +95,7 @@ pub(crate) struct Adapters {
     once: Once,
     flow: Flow,
     tries: Tries,
+    assets: Assets,
     blocks: Blocks,
     accepts_lost_keys: bool,
     replicas: usize,
@@ -155,6 +159,7 @@ impl Adapters {
         let once = Once::open(log.context(), replicas).await?;
         let flow = Flow::open(log.context(), replicas).await?;
         let tries = Tries::open(log.context(), replicas).await?;
+        let assets = Assets::open(log.context(), replicas).await?;
         let blocks = Blocks::open(log.context(), replicas).await?;
         sole.settle(options.stopping).await?;
         presence::announce(log.client(), SHARD, (options.role, options.name.clone()), options.health.clone());
@@ -170,6 +175,7 @@ impl Adapters {
             once,
             flow,
             tries,
+            assets,
             blocks,
             accepts_lost_keys,
             replicas,
@@ -299,6 +305,7 @@ impl Node {
             keyring: self.keyring.clone(),
             persons: self.persons.clone(),
             tries: self.adapters.tries.clone(),
+            assets: self.adapters.assets.clone(),
             let_in: LetIn::default(),
             registrations: Registrations::default(),
             ids: self.ids.clone(),
@@ -350,12 +357,13 @@ impl Node {
     /// The endpoints of an OpenID Connect node.
     pub(crate) fn oidc(&self, edge: &Arc<Edge>) -> Router {
         let internal = Internal::new(self.adapters.log.client(), SHARD, self.keyring.clone());
-        let Adapters { once, flow, sessions, database, .. } = &self.adapters;
+        let Adapters { once, flow, assets, sessions, database, .. } = &self.adapters;
         oidc::routes(oidc::Parts {
             edge: edge.clone(),
             keyring: self.keyring.clone(),
             once: once.clone(),
             flow: flow.clone(),
+            assets: assets.clone(),
             internal,
             sessions: sessions.clone(),
             database: database.clone(),

@@ -21,7 +21,7 @@ pub(crate) struct Roles {
     pub(crate) indexes: Indexes,
     writing: JoinHandle<Result<(), writer::WriterFailure>>,
     projecting: JoinHandle<Result<(), JoinError>>,
-    reacting: [JoinHandle<()>; 6],
+    reacting: [JoinHandle<()>; 7],
 }
 
 impl Roles {

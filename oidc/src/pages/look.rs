@@ -13,9 +13,12 @@ use http::StatusCode;
 use page::{
     asset::Asset,
     colour::Colour,
+    component::Icon,
     theme::{self, Scheme},
 };
 use view::settings::SettingsIndex;
+
+use super::brand::{self, Logo};
 
 /// Where stylesheets are.
 const FOLDER: &str = "/ui/login/theme/";
@@ -32,6 +35,12 @@ pub(super) struct Look {
     pub(super) schemes: &'static str,
     /// Whether it is said whose product this is.
     pub(super) has_watermark: bool,
+    /// The logo, where one is set.
+    pub(super) logo: Option<Logo>,
+    /// The icons, where some are set.
+    pub(super) icons: Vec<Icon>,
+    /// The path of the stylesheet that brings a font, where one is set.
+    pub(super) font: Option<String>,
 }
 
 impl Look {
@@ -54,13 +63,22 @@ impl Look {
             primary: colour(|it| it.dark_primary_color.as_ref()),
             warn: colour(|it| it.dark_warn_color.as_ref()),
         };
-        let (colours, schemes) = match chain.resolve(|it| it.theme_mode.as_ref()).value {
+        let mode = *chain.resolve(|it| it.theme_mode.as_ref()).value;
+        let (colours, schemes) = match mode {
             ThemeMode::Auto => (named(light()) + &named(dark()), "light dark"),
             ThemeMode::Light => (named(light()), "light"),
             ThemeMode::Dark => (named(dark()), "dark"),
         };
         let is_disabled = *chain.resolve(|it| it.disable_watermark.as_ref()).value;
-        Self { stylesheet: format!("{FOLDER}{colours}.{}.css", theme::rules()), schemes, has_watermark: !is_disabled }
+        let of = (&chain, context);
+        Self {
+            stylesheet: format!("{FOLDER}{colours}.{}.css", theme::rules()),
+            schemes,
+            has_watermark: !is_disabled,
+            logo: brand::logo(of, mode),
+            icons: brand::icons(of, mode),
+            font: brand::font_path(of),
+        }
     }
 }
 

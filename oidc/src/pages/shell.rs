@@ -1,9 +1,14 @@
 //! What stands around every login page: its title, the languages that may be picked, and where people are helped.
 
-use domain::{context::Owner, setting::help::Help, settings::Chain};
+use domain::{
+    context::{Owner, OwnerType},
+    setting::help::Help,
+    settings::Chain,
+};
 use page::component::Frame;
 
 use super::{
+    brand::Logo,
     look::Look,
     visit::{Visit, Visitor},
 };
@@ -27,6 +32,9 @@ pub(super) struct Shell<'a> {
     pub(super) languages: Vec<Pick>,
     pub(super) links: Vec<Link>,
     pub(super) has_watermark: bool,
+    pub(super) logo: Option<Logo>,
+    /// What is said instead of the logo: the name of whose it is.
+    pub(super) brand: &'a str,
 }
 
 /// A language that may be picked.
@@ -46,20 +54,26 @@ pub(super) struct Link {
 impl<'a> Shell<'a> {
     /// That of a page on the way to an app.
     pub(super) fn new(visit: &'a Visit, title: String) -> (Frame, Self) {
-        Self::of(&visit.visitor, (&visit.words, &visit.context), title)
+        let (frame, shell) = Self::of(&visit.visitor, (&visit.words, &visit.context), title);
+        let is_own = shell.logo.as_ref().is_some_and(|logo| logo.owner.kind == OwnerType::Organization);
+        let brand = visit.organization.as_deref().filter(|_| is_own).unwrap_or(shell.brand);
+        (frame, Self { brand, ..shell })
     }
 
     /// That of a page in a context.
     pub(super) fn of(visitor: &'a Visitor, (words, context): (&'a Words, &Owner), title: String) -> (Frame, Self) {
         let (settings, instance_id) = (&visitor.oidc.edge.settings, visitor.tenant.id.as_str());
         let look = Look::of(settings, (instance_id, context));
+        let usual = Frame::english(&look.stylesheet, &FILES.icon.path);
         let frame = Frame {
             script: Some(FILES.script.path.clone()),
             lang: words.language.code,
             dir: words.language.dir,
             schemes: look.schemes,
             skip: words.get("page.skip").to_owned(),
-            ..Frame::english(&look.stylesheet, &FILES.icon.path)
+            font: look.font,
+            icons: if look.icons.is_empty() { usual.icons } else { look.icons },
+            ..usual
         };
         let shell = Self {
             words,
@@ -70,6 +84,8 @@ impl<'a> Shell<'a> {
             languages: picks(visitor, words),
             links: links(words, &settings.effective::<Help>(instance_id, context).chain),
             has_watermark: look.has_watermark,
+            logo: look.logo,
+            brand: &visitor.tenant.instance.name,
         };
         (frame, shell)
     }

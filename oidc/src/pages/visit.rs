@@ -9,7 +9,7 @@ use axum::{
 };
 use base::explain::explain;
 use domain::{
-    context::Owner,
+    context::{Owner, OwnerType},
     person::Person,
     resource::{project::PrivateLabeling, user::password::outdated},
     setting::{branding::Branding, login::Login},
@@ -70,6 +70,8 @@ pub(super) struct Visit {
     pub(super) app: Arc<Client>,
     /// The context whose look and words its pages have.
     pub(super) context: Owner,
+    /// The name of that, where it is an organization.
+    pub(super) organization: Option<String>,
     pub(super) words: Words,
     /// The domain that login names of people of the organization are shown without.
     hidden_domain: Option<String>,
@@ -284,7 +286,8 @@ impl Visit {
         let context = context(&visitor, &waiting).await.map_err(away)?;
         let hidden_domain = hidden_domain(&visitor, &waiting).await.map_err(away)?;
         let words = visitor.words(&context, &waiting.request.ui_locales);
-        Ok(Self { visitor, waiting, app, context, words, hidden_domain })
+        let organization = organization(&visitor, &context).await.map_err(away)?;
+        Ok(Self { visitor, waiting, app, context, organization, words, hidden_domain })
     }
 
     /// A login name as it is shown: without what those of the organization have in common, where its branding hides that.
@@ -362,6 +365,16 @@ async fn hidden_domain(visitor: &Visitor, waiting: &Waiting) -> Result<Option<St
     }
     let found = oidc.edge.directory.organization(&tenant.id, Named::Id(id.clone()), 0).await?;
     Ok(found.and_then(|found| found.organization.primary_domain.clone()))
+}
+
+/// The name of a context that is an organization.
+async fn organization(visitor: &Visitor, context: &Owner) -> Result<Option<String>, Error> {
+    if context.kind != OwnerType::Organization {
+        return Ok(None);
+    }
+    let Visitor { oidc, tenant, .. } = visitor;
+    let found = oidc.edge.directory.organization(&tenant.id, Named::Id(context.id.clone()), 0).await?;
+    Ok(found.map(|found| found.organization.name.clone()))
 }
 
 impl FromRequest<Arc<Oidc>> for Visit {

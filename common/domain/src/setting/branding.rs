@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    media::{Font, Picture},
     properties::{bounded, properties},
     rejection::Rejection,
     settings::Chain,
@@ -49,6 +50,16 @@ properties! {
         hide_login_name_suffix: bool = false;
         /// Pages do not say which software they are made with.
         disable_watermark: bool = false;
+        /// The logo, where it is light.
+        light_logo: Picture;
+        /// What stands for the pages in a browser's list of them, where it is light.
+        light_icon: Picture;
+        /// The logo, where it is dark.
+        dark_logo: Picture;
+        /// What stands for the pages in a browser's list of them, where it is dark.
+        dark_icon: Picture;
+        /// In which font texts are.
+        font: Font;
     } entries {
         /// What pages of the tenant's own make of it.
         custom_settings
@@ -59,5 +70,14 @@ properties! {
             let fits = after.own.as_ref().is_none_or(|own| bounded(&own.custom_settings, MOST, BYTES));
             if fits { Ok(()) } else { Err(Rejection::invalid("settings.custom_settings", BOUND)) }
         }
+    }
+}
+
+impl Branding {
+    /// The digests of the pictures and the font that are set.
+    pub fn digests(&self) -> impl Iterator<Item = &str> {
+        let pictures = [&self.light_logo, &self.light_icon, &self.dark_logo, &self.dark_icon];
+        let pictures = pictures.into_iter().flatten().map(|picture| picture.digest.as_str());
+        pictures.chain(self.font.as_ref().map(|font| font.digest.as_str()))
     }
 }

@@ -3,6 +3,7 @@
 use command::{
     reaction::{
         Steps,
+        assets::AssetSweeps,
         delivery::{Attempts, Deliveries},
         erasure::Erasures,
         purge::Purges,
@@ -74,7 +75,7 @@ impl Node {
     }
 
     /// Starts all that is done whenever this node writes, or holds the lease of it, until `shutdown`.
-    pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 6] {
+    pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 7] {
         [
             self.start_deliveries(writer, shutdown),
             self.start_sweeps(writer, shutdown),
@@ -82,6 +83,7 @@ impl Node {
             self.start_rotations(writer, shutdown),
             self.start_session_ends(writer, shutdown),
             self.start_purges(writer, shutdown),
+            self.start_asset_sweeps(writer, shutdown),
         ]
     }
 
@@ -121,6 +123,12 @@ impl Node {
         let log = self.adapters.logs().sessions;
         let purges = Purges { log, steps: self.steps(writer), database: self.adapters.database.clone(), shard: SHARD };
         tokio::spawn(purges.work(shutdown.clone()))
+    }
+
+    /// Starts taking out pictures and fonts that nobody shows any more.
+    fn start_asset_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
+        let (assets, settings) = (self.adapters.assets.clone(), self.settings.clone());
+        tokio::spawn(AssetSweeps { assets, steps: self.steps(writer), settings }.work(shutdown.clone()))
     }
 
     fn steps(&self, writer: &Handle) -> Steps {

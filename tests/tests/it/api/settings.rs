@@ -1,5 +1,6 @@
 //! Settings: set, inherited and reset from the system down to an organization, by whom, and seen by whom.
 
+mod asset;
 mod property;
 
 use std::sync::Arc;

@@ -24,7 +24,7 @@ use super::nats_permissions::{Nats, node, node_flags};
 const USERS: &str = "/resources/v3alpha/users";
 
 /// What docs/operations.md says to back up, in its order.
-const STREAMS: [&str; 5] = ["KV_REACTIONS", "ACTIONS_0", "SESSIONS_0", "EVENTS_0", "KV_PERSONS"];
+const STREAMS: [&str; 6] = ["KV_REACTIONS", "ACTIONS_0", "SESSIONS_0", "EVENTS_0", "KV_ASSETS", "KV_PERSONS"];
 
 /// A stream as `nats stream backup` keeps it.
 struct Backup {

@@ -6,6 +6,7 @@ use serde_json::json;
 use tests::{
     chromium::Chromium,
     client::done,
+    media::{png, text},
     tenant::{Tenant, new_name},
     tools,
 };
@@ -18,7 +19,7 @@ use super::{
 /// The button of a page.
 const SUBMIT: &str = "main form .primary";
 
-/// An app that a browser can go back to: a page of the instance itself.
+/// An app that a browser can go back to: a page of the instance itself, whose pages show a logo.
 async fn flow() -> Flow {
     let tenant = Tenant::start().await;
     let admin = tenant.client().await;
@@ -26,6 +27,8 @@ async fn flow() -> Flow {
     settings["devMode"] = json!(true);
     settings["redirectUris"] =
         json!([super::super::flow::CALLBACK, format!("{}/openapi.json", tenant.bootstrap.issuer)]);
+    let logo = json!({ "kind": "ASSET_KIND_LIGHT_LOGO", "content": text(&png(480, 48, 40)) });
+    done(&admin, "/settings/v3alpha/branding/assets", logo).await;
     Flow::on(tenant, admin, settings).await
 }
 

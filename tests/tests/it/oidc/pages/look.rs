@@ -5,6 +5,7 @@ use serde_json::json;
 use tests::{
     client::{Client, done},
     eventually,
+    media::{png, text, webp, woff2},
     tenant::new_name,
 };
 
@@ -126,4 +127,70 @@ async fn login_names_are_shown_without_the_domain_of_the_organization_that_is_as
     );
     let shown = flow.sent_by(&mut browser, &choosing[1..]).await;
     assert!(shown.text.contains(&name), "{}", shown.text);
+}
+
+/// Uploads a picture or a font for the pages of an instance.
+async fn upload(admin: &Client, kind: &str, content: &[u8]) -> String {
+    let asset = json!({ "kind": format!("ASSET_KIND_{kind}"), "content": text(content) });
+    let answer = done(admin, "/settings/v3alpha/branding/assets", asset).await;
+    answer.body["asset"]["path"].as_str().expect("it has a path").to_owned()
+}
+
+#[tokio::test]
+async fn pages_show_the_logo_icon_and_font_that_are_uploaded() {
+    let flow = start().await;
+    let page = async || flow.sent_by(&mut browser(&flow.tenant), &[]).await.text;
+    let page_with =
+        async |what: &str| eventually(what, async || Some(page().await).filter(|text| text.contains(what))).await;
+    let before = page().await;
+    assert!(
+        !before.contains("<img") && before.contains("type=\"image/svg+xml\"") && !before.contains("/ui/login/font/")
+    );
+    let light = upload(&flow.admin, "LIGHT_LOGO", &png(480, 48, 40)).await;
+    let shown = page_with(&light).await;
+    let img = format!("<img src=\"{light}\" width=\"240\" height=\"24\" alt=\"");
+    assert!(shown.contains(&img) && shown.contains("class=\"plate\""), "{shown}");
+    let alt = shown.split_once(&img).and_then(|(_, rest)| rest.split('"').next());
+    assert!(alt.is_some_and(|alt| !alt.is_empty()), "{shown}");
+
+    let dark = upload(&flow.admin, "DARK_LOGO", &png(20, 10, 200)).await;
+    let shown = page_with(&dark).await;
+    let source = format!("<source media=\"(prefers-color-scheme:dark)\" srcset=\"{dark}\" width=\"20\" height=\"10\">");
+    assert!(shown.contains(&source) && shown.contains(&img) && !shown.contains("class=\"plate"), "{shown}");
+    let icon = upload(&flow.admin, "LIGHT_ICON", &webp()).await;
+    let shown = page_with(&icon).await;
+    assert!(shown.contains(&format!("<link rel=\"icon\" href=\"{icon}\" type=\"image/webp\">")), "{shown}");
+    assert!(!shown.contains("image/svg+xml"), "{shown}");
+    let font = upload(&flow.admin, "FONT", &woff2()).await;
+    let digest = font.rsplit('/').next().expect("it has some");
+    let shown = page_with(digest).await;
+    let sheet = shown.split("href=\"").find(|rest| rest.starts_with("/ui/login/font/")).expect("there is a stylesheet");
+    let sheet = sheet.split('"').next().expect("it ends");
+    let mut browser = browser(&flow.tenant);
+    let styles = browser.get(sheet).await;
+    assert!(styles.status == StatusCode::OK && styles.text.contains(&format!("url({font})")), "{}", styles.text);
+    assert_eq!(browser.get(&sheet.replace(digest, "x")).await.status, StatusCode::NOT_FOUND);
+    for path in [&light, &dark, &icon, &font] {
+        assert_eq!(browser.get(path).await.status, StatusCode::OK, "{path}");
+    }
+
+    set(&flow.admin, "/settings/v3alpha/branding", json!({ "themeMode": { "set": "THEME_MODE_DARK" } })).await;
+    let shown = page_with("content=\"dark\"").await;
+    assert!(shown.contains(&format!("<img src=\"{dark}\"")) && !shown.contains(&light), "{shown}");
+}
+
+#[tokio::test]
+async fn the_logo_of_an_organization_is_called_as_the_organization() {
+    let flow = start().await;
+    let name = new_name();
+    let organization = done(&flow.admin, "/resources/v3alpha/organizations", json!({ "name": name })).await.id();
+    let scope = format!("openid urn:platform:iam:org:id:{organization}");
+    let page = async || flow.sent_by(&mut browser(&flow.tenant), &[("scope", scope.as_str())]).await.text;
+    let path = upload(&flow.admin, "LIGHT_LOGO", &png(10, 10, 1)).await;
+    let shown = eventually("it is inherited", async || Some(page().await).filter(|text| text.contains(&path))).await;
+    assert!(!shown.contains(&format!("alt=\"{name}\"")), "it is the instance's: {shown}");
+    let asset = json!({ "kind": "ASSET_KIND_LIGHT_LOGO", "content": text(&png(10, 10, 2)) });
+    done(&flow.admin, &format!("/settings/v3alpha/branding/assets?ctx.orgId={organization}"), asset).await;
+    let alt = format!("alt=\"{name}\"");
+    eventually("it is named", async || Some(page().await).filter(|text| text.contains(&alt))).await;
 }

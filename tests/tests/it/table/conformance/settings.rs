@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 
 use futures::{FutureExt, future::BoxFuture};
 use proto::{
-    branding_settings::{ResolveBrandingSettingsRequest, SetBrandingSettings, SetBrandingSettingsRequest},
+    branding_settings::{
+        AssetKind, NewBrandingAsset, ResolveBrandingSettingsRequest, SetBrandingSettings, SetBrandingSettingsRequest,
+        UploadBrandingAssetRequest,
+    },
     domain_settings::{ResolveDomainSettingsRequest, SetDomainSettings, SetDomainSettingsRequest},
     feature_settings::{ResolveFeaturesRequest, SetFeatureSettings, SetFeaturesRequest},
     help_settings::{ResolveHelpSettingsRequest, SetHelpSettings, SetHelpSettingsRequest},
@@ -22,14 +25,17 @@ use proto::{
         RESOLVE_LOCKOUT_SETTINGS, RESOLVE_LOGIN_SETTINGS, RESOLVE_OIDC_SETTINGS, RESOLVE_PASSWORD_SETTINGS,
         RESOLVE_TEXT_SETTINGS, SET_BRANDING_SETTINGS, SET_DOMAIN_SETTINGS, SET_FEATURES, SET_HELP_SETTINGS,
         SET_LANGUAGES, SET_LOCKOUT_SETTINGS, SET_LOGIN_SETTINGS, SET_OIDC_SETTINGS, SET_PASSWORD_SETTINGS,
-        SET_TEXT_SETTINGS,
+        SET_TEXT_SETTINGS, UPLOAD_BRANDING_ASSET,
     },
     password_settings::{ResolvePasswordSettingsRequest, SetPasswordSettings, SetPasswordSettingsRequest},
     text_settings::{ResolveTextSettingsRequest, SetTextSettings, SetTextSettingsRequest},
     wellknown::Duration,
 };
 use reqwest::Method;
-use tests::client::send;
+use tests::{
+    client::send,
+    media::{png, woff2},
+};
 
 use super::{
     context,
@@ -127,7 +133,7 @@ fn services() -> Vec<Box<dyn Check + Sync>> {
         bad "INVALID_REQUEST": SetBrandingSettings { custom_settings: text("A"), ..SetBrandingSettings::default() }
     );
     let all = [login, password, lockout, help, domain, oidc, branding];
-    all.into_iter().flatten().chain([set_texts(), resolve_texts()]).collect()
+    all.into_iter().flatten().chain([set_texts(), resolve_texts(), upload_asset()]).collect()
 }
 
 fn the_texts(world: &World) -> BoxFuture<'_, Subject> {
@@ -137,6 +143,28 @@ fn the_texts(world: &World) -> BoxFuture<'_, Subject> {
 fn texts(language: &str, name: &str) -> SetTextSettingsRequest {
     let settings = Some(SetTextSettings { texts: text(name) });
     SetTextSettingsRequest { ctx: None, language: language.into(), settings }
+}
+
+fn upload_asset() -> Box<dyn Check + Sync> {
+    fn subject(world: &World) -> BoxFuture<'_, Subject> {
+        the_instance(world, RESOLVE_BRANDING_SETTINGS.facts.path)
+    }
+    fn upload(kind: AssetKind, content: Vec<u8>) -> UploadBrandingAssetRequest {
+        let asset = Some(NewBrandingAsset { kind: kind.into(), content });
+        UploadBrandingAssetRequest { ctx: None, asset }
+    }
+    row(&UPLOAD_BRANDING_ASSET, subject)
+        .good("a picture", |_| upload(AssetKind::LightLogo, png(4, 2, 9)))
+        .good("a font", |_| upload(AssetKind::Font, woff2()))
+        .bad("no asset", "INVALID_REQUEST", |_| UploadBrandingAssetRequest::default())
+        .bad("no kind", "INVALID_REQUEST", |_| upload(AssetKind::Unspecified, png(4, 2, 9)))
+        .bad("another kind", "INVALID_REQUEST", |_| upload(AssetKind::DarkIcon, woff2()))
+        .bad("in the system", "PERMISSION_DENIED", |_| UploadBrandingAssetRequest {
+            ctx: Some(context(ResourceOwner::System(true))),
+            ..upload(AssetKind::Font, woff2())
+        })
+        .alike()
+        .done()
 }
 
 fn set_texts() -> Box<dyn Check + Sync> {

@@ -1,0 +1,98 @@
+//! Pictures and fonts of branding in the API's words. They are set by their content and reset like other properties.
+
+use domain::{
+    context::{Owner, OwnerType},
+    media::{FONT_TYPE, Font, Picture},
+    rejection::Rejection,
+    setting::branding::BrandingChange,
+    settings::{Resolved, Set},
+};
+use proto::branding_settings::{AssetKind, BrandingAsset, NewBrandingAsset, ResetAsset, ResolvedAsset};
+
+use crate::settings::{Write, inherited};
+
+/// Where pictures and fonts are served, below the address of an instance.
+pub const FOLDER: &str = "/ui/login/assets/";
+/// What stands in paths for the system.
+pub const SYSTEM: &str = "system";
+
+/// The path of the picture or font of a context with a digest.
+pub fn path(context: &Owner, digest: &str) -> String {
+    let owner = if context.kind == OwnerType::System { SYSTEM } else { &context.id };
+    format!("{FOLDER}{owner}/{digest}")
+}
+
+/// What is uploaded, as it is set and as it is shown.
+pub struct Uploaded {
+    /// The change that sets it.
+    pub change: BrandingChange,
+    /// How clients see it.
+    pub shown: BrandingAsset,
+}
+
+impl Uploaded {
+    /// What a request uploads in a context, with the SHA-256 of its content in hexadecimal digits.
+    ///
+    /// # Errors
+    /// When the content is not what it is said to be.
+    pub fn read(context: &Owner, asset: &NewBrandingAsset, digest: String) -> Result<Self, Rejection> {
+        let invalid = |rule| Rejection::invalid("asset.content", rule);
+        let none = BrandingChange::default;
+        let kind = AssetKind::try_from(asset.kind).unwrap_or_default();
+        if kind == AssetKind::Font {
+            let font = Font::read(digest, &asset.content).map_err(invalid)?;
+            let shown = font.shown(context);
+            return Ok(Self { change: BrandingChange { font: Some(Set::To(font)), ..none() }, shown });
+        }
+        let picture = Picture::read(digest, &asset.content).map_err(invalid)?;
+        let shown = picture.shown(context);
+        let set = Some(Set::To(picture));
+        let change = match kind {
+            AssetKind::LightLogo => BrandingChange { light_logo: set, ..none() },
+            AssetKind::LightIcon => BrandingChange { light_icon: set, ..none() },
+            AssetKind::DarkLogo => BrandingChange { dark_logo: set, ..none() },
+            AssetKind::DarkIcon => BrandingChange { dark_icon: set, ..none() },
+            // Validation lets no other one in.
+            AssetKind::Unspecified | AssetKind::Font => none(),
+        };
+        Ok(Self { change, shown })
+    }
+}
+
+/// What is kept beside the log.
+pub(crate) trait Asset {
+    /// How clients see it, where it is of a context.
+    fn shown(&self, context: &Owner) -> BrandingAsset;
+}
+
+impl Asset for Picture {
+    fn shown(&self, context: &Owner) -> BrandingAsset {
+        let Self { digest, picture_type, width, height } = self;
+        let media_type = picture_type.media_type().to_owned();
+        BrandingAsset { path: path(context, digest), media_type, width: *width, height: *height }
+    }
+}
+
+impl Asset for Font {
+    fn shown(&self, context: &Owner) -> BrandingAsset {
+        BrandingAsset {
+            path: path(context, &self.digest),
+            media_type: FONT_TYPE.to_owned(),
+            ..BrandingAsset::default()
+        }
+    }
+}
+
+/// What holds in a context.
+pub(crate) fn found<T: Asset>(context: &Owner, found: Option<Resolved<'_, T>>) -> Option<ResolvedAsset> {
+    found.map(|found| ResolvedAsset {
+        value: Some(found.value.shown(found.owner.unwrap_or(context))),
+        owner: inherited(&found),
+    })
+}
+
+impl<T> Write<T> for ResetAsset {
+    fn asked(self) -> Option<Set<T>> {
+        self.r#type.map(|_| Set::Reset)
+    }
+}

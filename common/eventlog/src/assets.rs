@@ -1,0 +1,185 @@
+//! Pictures and fonts, which are too long for the log: it has their digests only. Each stands under its instance, the context whose it
+//! is, and its digest, so one that is written again is the same, and needs no compare-and-set.
+//!
+//! Whoever takes one out names its message, not its name: one that was written again meanwhile is another message, and stays.
+
+use std::time::Duration;
+
+use async_nats::jetstream::{
+    self,
+    stream::{DeleteMessageErrorKind, LastRawMessageErrorKind, Stream},
+};
+use bytes::Bytes;
+use futures::TryStreamExt;
+use jiff::Timestamp;
+
+use crate::{
+    log::{LogFailure, nats},
+    streams::{self, server_time},
+};
+
+const BUCKET: &str = "ASSETS";
+/// What stands in names for the system, whose id is empty.
+const SYSTEM: &str = "system";
+/// How many hexadecimal digits a digest has.
+const OF_DIGEST: usize = 64;
+
+/// The pictures and fonts of all contexts.
+#[derive(Debug, Clone)]
+pub struct Assets {
+    context: jetstream::Context,
+    stream: Stream,
+}
+
+/// Which one: its instance, the context whose it is, and its digest.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AssetName {
+    /// The instance; empty where it is the system's.
+    pub instance_id: String,
+    /// The id of the context; empty for the system.
+    pub owner_id: String,
+    /// The SHA-256 of the content, in hexadecimal digits.
+    pub digest: String,
+}
+
+impl AssetName {
+    /// The name of these parts, where they can be parts of one: they may come from anybody.
+    pub fn new(instance_id: &str, owner_id: &str, digest: &str) -> Option<Self> {
+        let is_id =
+            |id: &str| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) && id != SYSTEM;
+        let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let is_name = is_id(instance_id) && is_id(owner_id) && instance_id.is_empty() == owner_id.is_empty();
+        let is_digest = digest.len() == OF_DIGEST && digest.bytes().all(is_hex);
+        let [instance_id, owner_id, digest] = [instance_id, owner_id, digest].map(str::to_owned);
+        (is_name && is_digest).then_some(Self { instance_id, owner_id, digest })
+    }
+
+    fn subject(&self) -> String {
+        format!("{}{}", folder(&self.instance_id, &self.owner_id), self.digest)
+    }
+
+    fn read(subject: &str) -> Option<Self> {
+        let mut parts = subject.strip_prefix(&format!("$KV.{BUCKET}."))?.split('.');
+        let id = |part: &'_ str| if part == SYSTEM { String::new() } else { part.to_owned() };
+        let (instance_id, owner_id, digest) = (id(parts.next()?), id(parts.next()?), parts.next()?);
+        Self::new(&instance_id, &owner_id, digest).filter(|_| parts.next().is_none())
+    }
+}
+
+fn folder(instance_id: &str, owner_id: &str) -> String {
+    let named = |id: &str| if id.is_empty() { SYSTEM.to_owned() } else { id.to_owned() };
+    format!("$KV.{BUCKET}.{}.{}.", named(instance_id), named(owner_id))
+}
+
+impl Assets {
+    /// Opens the bucket, which is made where there is none.
+    ///
+    /// # Errors
+    /// When NATS does not answer, and when there is a bucket that does not work.
+    pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, LogFailure> {
+        let stream = streams::values_bucket(context, BUCKET, replicas).await?;
+        Ok(Self { context: context.clone(), stream })
+    }
+
+    /// Writes a content. It is there when this returns, and as young as if it had not been there before.
+    ///
+    /// # Errors
+    /// When NATS does not answer: then it may have been written.
+    pub async fn put(&self, name: &AssetName, content: Bytes) -> Result<(), LogFailure> {
+        let sent = self.context.publish(name.subject(), content).await.map_err(nats)?;
+        sent.await.map_err(nats).map(drop)
+    }
+
+    /// How many there are of the context of a name, without the one of that name.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn others(&self, name: &AssetName) -> Result<usize, LogFailure> {
+        let all = self.names(&format!("{}>", folder(&name.instance_id, &name.owner_id))).await?;
+        Ok(all.iter().filter(|other| *other != name).count())
+    }
+
+    /// The content of a name.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn get(&self, name: &AssetName) -> Result<Option<Bytes>, LogFailure> {
+        Ok(self.message(name).await?.map(|(_, _, content)| content))
+    }
+
+    /// All that there are.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn all(&self) -> Result<Vec<AssetName>, LogFailure> {
+        self.names(&format!("$KV.{BUCKET}.>")).await
+    }
+
+    async fn names(&self, filter: &str) -> Result<Vec<AssetName>, LogFailure> {
+        let counts = self.stream.info_with_subjects(filter).await.map_err(nats)?;
+        let counts: Vec<(String, usize)> = counts.try_collect().await.map_err(nats)?;
+        Ok(counts.iter().filter_map(|(subject, _)| AssetName::read(subject)).collect())
+    }
+
+    /// The message of a name, where it was written so long ago by the clock of NATS.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn written_before(&self, name: &AssetName, age: Duration) -> Result<Option<u64>, LogFailure> {
+        let Some((sequence, written_at, _)) = self.message(name).await? else { return Ok(None) };
+        let now = server_time(&self.context.client(), &format!("KV_{BUCKET}")).await;
+        let now = now.ok_or_else(|| LogFailure::Nats("the server does not tell its time".to_owned()))?;
+        Ok((now.duration_since(written_at).unsigned_abs() >= age && now > written_at).then_some(sequence))
+    }
+
+    /// Takes a message out. It changes nothing where the name was written again meanwhile.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn remove(&self, sequence: u64) -> Result<(), LogFailure> {
+        match self.stream.delete_message(sequence).await {
+            Ok(_) => Ok(()),
+            // It is not there any more.
+            Err(error) if matches!(error.kind(), DeleteMessageErrorKind::JetStream(_)) => Ok(()),
+            Err(error) => Err(nats(error)),
+        }
+    }
+
+    /// The sequence of a message, when it was written, and what is in it.
+    async fn message(&self, name: &AssetName) -> Result<Option<(u64, Timestamp, Bytes)>, LogFailure> {
+        let message = match self.stream.get_last_raw_message_by_subject(&name.subject()).await {
+            Ok(message) => message,
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => return Ok(None),
+            Err(error) => return Err(nats(error)),
+        };
+        let written_at = Timestamp::from_second(message.time.unix_timestamp()).unwrap_or(Timestamp::MAX);
+        Ok(Some((message.sequence, written_at, message.payload)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written_and_no_wildcard_is_one() {
+        let digest = "0f".repeat(32);
+        for (instance, owner) in [("1", "2"), ("1", "1"), ("", "")] {
+            let name = AssetName::new(instance, owner, &digest).unwrap();
+            assert_eq!(AssetName::read(&name.subject()), Some(name));
+        }
+        for (instance, owner, digest) in [
+            ("1", "*", digest.as_str()),
+            ("1", ">", &digest),
+            ("1", "2.3", &digest),
+            ("1", "system", &digest),
+            ("1", "", &digest),
+            ("", "2", &digest),
+            ("1", "2", "*"),
+            ("1", "2", &digest[1..]),
+            ("1", "2", &digest.to_uppercase()),
+        ] {
+            assert_eq!(AssetName::new(instance, owner, digest), None, "{instance} {owner} {digest}");
+        }
+    }
+}

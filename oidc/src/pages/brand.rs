@@ -1,0 +1,194 @@
+//! The pictures and the font that pages show, of those that are set in a context.
+
+use api::branding_asset::path;
+use axum::{
+    extract::Path,
+    response::{IntoResponse, Response},
+};
+use domain::{
+    context::Owner,
+    media::Picture,
+    setting::branding::{Branding, ThemeMode},
+    settings::Chain,
+};
+use http::StatusCode;
+use page::{asset::Asset, component::Icon, theme};
+
+/// Where the stylesheets of fonts are.
+const FOLDER: &str = "/ui/login/font/";
+/// The same for the router.
+pub(super) const FONT_ROUTE: &str = "/ui/login/font/{owner}/{name}";
+/// The most pixels that a logo takes.
+const MOST: [u32; 2] = [240, 48];
+/// How many hexadecimal digits a digest has.
+const OF_DIGEST: usize = 64;
+const WHERE_DARK: &str = "(prefers-color-scheme:dark)";
+
+/// The logo of a page.
+pub(super) struct Logo {
+    pub(super) image: Image,
+    /// The one for where it is dark, if that is another.
+    pub(super) dark: Option<Image>,
+    /// The classes of the plate that it needs to be seen.
+    pub(super) plate: &'static str,
+    /// Whose it is.
+    pub(super) owner: Owner,
+}
+
+/// A picture as it is shown.
+pub(super) struct Image {
+    pub(super) path: String,
+    pub(super) width: u32,
+    pub(super) height: u32,
+}
+
+/// A picture that is set, and in which context.
+type Found<'a> = (&'a Picture, &'a Owner);
+
+/// One for where it is light, and one for where it is dark.
+type Pair<'a> = [Option<Found<'a>>; 2];
+
+fn found<'a>(
+    (chain, context): (&'a Chain<Branding>, &'a Owner),
+    property: fn(&Branding) -> Option<&Picture>,
+) -> Option<Found<'a>> {
+    chain.find(property).map(|found| (found.value, found.owner.unwrap_or(context)))
+}
+
+/// The logo of a context.
+pub(super) fn logo(of: (&Chain<Branding>, &Owner), mode: ThemeMode) -> Option<Logo> {
+    let pair = [found(of, |it| it.light_logo.as_ref()), found(of, |it| it.dark_logo.as_ref())];
+    let (shown, dark, plate) = chosen(pair, mode)?;
+    Some(Logo { image: image(shown), dark: dark.map(image), plate, owner: shown.1.clone() })
+}
+
+/// Which of two logos is shown, which one instead of it where it is dark, and the plate that it needs because it is made for the other
+/// scheme.
+fn chosen(pair: Pair<'_>, mode: ThemeMode) -> Option<(Found<'_>, Option<Found<'_>>, &'static str)> {
+    let (on_light, on_dark) = ("plate", "plate dark");
+    match (mode, pair) {
+        (ThemeMode::Auto, [Some(light), Some(dark)]) => Some((light, Some(dark), "")),
+        (ThemeMode::Light, [Some(shown), _]) | (ThemeMode::Dark, [_, Some(shown)]) => Some((shown, None, "")),
+        (_, [Some(light), _]) => Some((light, None, on_light)),
+        (_, [_, Some(dark)]) => Some((dark, None, on_dark)),
+        (_, [None, None]) => None,
+    }
+}
+
+fn image((picture, owner): Found<'_>) -> Image {
+    let [width, height] = fitted([picture.width, picture.height]);
+    Image { path: path(owner, &picture.digest), width, height }
+}
+
+/// The sides of a picture where it takes no more than a logo may.
+fn fitted([width, height]: [u32; 2]) -> [u32; 2] {
+    let [most_width, most_height] = MOST;
+    if width <= most_width && height <= most_height {
+        return [width, height];
+    }
+    // Neither side of a picture is more than 4096.
+    let is_wide = width * most_height > height * most_width;
+    let [width, height] =
+        if is_wide { [most_width, height * most_width / width] } else { [width * most_height / height, most_height] };
+    [width.max(1), height.max(1)]
+}
+
+/// The icons of a context; none where none is set.
+pub(super) fn icons(of: (&Chain<Branding>, &Owner), mode: ThemeMode) -> Vec<Icon> {
+    let pair = [found(of, |it| it.light_icon.as_ref()), found(of, |it| it.dark_icon.as_ref())];
+    let Some((shown, dark, _)) = chosen(pair, mode) else { return vec![] };
+    let icon = |(picture, owner): Found<'_>, media| Icon {
+        path: path(owner, &picture.digest),
+        kind: picture.picture_type.media_type(),
+        media,
+    };
+    std::iter::once(icon(shown, "")).chain(dark.map(|dark| icon(dark, WHERE_DARK))).collect()
+}
+
+/// The path of the stylesheet that brings the font of a context.
+pub(super) fn font_path((chain, context): (&Chain<Branding>, &Owner)) -> Option<String> {
+    let found = chain.find(|it| it.font.as_ref())?;
+    let served = path(found.owner.unwrap_or(context), &found.value.digest);
+    let named = served.strip_prefix(api::branding_asset::FOLDER)?;
+    Some(format!("{FOLDER}{named}.{}.css", theme::rules()))
+}
+
+/// The stylesheet of a font, which is made of its path alone.
+pub(super) async fn font(Path((owner, name)): Path<(String, String)>) -> Response {
+    let Some(text) = stylesheet(&owner, &name) else { return StatusCode::NOT_FOUND.into_response() };
+    Asset::new(FOLDER, "font.css", text).answer()
+}
+
+fn stylesheet(owner: &str, name: &str) -> Option<String> {
+    let (digest, rules) = name.strip_suffix(".css")?.split_once('.')?;
+    let is_owner = owner.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_digest = digest.len() == OF_DIGEST && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_owner || !is_digest || rules != theme::rules() {
+        return None;
+    }
+    let url = format!("{}{owner}/{digest}", api::branding_asset::FOLDER);
+    Some(format!(
+        "@font-face{{font-family:tenant;src:url({url}) format(\"woff2\");font-display:optional}}\n\
+         body{{font-family:tenant,system-ui,sans-serif}}\n"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::media::PictureType;
+
+    use super::*;
+
+    #[test]
+    fn a_logo_fits_and_keeps_its_shape() {
+        let cases = [
+            ([240, 48], [240, 48]),
+            ([1, 1], [1, 1]),
+            ([480, 48], [240, 24]),
+            ([480, 96], [240, 48]),
+            ([100, 96], [50, 48]),
+            ([4096, 1], [240, 1]),
+            ([1, 4096], [1, 48]),
+            ([4096, 4096], [48, 48]),
+        ];
+        for (sides, expected) in cases {
+            assert_eq!(fitted(sides), expected, "{sides:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_made_for_the_other_scheme_stands_on_a_plate() {
+        let owner = Owner::instance("1");
+        let picture =
+            |digest: &str| Picture { digest: digest.into(), picture_type: PictureType::Png, width: 1, height: 1 };
+        let (light, dark) = (picture("light"), picture("dark"));
+        let shown = |pair: [bool; 2], mode| {
+            let pair = [pair[0].then_some((&light, &owner)), pair[1].then_some((&dark, &owner))];
+            chosen(pair, mode).map(|(shown, dark, plate)| (shown.0.digest.as_str(), dark.is_some(), plate))
+        };
+        let (auto, light, dark) = (ThemeMode::Auto, ThemeMode::Light, ThemeMode::Dark);
+        assert_eq!([auto, light, dark].map(|mode| shown([false, false], mode)), [None; 3]);
+        assert_eq!(shown([true, true], auto), Some(("light", true, "")));
+        assert_eq!(shown([true, true], light), Some(("light", false, "")));
+        assert_eq!(shown([true, true], dark), Some(("dark", false, "")));
+        assert_eq!([auto, dark].map(|mode| shown([true, false], mode)), [Some(("light", false, "plate")); 2]);
+        assert_eq!(shown([true, false], light), Some(("light", false, "")));
+        assert_eq!([auto, light].map(|mode| shown([false, true], mode)), [Some(("dark", false, "plate dark")); 2]);
+        assert_eq!(shown([false, true], dark), Some(("dark", false, "")));
+    }
+
+    #[test]
+    fn the_stylesheet_of_a_font_is_made_of_its_path_alone() {
+        let (digest, rules) = ("0f".repeat(32), theme::rules());
+        let text = stylesheet("12", &format!("{digest}.{rules}.css")).unwrap();
+        assert!(text.contains(&format!("url(/ui/login/assets/12/{digest})")) && text.contains("optional"), "{text}");
+        for (owner, name) in [
+            ("12", format!("{digest}.css")),
+            ("12", format!("{digest}.x.css")),
+            ("12)", format!("{digest}.{rules}.css")),
+            ("12", format!("{}).{rules}.css", &digest[1..])),
+        ] {
+            assert_eq!(stylesheet(owner, &name), None, "{owner} {name}");
+        }
+    }
+}

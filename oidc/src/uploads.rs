@@ -1,0 +1,106 @@
+//! Serves the pictures and fonts that somebody has uploaded: of a host's own instance and of the system only.
+
+use std::{sync::Arc, time::Duration};
+
+use api::branding_asset::SYSTEM;
+use axum::{
+    extract::{Path, Request, State},
+    response::{IntoResponse, Response},
+};
+use base::explain::explain;
+use bytes::Bytes;
+use domain::media::media_type;
+use eventlog::assets::{AssetName, Assets};
+use http::{HeaderValue, StatusCode, header};
+use page::asset;
+use quick_cache::{Weighter, sync::Cache};
+use tokio::time::timeout;
+
+use crate::{Oidc, error::no_store};
+
+/// Where they are; [`api::branding_asset::path`] says so, too.
+pub(crate) const ROUTE: &str = "/ui/login/assets/{owner}/{digest}";
+/// How many bytes of them a node has in memory.
+const MOST_BYTES: u64 = 32 << 20;
+/// About how many they are.
+const ABOUT: usize = 1024;
+/// About how many bytes one has beside its content.
+const BESIDE: u64 = 256;
+/// How long NATS may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The pictures and fonts of all instances.
+pub(crate) struct Uploads {
+    assets: Assets,
+    /// Those that were asked for. They never change.
+    cache: Cache<AssetName, Bytes, Bytewise>,
+}
+
+#[derive(Clone)]
+struct Bytewise;
+
+impl Weighter<AssetName, Bytes> for Bytewise {
+    fn weight(&self, _: &AssetName, content: &Bytes) -> u64 {
+        content.len() as u64 + BESIDE
+    }
+}
+
+/// Why there is none.
+enum Lacking {
+    Absent,
+    Unknown,
+}
+
+impl Uploads {
+    pub(crate) fn new(assets: Assets) -> Self {
+        Self { assets, cache: Cache::with_weighter(ABOUT, MOST_BYTES, Bytewise) }
+    }
+
+    async fn get(&self, name: &AssetName) -> Result<Bytes, Lacking> {
+        let load = async {
+            let found = timeout(PATIENCE, self.assets.get(name)).await.map_err(|_| Lacking::Unknown)?;
+            let found = found.map_err(|failure| {
+                tracing::warn!(error = explain(&failure), "a picture or a font cannot be read");
+                Lacking::Unknown
+            })?;
+            // What NATS hands over may hold more memory than it has bytes.
+            found.map(|content| Bytes::copy_from_slice(&content)).ok_or(Lacking::Absent)
+        };
+        self.cache.get_or_insert_async(name, load).await
+    }
+}
+
+/// Shows one.
+pub(crate) async fn show(
+    State(oidc): State<Arc<Oidc>>,
+    Path((owner, digest)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    let (parts, _) = request.into_parts();
+    let tenant = match oidc.edge.open_tenant(&parts).await {
+        Ok(tenant) => tenant,
+        Err(error) => return passing(error.into_response()),
+    };
+    let name = match owner.as_str() {
+        SYSTEM => AssetName::new("", "", &digest),
+        owner => AssetName::new(&tenant.id, owner, &digest),
+    };
+    let Some(name) = name else { return passing(StatusCode::NOT_FOUND.into_response()) };
+    match oidc.uploads.get(&name).await {
+        Ok(content) => match media_type(&content) {
+            Some(kind) => asset::answer(kind, content),
+            None => passing(StatusCode::NOT_FOUND.into_response()),
+        },
+        Err(Lacking::Absent) => passing(StatusCode::NOT_FOUND.into_response()),
+        Err(Lacking::Unknown) => {
+            let again = [(header::RETRY_AFTER, HeaderValue::from_static("1"))];
+            passing((StatusCode::SERVICE_UNAVAILABLE, again).into_response())
+        }
+    }
+}
+
+/// What may be otherwise soon, and is not to be remembered.
+fn passing(mut response: Response) -> Response {
+    no_store(&mut response);
+    response
+}
