@@ -11,6 +11,7 @@ mod change;
 mod consent;
 mod done;
 mod entry;
+mod hidden_domain;
 mod home;
 mod logout;
 mod look;

@@ -100,6 +100,11 @@ impl User {
         self.human.as_ref().and_then(Human::person)
     }
 
+    /// Whether all its sessions were ended after somebody had seen the log up to a sequence, with all that was issued then.
+    pub fn has_ended_sessions_since(&self, seen: u64) -> bool {
+        self.sessions_end.is_some_and(|end| seen <= end)
+    }
+
     /// Something of a person, else nothing.
     fn of_person(&self, read: impl FnOnce(&Person) -> String) -> String {
         self.person().map(read).unwrap_or_default()
