@@ -324,8 +324,6 @@ mod tests {
     #[test]
     fn each_member_has_its_column_and_its_patch() {
         let user = User {
-            human: None,
-            password: None,
             username: "robot".into(),
             name: "Robot".into(),
             description: "builds".into(),
@@ -339,7 +337,7 @@ mod tests {
             },
             is_active: true,
             is_locked: false,
-            sessions_end: None,
+            ..User::default()
         };
         let columns = json!({
             "username": "robot", "name": "Robot", "is_active": true, "type": "service", "given_name": "", "family_name": "",
