@@ -44,6 +44,8 @@ pub(crate) struct Authority {
     user: AggregateKey,
     /// Its organization; system users have none.
     organization: Option<AggregateKey>,
+    /// The sequence of the log that the issuer of its token had seen.
+    seen: u64,
     /// The personal access token that it showed, where it is one.
     token: Option<AggregateKey>,
     /// The flags of the caller's instance, the nearest context first.
@@ -89,6 +91,7 @@ impl Authority {
             home: AggregateKey::of::<Standard<Instance>>(home, home),
             user: AggregateKey::of::<Standard<User>>(home, user),
             organization: organization.map(|id| AggregateKey::of::<Standard<Organization>>(home, id)),
+            seen: call.token_seen(),
             token: call.personal_access_token().map(|id| AggregateKey::of::<Standard<PersonalAccessToken>>(home, id)),
             features: [
                 AggregateKey::of::<Settings<Features>>(home, home),
@@ -108,10 +111,12 @@ impl Authority {
 
         if self.system.is_none() {
             let organization = organization.as_ref().and_then(Current::resource);
-            if !user.resource().is_some_and(User::is_live) || !organization.is_some_and(|found| found.is_active) {
+            let user = user.resource();
+            if !user.is_some_and(User::is_live) || !organization.is_some_and(|found| found.is_active) {
                 return Err(Error::new(Reason::TokenInvalid, "the user of the access token is not active").into());
             }
-            if token.is_some_and(|token| token.resource().is_none()) {
+            let has_ended = user.is_some_and(|user| user.has_ended_sessions_since(self.seen));
+            if has_ended || token.is_some_and(|token| token.resource().is_none()) {
                 return Err(Error::new(Reason::TokenInvalid, "the access token is not valid").into());
             }
             match instance.resource() {
@@ -248,4 +253,4 @@ pub(crate) fn memberships<'a>(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,12 +1,19 @@
 //! What tests of turns begin with: a memory of the writer with some aggregates in it.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use base::secret;
 use domain::{
     aggregate::Aggregate,
     context::Owner,
-    log_class::OfEach,
+    log_class::{LogClass, OfEach},
+    resource::{
+        instance::Instance,
+        organization::Organization,
+        session::{CheckedUser, Session},
+        user::{Human, Password, User},
+    },
+    secret::{Hashed, Sealed},
     setting::features::{Features, FeaturesChange},
     settings::{Command as Asked, Set, Settings},
     standard::{self, Resource, Standard},
@@ -21,6 +28,13 @@ use crate::{
 
 /// The instance that everything is in.
 pub(crate) const INSTANCE: &str = "1";
+/// An organization with a person in it, and the person.
+pub(crate) const ORGANIZATION: &str = "3";
+pub(crate) const PERSON: &str = "5";
+/// A session of the person, which has seen the log up to the sequence 7.
+pub(crate) const SESSION: &str = "6";
+/// As of which sequence all sessions of the person were ended, and whether that one lives then.
+pub(crate) const ENDS: [(Option<u64>, bool); 4] = [(None, true), (Some(6), true), (Some(7), false), (Some(8), false)];
 /// How large a record may be.
 const LIMIT: usize = 100_000;
 
@@ -43,6 +57,33 @@ impl Scene {
             now: Timestamp::UNIX_EPOCH,
             keys: ClaimKeys { instance: key(1), system: key(2) },
         }
+    }
+
+    /// One where a person has logged in, all of whose sessions were ended as of a sequence. The record is one of sessions.
+    pub(crate) fn logged_in(sessions_end: Option<u64>) -> Self {
+        let mut scene = Self::new();
+        let (instance, organization) = (Owner::instance(INSTANCE), Owner::organization(ORGANIZATION));
+        scene.add(INSTANCE, &Owner::system(), Instance::new("Instance", "7")).expect("it is new");
+        scene.add(ORGANIZATION, &instance, Organization::new("Acme")).expect("it is new");
+        let user = User {
+            human: Some(Human::default()),
+            password: Some(password()),
+            is_active: true,
+            sessions_end,
+            ..User::default()
+        };
+        scene.add(PERSON, &organization, user).expect("it is new");
+        scene.draft.class = LogClass::Sessions;
+        let (id, organization_id) = (PERSON.to_owned(), ORGANIZATION.to_owned());
+        let session = Session {
+            user: Some(CheckedUser { id, organization_id, checked_at: 0, seen: 7 }),
+            password_checked_at: Some(0),
+            metadata: BTreeMap::new(),
+            token: Hashed::new("token"),
+            expires_at: 1_000_000,
+        };
+        scene.add(SESSION, &instance, session).expect("it is new");
+        scene
     }
 
     /// Looks at it in a turn, of which nothing is left.
@@ -94,6 +135,11 @@ impl Scene {
     pub(crate) fn events(&self) -> &[Event] {
         &self.draft.events
     }
+}
+
+/// What the person logs in with.
+pub(crate) fn password() -> Password {
+    Password { hash: Sealed::new("hash"), changed_at: 0, is_change_required: false, expires_at: None }
 }
 
 /// Which aggregate a resource is.

@@ -1,4 +1,4 @@
-// Lets people see the password that they type, hides it again before it is sent, and sends nothing twice.
+// Lets people see the password that they type, hides it again before it is sent, and sends nothing twice, be it by a link.
 "use strict";
 const sent = new Set();
 document.addEventListener("submit", (event) => {
@@ -15,4 +15,9 @@ for (const button of document.querySelectorAll("button[data-reveal]")) {
   button.hidden = false;
   button.addEventListener("click", () => show(input.type === "password"));
   input.form.addEventListener("submit", () => show(false));
+}
+for (const link of document.querySelectorAll("a[data-seconds]")) {
+  const remove = () => link.remove();
+  link.addEventListener("click", () => setTimeout(remove));
+  setTimeout(remove, link.dataset.seconds * 1000);
 }

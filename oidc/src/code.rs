@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// How long a code is good.
-const LIFETIME: Duration = Duration::from_mins(1);
+pub(crate) const LIFETIME: Duration = Duration::from_mins(1);
 /// The longest code that is looked at.
 const LONGEST: usize = 200;
 

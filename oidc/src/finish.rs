@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base::fault;
 use domain::{
     rejection::Rejection,
     resource::{
@@ -113,6 +114,7 @@ pub(crate) async fn logged_in(
     (token, seen): (&str, u64),
 ) -> Result<(LoggedIn, Arc<Principal>), Unfinished> {
     let session = session::shown(oidc, tenant, token).await?.ok_or(Lack::Session)?;
+    fault::point("finish.session_shown");
     let checked = checked(waiting, &session)?;
     let seen = checked.seen.max(seen);
     known::as_of(oidc, seen).await?;
@@ -123,13 +125,17 @@ pub(crate) async fn logged_in(
         Some(Outdated::MustChoose) => return Err(Lack::Choice.into()),
         Some(Outdated::Changed) => return Err(Lack::Changed.into()),
     }
-    let seen = admitted(oidc, (tenant, user.clone()), &waiting.request).await?;
+    let admitted = admitted(oidc, (tenant, user.clone()), &waiting.request).await?;
+    // What comes of it counts as of what is known now: they may have ended since the session was looked at.
+    if admitted.user.user.has_ended_sessions_since(checked.seen) {
+        return Err(Lack::Session.into());
+    }
     let logged_in = LoggedIn {
         instance_id: tenant.id.clone(),
         client_id: waiting.request.client_id.clone(),
         scope: waiting.request.scope.clone(),
         user_id: checked.user_id.to_owned(),
-        seen,
+        seen: admitted.sequence,
         session_ends: session.state.expires_at,
         checked_at: checked.at,
         session_id: session.id,
@@ -161,12 +167,12 @@ fn checked<'a>(waiting: &Waiting, session: &'a Found<Session>) -> Result<Checked
     Ok(Checked { user_id: &user.id, seen: user.seen, at: *at })
 }
 
-/// Whether the user is let in: by the organization and by the projects that the app asks for. Gives the sequence of which that is true.
+/// Whether the user is let in: by the organization and by the projects that the app asks for. Gives what that stands on.
 async fn admitted(
     oidc: &Oidc,
     (tenant, user): (&Arc<Tenant>, Arc<Principal>),
     request: &AuthRequest,
-) -> Result<u64, Unfinished> {
+) -> Result<Subject, Unfinished> {
     let known = scope::parse(Some(&request.scope)).unwrap_or_default();
     let named = known.iter().filter_map(|(_, scope)| audience::of(tenant, scope));
     let named: Vec<&str> = named.chain([request.project_id.as_str()]).collect();
@@ -174,12 +180,12 @@ async fn admitted(
         crate::error::Error::InvalidClient => Unfinished::Lacks(Lack::Inactive),
         error => error.into(),
     })?;
-    let Subject { user, grants, projects, sequence, .. } = &subject;
+    let Subject { user, grants, projects, .. } = &subject;
     if request.organization_id.as_ref().is_some_and(|id| *id != user.owner.id) {
         return Err(Lack::Organization.into());
     }
     if projects.values().any(|project| !project.admits(grants)) {
         return Err(Lack::Project.into());
     }
-    Ok(*sequence)
+    Ok(subject)
 }

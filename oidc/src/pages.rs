@@ -12,6 +12,7 @@ mod change;
 mod consent;
 mod done;
 mod entry;
+mod hidden_domain;
 mod home;
 mod logout;
 mod look;

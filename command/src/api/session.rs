@@ -317,3 +317,36 @@ fn password_checked(
     let key = AggregateKey::of::<Standard<User>>(instance_id, user.id.as_str());
     proven.decide(turn, &key).map(Some)
 }
+
+#[cfg(test)]
+mod tests {
+    use edge::error::Reason;
+    use proto::operation::PATCH_SESSION;
+
+    use super::*;
+    use crate::{
+        authority,
+        scene::{self, ENDS, Scene, cause, key},
+    };
+
+    #[test]
+    fn a_session_that_was_ended_with_all_others_is_not_patched() {
+        for (end, lives) in ENDS {
+            let mut scene = Scene::logged_in(end);
+            let patch = Patch {
+                key: key::<Session>(scene::SESSION),
+                checks: Checks::default(),
+                proven: None,
+                metadata: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+                lifetime: None,
+                shown: Shown(None),
+                token: Hashed::new("next"),
+            };
+            let operator = authority::tests::operator(&scene, &PATCH_SESSION.facts);
+            let deciding = Deciding::of(operator, scene.keys.clone(), cause());
+            let patched = scene.turn(|turn, _| patch.decide(turn, &deciding));
+            let patched = patched.map(|_| ()).map_err(|refusal| Box::<Error>::from(refusal).reason());
+            assert_eq!(patched, if lives { Ok(()) } else { Err(Reason::ResourceNotFound) }, "{end:?}");
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Who may do what, by what is committed.
 
 use domain::{
+    log_class::LogClass,
     secret::Hashed,
     standard::Command::{self, Delete, Lock, Patch, Switch},
 };
@@ -10,10 +11,9 @@ use edge::error::Reason::{
 use proto::operation::{CREATE_TARGET, END_USER_SESSIONS, Facts, GET_USER, SEARCH_SYSTEM_EVENTS, Waived};
 
 use super::*;
-use crate::scene::{INSTANCE, Scene, key};
+use crate::scene::{INSTANCE, ORGANIZATION, PERSON, Scene, key};
 
-const ORGANIZATION: &str = "3";
-const USER: &str = "5";
+const USER: &str = PERSON;
 const WRITE: &str = "action.target.write";
 
 /// A scene with an instance where the API of resources is on, an organization and a user of that.
@@ -44,6 +44,7 @@ fn authority(scene: &Scene, operation: &'static Facts) -> Authority {
         home: key::<Instance>(INSTANCE),
         user: key::<User>(USER),
         organization: Some(key::<Organization>(ORGANIZATION)),
+        seen: 10,
         token: None,
         features: [INSTANCE, SYSTEM].map(|place| AggregateKey::of::<Settings<Features>>(place, place)),
         system: None,
@@ -71,6 +72,11 @@ fn of_system(scene: &Scene, roles: &[&str]) -> Authority {
         system: Some(Arc::new(user)),
         ..authority(scene, &CREATE_TARGET.facts)
     }
+}
+
+/// That of a system user who may do all.
+pub(crate) fn operator(scene: &Scene, operation: &'static Facts) -> Authority {
+    Authority { operation, ..of_system(scene, &["SYSTEM_OWNER"]) }
 }
 
 fn gives(scene: &mut Scene, id: &str, context: &Owner, role: &str) {
@@ -134,6 +140,16 @@ fn a_deleted_personal_access_token_gives_nothing() {
     scene.change::<PersonalAccessToken>("8", Delete).expect("it is there");
     assert_eq!(reason(scene.look(|turn| authority.check(turn))), Err(TokenInvalid));
     assert_eq!(checked(&mut scene), Ok(()), "a token of another kind is what it was");
+}
+
+#[test]
+fn a_token_that_was_issued_before_all_sessions_ended_gives_nothing() {
+    for (end, allowed) in [(Some(9), Ok(())), (Some(10), Err(TokenInvalid)), (Some(11), Err(TokenInvalid))] {
+        let mut scene = Scene::logged_in(end);
+        scene.draft.class = LogClass::Events;
+        scene.switch(INSTANCE, true).expect("it was not set");
+        assert_eq!(checked(&mut scene), allowed, "{end:?}");
+    }
 }
 
 fn blocked() -> Command<Instance> {

@@ -33,6 +33,13 @@ pub(crate) struct Deciding {
 }
 
 impl Deciding {
+    /// That of a caller who names no state of the object.
+    #[cfg(test)]
+    pub(crate) fn of(authority: Authority, keys: ClaimKeys, cause: Cause) -> Self {
+        let (compared, shown, permitted) = Default::default();
+        Self { if_match: None, compared, authority, keys, cause, shown, permitted }
+    }
+
     /// Decides what is asked of the aggregate that a command is for, at the sequence that its caller may name.
     pub(crate) fn decide<A: Aggregate>(
         &self,

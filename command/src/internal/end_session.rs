@@ -12,6 +12,7 @@ use proto::bus::{EndAllSessions, EndSession, InternalOutcome};
 
 use super::{Ask, By, is_id};
 use crate::{
+    existence,
     turn::{Cause, Decided, Refusal, Turn},
     writer::Decide,
 };
@@ -79,8 +80,40 @@ impl Decide for EndAll {
         // It is the person who does it.
         let cause = Cause { actor: self.asked.user_id.clone(), ..cause.clone() };
         let key = AggregateKey::of::<Standard<User>>(instance_id.as_str(), self.asked.user_id.as_str());
-        let (current, seen) = (turn.get::<Standard<User>>(&key), turn.ends().events);
-        let events = Standard::<User>::decide(&current.state, Command::EndSessions(seen))?;
+        let current = turn.get::<Standard<User>>(&key);
+        if !existence::is_there::<User>(turn, &key) {
+            // All sessions have ended with the person.
+            return Ok((turn.nothing_decided(User::NAME), InternalOutcome::default()));
+        }
+        let events = Standard::<User>::decide(&current.state, Command::EndSessions(turn.ends().events))?;
         Ok((turn.append(current, &events, keys, &cause)?, InternalOutcome::default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::resource::organization::Organization;
+
+    use super::*;
+    use crate::scene::{INSTANCE, ORGANIZATION, PERSON, Scene, cause, key};
+
+    #[test]
+    fn a_person_who_is_gone_has_no_sessions_to_end() {
+        let mut scene = Scene::logged_in(None);
+        scene.draft.class = LogClass::Events;
+        let by = By { instance_id: INSTANCE.into(), keys: scene.keys.clone(), cause: cause() };
+        let end = EndAll { by, asked: EndAllSessions { user_id: PERSON.into() } };
+        let ended = |scene: &mut Scene| {
+            scene.turn(|turn, _| end.decide(turn)).expect("it is not refused");
+            scene.look(|turn| turn.get::<Standard<User>>(&key::<User>(PERSON)).resource().map(|user| user.sessions_end))
+        };
+        assert_eq!(ended(&mut scene), Some(Some(10)));
+        let ends = scene.events().iter().filter(|event| event.r#type == "user.sessions_ended").count();
+        scene.change::<Organization>(ORGANIZATION, Command::Delete).expect("it is there");
+        ended(&mut scene);
+        scene.change::<User>(PERSON, Command::Delete).expect("it is there");
+        assert_eq!(ended(&mut scene), None);
+        let after = scene.events().iter().filter(|event| event.r#type == "user.sessions_ended").count();
+        assert_eq!((ends, after), (1, 1));
     }
 }

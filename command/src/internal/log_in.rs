@@ -199,3 +199,25 @@ pub(super) fn shown_by(
     let has_ended = turn.get::<Standard<User>>(&user).resource().is_none_or(|user| checked.has_ended(user));
     (!has_ended).then_some(checked)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::{self, ENDS, INSTANCE, PERSON, Scene, cause, key};
+
+    #[test]
+    fn a_check_is_added_to_a_session_that_was_not_ended_with_all_others() {
+        for (end, lives) in ENDS {
+            let mut scene = Scene::logged_in(end);
+            let log_in = LogIn {
+                by: By { instance_id: INSTANCE.into(), keys: scene.keys.clone(), cause: cause() },
+                session: key::<Session>(scene::SESSION),
+                proven: Proven { user_id: PERSON.into(), password: scene::password() },
+                shown: Some(Hashed::new("token")),
+                token: Hashed::new("next"),
+            };
+            let (_, seen) = scene.turn(|turn, _| log_in.decide(turn)).expect("it is not refused");
+            assert_eq!(seen.is_some(), lives, "{end:?}");
+        }
+    }
+}

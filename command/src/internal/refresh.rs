@@ -158,3 +158,59 @@ impl Use {
         family.map_or(Fate::Over, |family| family.fate(*generation, shown))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::{ENDS, INSTANCE, PERSON, SESSION, Scene, cause};
+
+    fn by(scene: &Scene) -> By {
+        By { instance_id: INSTANCE.into(), keys: scene.keys.clone(), cause: cause() }
+    }
+
+    fn begin(scene: &Scene) -> Begin {
+        let [family_id, user_id, client_id, session_id] = ["8", PERSON, "9", SESSION].map(str::to_owned);
+        Begin { by: by(scene), asked: BeginFamily { family_id, user_id, client_id, session_id, expires_at: 1_000_000 } }
+    }
+
+    #[test]
+    fn a_family_begins_in_a_session_that_was_not_ended_with_all_others() {
+        for (end, lives) in ENDS {
+            let mut scene = Scene::logged_in(end);
+            let begin = begin(&scene);
+            let (_, begun) = scene.turn(|turn, _| begin.decide(turn)).expect("it is not refused");
+            assert_eq!(begun.generation, if lives { FIRST } else { 0 }, "{end:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_used_up_in_a_session_that_was_not_ended_with_all_others() {
+        for (end, lives) in ENDS {
+            let mut scene = Scene::logged_in(end);
+            let Begin { by, asked: BeginFamily { family_id, user_id, client_id, session_id, expires_at } } =
+                begin(&scene);
+            let reused = RevokeTokens {
+                family_id: family_id.clone(),
+                user_id: user_id.clone(),
+                client_id: client_id.clone(),
+                ..RevokeTokens::default()
+            };
+            let asked = UseRefreshToken {
+                session_id: session_id.clone(),
+                generation: FIRST,
+                reused: Some(reused),
+                ..UseRefreshToken::default()
+            };
+            let family = Family { user_id, client_id, session_id, expires_at, generation: FIRST, has_ended: false };
+            let using = Use { by, asked };
+            let begun = scene.turn(|turn, keys| {
+                let current = using.by.family(turn, &family_id);
+                let begun = RefreshFamily::decide(&current.state, Command::Begin(family))?;
+                turn.append(current, &begun, keys, &cause())
+            });
+            begun.expect("it is new");
+            let (_, used) = scene.turn(|turn, _| using.decide(turn)).expect("it is not refused");
+            assert_eq!((used.generation, used.reused), (if lives { FIRST + 1 } else { 0 }, false), "{end:?}");
+        }
+    }
+}

@@ -83,6 +83,11 @@ impl Call {
         self.token.personal.as_ref().map(|found| found.id.as_str())
     }
 
+    /// The sequence of the log that the issuer of the token had seen that it showed.
+    pub fn token_seen(&self) -> u64 {
+        self.token.sequence
+    }
+
     /// The context that a request names, by itself or by a header, where it names one.
     pub fn named(&self, request: &impl Contextual) -> Option<&Owner> {
         let is_named = request.context().is_some() || self.context.kind == OwnerType::Organization;

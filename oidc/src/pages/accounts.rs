@@ -31,13 +31,13 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     let message = visit.words.with("accounts.message", &[("app", &visit.app.app.name)]);
     let (frame, shell) = Shell::new(&visit, visit.words.get("accounts.title").to_owned());
     let page =
-        Accounts { frame, shell, message, accounts: known.iter().rev().map(|known| shown(&visit, known)).collect() };
+        Accounts { frame, shell, message, accounts: known.iter().rev().map(|it| shown(&visit, it, &known)).collect() };
     Ok(visit.visitor.page(StatusCode::OK, &page))
 }
 
-/// An account as it is shown on the way to an app.
-fn shown(visit: &Visit, known: &Known) -> Shown {
-    Shown { login_name: visit.shown_name_of(&known.user).to_owned(), ..Shown::from(known) }
+/// An account as it is shown among all on the way to an app.
+fn shown(visit: &Visit, account: &Known, known: &[Known]) -> Shown {
+    Shown { login_name: visit.shown_name_among(&account.user, known).to_owned(), ..Shown::from(account) }
 }
 
 /// Goes on with one.
@@ -63,8 +63,8 @@ pub(super) async fn removal(visit: Visit) -> Result<Response, Instead> {
     if known.is_empty() {
         return Ok(visit.visitor.step("/ui/login/name"));
     }
-    let text = |known: &Known| visit.words.with("remove.submit", &[("name", visit.shown_name_of(&known.user))]);
-    let accounts = known.iter().rev().map(|known| (known.account.user_id.clone(), text(known))).collect();
+    let text = |it: &Known| visit.words.with("remove.submit", &[("name", visit.shown_name_among(&it.user, &known))]);
+    let accounts = known.iter().rev().map(|it| (it.account.user_id.clone(), text(it))).collect();
     let (frame, shell) = Shell::new(&visit, visit.words.get("remove.title").to_owned());
     Ok(visit.visitor.page(StatusCode::OK, &Removal { frame, shell, accounts }))
 }

@@ -49,7 +49,9 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
         }
     }
     let (frame, shell) = Shell::new(&visit, title);
-    let page = Page { frame, shell, message, account: user_id, name: visit.shown_name_of(&user), wants };
+    let accounts = visit.visitor.accounts().await.map_err(|_| visit.away())?;
+    let name = visit.shown_name_among(&user, &accounts);
+    let page = Page { frame, shell, message, account: user_id, name, wants };
     Ok(visit.visitor.page(StatusCode::OK, &page))
 }
 

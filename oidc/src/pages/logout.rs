@@ -17,7 +17,7 @@ use proto::bus::{EndSession, internal_command::Command};
 use super::{
     browser::{Account, Browser},
     shell::Shell,
-    visit::{Instead, Known, Shown, Visitor},
+    visit::{Instead, Shown, Visitor},
 };
 use crate::{
     Oidc,
@@ -64,16 +64,8 @@ pub(super) async fn sign_out(State(oidc): State<Arc<Oidc>>, request: Request) ->
         let query = serde_urlencoded::to_string(visitor.sent(&PARAMETERS)).unwrap_or_default();
         return Ok(visitor.leave(&format!("{LOGOUT}?{query}")));
     }
-    if visitor.form.get("everywhere").is_some() {
-        let known = visitor.accounts().await.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, &words))?;
-        for Known { account, .. } in known {
-            let ended = end_all(&visitor, account.user_id).await;
-            ended.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, &words))?;
-        }
-    }
-    for account in visitor.browser.accounts().to_vec() {
-        end(&visitor, &account).await.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, &words))?;
-    }
+    let ended = end_accounts(&visitor, visitor.form.get("everywhere").is_some()).await;
+    ended.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, &words))?;
     // Forms that it was given before are good for nothing any more.
     visitor.browser = Browser::new();
     Ok(over(&visitor, next, &words))
@@ -108,6 +100,20 @@ pub(super) async fn end(visitor: &Visitor, account: &Account) -> Result<(), Erro
     let (session_id, user_id) = (sent.id.to_owned(), account.user_id.clone());
     let command = Command::EndSession(EndSession { session_id, client_id: user_id.clone(), user_id });
     revoke::have_ended(&visitor.oidc, &visitor.tenant, command, &trace_of(&visitor.headers)).await
+}
+
+/// Ends what the accounts of the browser are logged in to. What fails with one of them keeps nothing of the others from ending.
+async fn end_accounts(visitor: &Visitor, is_everywhere: bool) -> Result<(), Error> {
+    let known = if is_everywhere { visitor.accounts().await? } else { vec![] };
+    let mut all_ended = Ok(());
+    for account in visitor.browser.accounts() {
+        let is_known = known.iter().any(|known| known.account.user_id == account.user_id);
+        let ended = if is_known { end_all(visitor, account.user_id.clone()).await } else { Ok(()) };
+        // Whoever could not be signed out everywhere must be able to ask for it again.
+        let ended = if ended.is_ok() { end(visitor, account).await } else { ended };
+        all_ended = all_ended.and(ended);
+    }
+    all_ended
 }
 
 /// Ends all sessions of a person, in other browsers too, with all that was got in them.

@@ -24,6 +24,27 @@ struct Page<'a> {
     error: String,
 }
 
+/// Whose password is asked for.
+struct Names {
+    login_name: String,
+    /// The same as people see it.
+    shown: String,
+}
+
+impl Names {
+    /// Those of whoever says to be called that. Whose name it is counts where this browser knows that one.
+    async fn of(visit: &Visit, name: &str) -> Result<Self, Instead> {
+        let mut shown = visit.shown_name(name).to_owned();
+        for account in visit.visitor.browser.accounts() {
+            let user = visit.visitor.user(account).await.map_err(|_| visit.away())?;
+            if let Some(user) = user.filter(|user| fold(login_name(user)) == fold(name)) {
+                visit.shown_name_of(&user).clone_into(&mut shown);
+            }
+        }
+        Ok(Self { login_name: name.to_owned(), shown })
+    }
+}
+
 /// Asks for the password.
 pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     visit.insist_on_passwords()?;
@@ -36,7 +57,8 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     let name = user.as_deref().map(login_name).or_else(|| visit.visitor.browser.named(&visit.visitor.request));
     let Some(name) = name else { return Ok(visit.visitor.step("/ui/login/name")) };
     let error = if form.get("again").is_some() { visit.words.get("password.again") } else { "" };
-    Ok(page(&visit, name, (StatusCode::OK, error.to_owned())))
+    let names = Names::of(&visit, name).await?;
+    Ok(page(&visit, &names, (StatusCode::OK, error.to_owned())))
 }
 
 /// Checks the password.
@@ -45,9 +67,10 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
     let form = &visit.visitor.form;
     let (name, password) = (form.get("username"), form.raw("password").unwrap_or_default().to_owned());
     let Some(login_name) = name.map(str::to_owned) else { return Ok(visit.visitor.step("/ui/login/name")) };
+    let names = Names::of(&visit, &login_name).await?;
     let wrong = |visit: &Visit, key: &str| {
         let error = visit.words.get(key).to_owned();
-        Ok(page(visit, &login_name, (StatusCode::UNPROCESSABLE_ENTITY, error)))
+        Ok(page(visit, &names, (StatusCode::UNPROCESSABLE_ENTITY, error)))
     };
     if password.is_empty() {
         return wrong(&visit, "password.empty");
@@ -55,7 +78,7 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
     let session_token = session_of(&visit, &login_name).await?;
     let asked = CheckPassword { login_name: login_name.clone(), password, session_token };
     let Ok(checked) = visit.ask(Command::CheckPassword(asked)).await else {
-        return Ok(busy(&visit, &login_name));
+        return Ok(busy(&visit, &names));
     };
     match checked.fault() {
         Fault::Unspecified if !checked.session_token.is_empty() => {
@@ -65,11 +88,11 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
         Fault::Wrong => wrong(&visit, "password.wrong"),
         Fault::Tries => {
             let error = visit.words.get("password.tries").to_owned();
-            let mut response = page(&visit, &login_name, (StatusCode::TOO_MANY_REQUESTS, error));
+            let mut response = page(&visit, &names, (StatusCode::TOO_MANY_REQUESTS, error));
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(checked.wait_seconds));
             Ok(response)
         }
-        _ => Ok(busy(&visit, &login_name)),
+        _ => Ok(busy(&visit, &names)),
     }
 }
 
@@ -80,12 +103,12 @@ async fn session_of(visit: &Visit, login_name: &str) -> Result<String, Instead> 
     Ok(same.map(|known| known.account.token).unwrap_or_default())
 }
 
-fn busy(visit: &Visit, name: &str) -> Response {
-    page(visit, name, (StatusCode::SERVICE_UNAVAILABLE, visit.words.get("password.busy").to_owned()))
+fn busy(visit: &Visit, names: &Names) -> Response {
+    page(visit, names, (StatusCode::SERVICE_UNAVAILABLE, visit.words.get("password.busy").to_owned()))
 }
 
-fn page(visit: &Visit, name: &str, (status, error): (StatusCode, String)) -> Response {
+fn page(visit: &Visit, names: &Names, (status, error): (StatusCode, String)) -> Response {
     let (frame, shell) = Shell::new(visit, visit.words.get("password.title").to_owned());
     let shell = shell.wrong(!error.is_empty());
-    visit.visitor.page(status, &Page { frame, shell, name, shown: visit.shown_name(name), error })
+    visit.visitor.page(status, &Page { frame, shell, name: &names.login_name, shown: &names.shown, error })
 }

@@ -7,12 +7,12 @@ use axum::{
     extract::{FromRequest, Request},
     response::{IntoResponse, Response},
 };
-use base::explain::explain;
+use base::{explain::explain, fold::fold};
 use domain::{
     context::{Owner, OwnerType},
     person::Person,
     resource::{project::PrivateLabeling, user::password::outdated},
-    setting::{branding::Branding, login::Login},
+    setting::login::Login,
     settings::Chain,
 };
 use edge::{header::host, internal::Undone, mount::read_body, trigger::trace_of};
@@ -26,9 +26,12 @@ use page::{
     site::Site,
 };
 use proto::bus::{Checked, internal_command::Command};
-use view::directory::{Client, Name, Named, Principal, Tenant};
+use view::directory::{Client, Name, Principal, Tenant};
 
-use super::browser::{Account, Browser, Keys};
+use super::{
+    browser::{Account, Browser, Keys},
+    hidden_domain::HiddenDomain,
+};
 use crate::{
     Oidc,
     auth_request::Waiting,
@@ -73,8 +76,7 @@ pub(super) struct Visit {
     /// The name of that, where it is an organization.
     pub(super) organization: Option<String>,
     pub(super) words: Words,
-    /// The domain that login names of people of the organization are shown without.
-    hidden_domain: Option<String>,
+    hidden_domain: HiddenDomain,
 }
 
 /// The same, who has sent a form of ours.
@@ -284,7 +286,7 @@ impl Visit {
         let found = found.filter(|(_, app)| is_ours(app));
         let (waiting, app) = found.ok_or_else(|| visitor.told(Told::EXPIRED, &words))?;
         let context = context(&visitor, &waiting).await.map_err(away)?;
-        let hidden_domain = hidden_domain(&visitor, &waiting).await.map_err(away)?;
+        let hidden_domain = HiddenDomain::read(oidc, &visitor.tenant, &waiting).await.map_err(away)?;
         let words = visitor.words(&context, &waiting.request.ui_locales);
         let organization = organization(&visitor, &context).await.map_err(away)?;
         Ok(Self { visitor, waiting, app, context, organization, words, hidden_domain })
@@ -292,15 +294,20 @@ impl Visit {
 
     /// A login name as it is shown: without what those of the organization have in common, where its branding hides that.
     pub(super) fn shown_name<'a>(&self, login_name: &'a str) -> &'a str {
-        let is_hidden = |domain: &str| self.hidden_domain.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(domain));
-        let parts = login_name.rsplit_once('@').filter(|(name, domain)| !name.is_empty() && is_hidden(domain));
-        parts.map_or(login_name, |(name, _)| name)
+        self.hidden_domain.hidden_in(login_name)
     }
 
     /// The login name of a user as it is shown; of somebody of another organization it is all of it.
     pub(super) fn shown_name_of<'a>(&self, user: &'a Principal) -> &'a str {
         let login_name = login_name(user);
         if user.owner == self.context { self.shown_name(login_name) } else { login_name }
+    }
+
+    /// The same beside other accounts: all of it where another one is called what would be shown.
+    pub(super) fn shown_name_among<'a>(&self, user: &'a Principal, known: &[Known]) -> &'a str {
+        let shown = self.shown_name_of(user);
+        let is_taken = known.iter().any(|other| other.user.id != user.id && fold(other.login_name()) == fold(shown));
+        if is_taken { login_name(user) } else { shown }
     }
 
     /// What a person is told who cannot go on.
@@ -353,18 +360,6 @@ async fn context(visitor: &Visitor, waiting: &Waiting) -> Result<Owner, Error> {
     let project = oidc.edge.directory.project(&tenant.id, named, 0).await?;
     let labeled = project.filter(|it| it.project.policies.private_labeling != PrivateLabeling::Unspecified);
     Ok(labeled.map_or_else(|| Owner::instance(&tenant.id), |project| project.owner.clone()))
-}
-
-/// The primary domain of the organization that the app asks for, where branding hides it in login names.
-async fn hidden_domain(visitor: &Visitor, waiting: &Waiting) -> Result<Option<String>, Error> {
-    let Some(id) = &waiting.request.organization_id else { return Ok(None) };
-    let Visitor { oidc, tenant, .. } = visitor;
-    let branding = oidc.edge.settings.effective::<Branding>(&tenant.id, &Owner::organization(id)).chain;
-    if !*branding.resolve(|it| it.hide_login_name_suffix.as_ref()).value {
-        return Ok(None);
-    }
-    let found = oidc.edge.directory.organization(&tenant.id, Named::Id(id.clone()), 0).await?;
-    Ok(found.and_then(|found| found.organization.primary_domain.clone()))
 }
 
 /// The name of a context that is an organization.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::clock;
+use base::{clock, fault};
 use domain::{
     resource::{
         app::oidc::{GrantType, Oidc as Settings},
@@ -86,6 +86,7 @@ impl App {
         if oidc.edge.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], logged_in.seen) {
             return Err(ENDED);
         }
+        fault::point("tokens.user_known");
         if let Some(why) = outdated(user.user.password.as_ref(), logged_in.checked_at) {
             return Err(Error::InvalidGrant(why.message()));
         }
@@ -93,6 +94,10 @@ impl App {
         // Who is not active is no client that cannot authenticate here.
         let issued = of_user::tokens(oidc, (tenant, user), (Some(scope), &recipient), headers).await;
         let (tokens, subject) = issued.map_err(|error| if error == Error::InvalidClient { ENDED } else { error })?;
+        // The tokens say that their issuer has seen more than when this was looked at.
+        if subject.user.user.has_ended_sessions_since(logged_in.seen) {
+            return Err(ENDED);
+        }
         let id_token = of_user::id_token(oidc, (&subject, &recipient), &tokens, headers).await?;
         Ok(Tokens { id_token, ..tokens })
     }

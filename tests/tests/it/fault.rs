@@ -6,6 +6,7 @@ mod chaos;
 mod clock;
 mod commit;
 mod decided;
+mod everywhere;
 mod failed_events;
 mod fencing;
 mod flood;

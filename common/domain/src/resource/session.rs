@@ -61,7 +61,7 @@ pub struct CheckedUser {
 impl CheckedUser {
     /// Whether the session has ended with all others of the person, who is this user.
     pub fn has_ended(&self, user: &User) -> bool {
-        user.sessions_end.is_some_and(|end| self.seen <= end)
+        user.has_ended_sessions_since(self.seen)
     }
 }
 

@@ -100,6 +100,11 @@ impl User {
         self.human.as_ref().and_then(Human::person)
     }
 
+    /// Whether all its sessions were ended after somebody had seen the log up to a sequence, with all that was issued then.
+    pub fn has_ended_sessions_since(&self, seen: u64) -> bool {
+        self.sessions_end.is_some_and(|end| seen <= end)
+    }
+
     /// Something of a person, else nothing.
     fn of_person(&self, read: impl FnOnce(&Person) -> String) -> String {
         self.person().map(read).unwrap_or_default()
@@ -319,8 +324,6 @@ mod tests {
     #[test]
     fn each_member_has_its_column_and_its_patch() {
         let user = User {
-            human: None,
-            password: None,
             username: "robot".into(),
             name: "Robot".into(),
             description: "builds".into(),
@@ -334,7 +337,7 @@ mod tests {
             },
             is_active: true,
             is_locked: false,
-            sessions_end: None,
+            ..User::default()
         };
         let columns = json!({
             "username": "robot", "name": "Robot", "is_active": true, "type": "service", "given_name": "", "family_name": "",

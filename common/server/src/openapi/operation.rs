@@ -49,7 +49,7 @@ fn description(facts: &Facts, comment: &str) -> String {
             format!("The caller shows the token of the object, or needs the permission `{permission}`.")
         }
         (Some(permission), Waived::Own) if !facts.has_context() => {
-            format!("It is about the caller itself, who needs no permission, or takes the permission `{permission}`.")
+            format!("The caller needs no permission for itself, and the permission `{permission}` for others.")
         }
         (Some(permission), Waived::Own) => {
             format!("The caller belongs to the context, or needs the permission `{permission}` there.")

@@ -67,7 +67,9 @@ async fn what_was_made_before_is_refused_at_every_place_and_what_is_of_others_li
     let (more, session) = logged_in(&flow).await;
     let (answer, _) = flow.log_in(&[("scope", SCOPE)]).await;
     let (id, token) = flow.session().await;
-    let request = flow.waiting(&[]).await;
+    let [request, control] = [flow.waiting(&[]).await, flow.waiting(&[]).await];
+    let finished = flow.finished(&control, &token).await;
+    assert_eq!(finished.status, StatusCode::OK, "{}", finished.body);
     for tokens in [&tokens, &more, &others] {
         assert_eq!(is_good(&flow, tokens).await, [true; 3]);
     }
@@ -83,7 +85,10 @@ async fn what_was_made_before_is_refused_at_every_place_and_what_is_of_others_li
     is_over(&flow, &more).await;
     assert_not_refreshed(&flow, "the other one", &tokens).await;
     assert_error("a code", &send(flow.redeeming(&answer["code"], &[])).await, 400, "invalid_grant");
-    assert_eq!(flow.finished(&request, &token).await.status, StatusCode::BAD_REQUEST, "an app is not let in by it");
+    let refused = flow.finished(&request, &token).await;
+    refused.assert_refused("an app is not let in by it", 400, "INVALID_REQUEST");
+    let rule = "must be the newest token of a session that has not ended";
+    assert!(refused.body.to_string().contains(rule), "{}", refused.body);
     for id in [&session, &id] {
         let read = send(flow.admin.request(Method::GET, &format!("{API}/sessions/{id}"))).await;
         assert_eq!(read.status, StatusCode::NOT_FOUND, "{}", read.body);
@@ -143,6 +148,7 @@ async fn whoever_signs_out_everywhere_on_a_page_is_signed_out_in_other_browsers_
     back(&flow.sent_by(&mut there, &[("prompt", "none")]).await).remove("code").expect("it is logged in");
     let shown = here.get("/ui/logout").await;
     assert!(shown.text.contains("Sign out everywhere"), "{}", shown.text);
+    assert!(shown.text.contains("ends the sessions of all these accounts on every device"), "{}", shown.text);
     let mut forged = shown.form(&[("everywhere", "true")]);
     forged[0].1 = "x".to_owned();
     here.post("/ui/logout", &forged).await;

@@ -34,6 +34,7 @@ async fn the_page_that_stays_in_the_browser_says_that_it_is_done() {
         shown.text
     );
     assert_eq!(shown.headers["cache-control"], "no-store");
+    assert!(shown.text.contains("data-seconds=\"60\""), "for as long as a code is good: {}", shown.text);
     let url = refreshes(&shown).to_owned();
     assert!(shown.text.contains(&format!("href=\"{}\"", url.replace('&', "&#38;"))), "{url}: {}", shown.text);
     let redeemed = send(flow.redeeming(&answered(&url)["code"], &to_device)).await;
@@ -47,6 +48,8 @@ async fn the_page_that_stays_in_the_browser_says_that_it_is_done() {
     );
     let shown = flow.sent_by(&mut browser, &[to_device[0], ("prompt", "none")]).await;
     assert!(shown.location().starts_with(DEVICE), "nobody is to see a page: {}", shown.text);
+    let shown = flow.sent_by(&mut browser, &[to_device[0], ("response_mode", "form_post")]).await;
+    assert!(refreshes(&shown).is_empty(), "a form leads there: {}", shown.text);
     let shown = flow.sent_by(&mut browser, &[("redirect_uri", "http://127.0.0.1:4711/cb")]).await;
     assert!(shown.location().starts_with("http://127.0.0.1:4711/cb?"), "the app has a page: {}", shown.text);
     settings["skipNativeAppSuccessPage"] = json!(true);

@@ -127,6 +127,22 @@ async fn login_names_are_shown_without_the_domain_of_the_organization_that_is_as
     );
     let shown = flow.sent_by(&mut browser, &choosing[1..]).await;
     assert!(shown.text.contains(&name), "{}", shown.text);
+
+    named(&flow.admin, &own, "ada").await;
+    let request = flow.sent_by(&mut browser, &choosing).await.hidden()[0].1.clone();
+    let path = format!("/ui/login/name?authRequest={request}");
+    let shown = browser.get(&path).await;
+    let shown = flow.send(&mut browser, &shown, &[("username", &theirs)]).await;
+    assert!(shown.text.contains(&format!("<bdi>{theirs}</bdi>")), "nor while it logs in again: {}", shown.text);
+    let shown = browser.get(&path).await;
+    let shown = flow.send(&mut browser, &shown, &[("username", "ada")]).await;
+    back(&flow.send(&mut browser, &shown, &[("username", "ada"), ("password", PASSWORD)]).await);
+    let shown = flow.sent_by(&mut browser, &choosing).await;
+    assert!(
+        shown.text.contains(">ada</bdi>") && shown.text.contains(&format!("{name}</bdi>")),
+        "no two are shown alike: {}",
+        shown.text
+    );
 }
 
 /// Uploads a picture or a font for the pages of an instance.
