@@ -26,7 +26,7 @@ use page::{
     site::Site,
 };
 use proto::bus::{Checked, internal_command::Command};
-use view::directory::{Client, Name, Principal, Tenant};
+use view::directory::{Client, Name, Named, Principal, Tenant};
 
 use super::{
     browser::{Account, Browser, Keys},
