@@ -177,9 +177,9 @@ mod tests {
     fn a_family_begins_in_a_session_that_was_not_ended_with_all_others() {
         for (end, lives) in ENDS {
             let mut scene = Scene::logged_in(end);
-            let begin = begin(&scene);
-            let (_, begun) = scene.turn(|turn, _| begin.decide(turn)).expect("it is not refused");
-            assert_eq!(begun.generation, if lives { FIRST } else { 0 }, "{end:?}");
+            let asked = begin(&scene);
+            let (_, outcome) = scene.turn(|turn, _| asked.decide(turn)).expect("it is not refused");
+            assert_eq!(outcome.generation, if lives { FIRST } else { 0 }, "{end:?}");
         }
     }
 
@@ -209,8 +209,8 @@ mod tests {
                 turn.append(current, &begun, keys, &cause())
             });
             begun.expect("it is new");
-            let (_, used) = scene.turn(|turn, _| using.decide(turn)).expect("it is not refused");
-            assert_eq!((used.generation, used.reused), (if lives { FIRST + 1 } else { 0 }, false), "{end:?}");
+            let (_, outcome) = scene.turn(|turn, _| using.decide(turn)).expect("it is not refused");
+            assert_eq!((outcome.generation, outcome.reused), (if lives { FIRST + 1 } else { 0 }, false), "{end:?}");
         }
     }
 }
