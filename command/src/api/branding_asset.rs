@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use api::branding_asset::Uploaded;
-use base::{explain::explain, fault, secret};
+use base::{explain::explain, secret};
 use domain::{context::Owner, setting::branding::Branding, settings::Settings};
 use edge::{
     answer::Answer,
@@ -52,7 +52,6 @@ async fn upload(
     let look = MaySet { context: context.clone(), instance_id: instance_id.clone() };
     commands.seen_at_any_sequence(&call, look).await?;
     commands.keep(&name, asset.content).await?;
-    fault::point("asset.kept");
     let change = Change::<Branding> { context, instance_id, variant: String::new(), change };
     commands
         .execute(&call, &request, change, move |decided, ()| UploadBrandingAssetResponse {

@@ -63,7 +63,6 @@ impl AssetSweeps {
             }
             let Some(sequence) = self.assets.written_before(&name, grace()).await? else { continue };
             if !self.is_shown(name).await? {
-                fault::point("asset.removing");
                 self.assets.remove(sequence).await?;
                 count += 1;
             }
