@@ -7,14 +7,15 @@ use axum::{
     extract::{Path, Request, State},
     response::{IntoResponse, Response},
 };
-use base::explain::explain;
+use base::{clock, explain::explain};
 use bytes::Bytes;
-use domain::media::media_type;
-use eventlog::assets::{AssetName, Assets};
+use domain::{media::media_type, setting::branding::Branding};
+use eventlog::assets::{AssetName, Assets, grace};
 use http::{HeaderValue, StatusCode, header};
 use page::asset;
 use quick_cache::{Weighter, sync::Cache};
 use tokio::time::timeout;
+use view::settings::SettingsIndex;
 
 use crate::{Oidc, error::no_store};
 
@@ -70,6 +71,29 @@ impl Uploads {
     }
 }
 
+/// Which one is at the path of a context and a digest on a host of an instance; `None` where that can be none.
+pub(crate) fn named(instance_id: &str, (owner, digest): (&str, &str)) -> Option<AssetName> {
+    match owner {
+        SYSTEM => AssetName::new("", "", digest),
+        owner => AssetName::new(instance_id, owner, digest),
+    }
+}
+
+/// Whether its context shows one, or may have done so a moment ago. Of others nobody asks NATS, whoever asks us.
+fn may_be_there(settings: &SettingsIndex, name: &AssetName) -> bool {
+    let branding = settings.effective::<Branding>(&name.instance_id, &name.owner());
+    let is_fresh = clock::now().duration_since(branding.changed_at) < grace().try_into().unwrap_or_default();
+    is_fresh || branding.chain.own.is_some_and(|own| own.shows(&name.digest))
+}
+
+/// Lets pages of the tenant's own show it, wherever they are: it is public.
+fn open(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("cross-origin"));
+    response
+}
+
 /// Shows one.
 pub(crate) async fn show(
     State(oidc): State<Arc<Oidc>>,
@@ -81,14 +105,11 @@ pub(crate) async fn show(
         Ok(tenant) => tenant,
         Err(error) => return passing(error.into_response()),
     };
-    let name = match owner.as_str() {
-        SYSTEM => AssetName::new("", "", &digest),
-        owner => AssetName::new(&tenant.id, owner, &digest),
-    };
+    let name = named(&tenant.id, (&owner, &digest)).filter(|name| may_be_there(&oidc.edge.settings, name));
     let Some(name) = name else { return passing(StatusCode::NOT_FOUND.into_response()) };
     match oidc.uploads.get(&name).await {
         Ok(content) => match media_type(&content) {
-            Some(kind) => asset::answer(kind, content),
+            Some(kind) => open(asset::answer(kind, content)),
             None => passing(StatusCode::NOT_FOUND.into_response()),
         },
         Err(Lacking::Absent) => passing(StatusCode::NOT_FOUND.into_response()),

@@ -1,11 +1,11 @@
 //! Pictures and fonts as they are written. The content is kept before an event names it, so that no event names what is not there;
-//! what no event comes to name is taken out later.
+//! what no event comes to name is taken out later. Nothing is kept for a caller who may not set it.
 
 use std::{sync::Arc, time::Duration};
 
 use api::branding_asset::Uploaded;
-use base::{explain::explain, fault, secret};
-use domain::setting::branding::Branding;
+use base::{explain::explain, secret};
+use domain::{context::Owner, setting::branding::Branding, settings::Settings};
 use edge::{
     answer::Answer,
     call::Call,
@@ -14,18 +14,23 @@ use edge::{
 };
 use eventlog::{assets::AssetName, log::LogFailure};
 use proto::branding_settings::{UploadBrandingAssetRequest, UploadBrandingAssetResponse};
-use view::settings::instance_of;
+use tokio::sync::Semaphore;
+use view::settings::{instance_of, key};
 
 use crate::{
-    execute::Commands,
+    execute::{Command, Commands, Deciding},
     settings::{Change, details},
+    turn::{Decided, Refusal, Turn},
     writer::writer_unavailable,
 };
 
 /// How many contents a context has at most: those that it shows, and those that are not taken out yet.
 const MOST: usize = 32;
-/// After what time it is worth while to try again.
-const LATER: Duration = Duration::from_mins(10);
+/// After what time those are taken out that the context does not show, if its branding does not change meanwhile.
+const LATER: Duration = Duration::from_hours(2);
+
+/// One upload of a node at a time counts what is there and adds to it.
+static SEAT: Semaphore = Semaphore::const_new(1);
 
 /// Mounts what is written here.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
@@ -44,8 +49,9 @@ async fn upload(
     let name = AssetName::new(instance_of(&instance_id, &context), &context.id, &digest);
     let Uploaded { change, shown } = Uploaded::read(&context, &asset, digest)?;
     let name = name.ok_or_else(|| Error::internal(&NoName))?;
+    let look = MaySet { context: context.clone(), instance_id: instance_id.clone() };
+    commands.seen_at_any_sequence(&call, look).await?;
     commands.keep(&name, asset.content).await?;
-    fault::point("asset.kept");
     let change = Change::<Branding> { context, instance_id, variant: String::new(), change };
     commands
         .execute(&call, &request, change, move |decided, ()| UploadBrandingAssetResponse {
@@ -55,12 +61,31 @@ async fn upload(
         .await
 }
 
+/// Refuses whom a turn would refuse to set the branding of a context. It writes nothing.
+struct MaySet {
+    context: Owner,
+    instance_id: String,
+}
+
+impl Command for MaySet {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let current = turn.get::<Settings<Branding>>(&key::<Branding>(&self.instance_id, &self.context, ""));
+        let current = current.owned_by(&self.context);
+        deciding.permit_on(turn, &current)?;
+        deciding.compare(&current)?;
+        Ok((deciding.nothing(turn, current)?, ()))
+    }
+}
+
 impl Commands {
     /// Keeps a content, unless its context has too many.
     async fn keep(&self, name: &AssetName, content: Vec<u8>) -> Result<(), Error> {
+        let _seat = SEAT.acquire().await.map_err(|closed| Error::internal(&closed))?;
         if self.assets.others(name).await.map_err(|failure| away(&failure))? >= MOST {
             let message = format!(
-                "the context has uploaded {MOST} pictures and fonts; those that it does not show go within two hours"
+                "the context has uploaded {MOST} pictures and fonts; those that it does not show go within two hours after its branding changed last"
             );
             return Err(Error::new(Reason::RateLimited, message).retry_after(LATER).with("limit", "assets"));
         }

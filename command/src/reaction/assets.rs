@@ -1,15 +1,16 @@
 //! Takes out pictures and fonts that nobody shows any more: replaced ones, those of removed contexts, and those that no event came to
 //! name. The node does it that writes, by the clock.
 //!
-//! Whether one is shown is decided in a turn, which sees the whole log. Who uploads it again writes it first, so what is taken out by
+//! Whether one is shown is decided in a turn, which sees the whole log. What was replaced counts as shown for a while, because pages that
+//! name it are still open. Who uploads it again writes it first, so what is taken out by
 //! its message is another one.
 
 use std::{convert::Infallible, time::Duration};
 
-use base::fault;
-use domain::{context::Owner, setting::branding::Branding, settings::Settings};
+use base::{explain::explain, fault};
+use domain::{setting::branding::Branding, settings::Settings};
 use eventlog::{
-    assets::{AssetName, Assets},
+    assets::{AssetName, Assets, grace},
     log::LogFailure,
 };
 use tokio::time::sleep;
@@ -25,11 +26,6 @@ use crate::{
 /// How often it looks.
 fn every() -> Duration {
     fault::shortened(Duration::from_hours(1), Duration::from_secs(2))
-}
-
-/// How old one is at least that is taken out: longer than it takes from writing one to its event.
-fn age() -> Duration {
-    fault::shortened(Duration::from_hours(1), Duration::from_secs(20))
 }
 
 /// What it needs.
@@ -61,14 +57,12 @@ impl AssetSweeps {
     async fn sweep(&self) -> Result<(), AssetSweepFailure> {
         let mut count = 0_u64;
         for name in self.assets.all().await? {
-            if shows(self.settings.effective::<Branding>(&name.instance_id, &owner(&name)).chain.own.as_deref(), &name)
-            {
+            let set = self.settings.effective::<Branding>(&name.instance_id, &name.owner()).chain.own;
+            if set.is_some_and(|set| set.shows(&name.digest)) {
                 continue;
             }
-            let Some(sequence) = self.assets.written_before(&name, age()).await? else { continue };
-            let step = Shows { name: name.clone() };
-            if !self.steps.submit(("look for an asset", &name.instance_id), step).await? {
-                fault::point("asset.removing");
+            let Some(sequence) = self.assets.written_before(&name, grace()).await? else { continue };
+            if !self.is_shown(name).await? {
                 self.assets.remove(sequence).await?;
                 count += 1;
             }
@@ -77,6 +71,18 @@ impl AssetSweeps {
             tracing::info!(count, "pictures and fonts were taken out that nobody shows any more");
         }
         Ok(())
+    }
+
+    /// Whether one stays. One of which that cannot be decided stays, and does not keep the others.
+    async fn is_shown(&self, name: AssetName) -> Result<bool, StepFailure> {
+        let instance_id = name.instance_id.clone();
+        match self.steps.submit(("look for an asset", &instance_id), Shows { name }).await {
+            Err(failure @ StepFailure::Refused(_)) => {
+                tracing::warn!(error = explain(&failure), instance_id, "a picture or a font is left where it is");
+                Ok(true)
+            }
+            answered => answered,
+        }
     }
 }
 
@@ -100,7 +106,7 @@ impl Reaction for AssetSweeps {
     }
 }
 
-/// Whether its context shows a picture or a font.
+/// Whether its context shows a picture or a font, did a moment ago, or may do so in a way that only a newer build knows.
 struct Shows {
     name: AssetName,
 }
@@ -109,22 +115,11 @@ impl Decide for Shows {
     type Outcome = bool;
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, bool), Refusal> {
-        let key = key::<Branding>(&self.name.instance_id, &owner(&self.name), "");
-        let set = turn.get::<Settings<Branding>>(&key).set();
-        Ok((turn.nothing_decided("assets"), shows(set.as_deref(), &self.name)))
+        let key = key::<Branding>(&self.name.instance_id, &self.name.owner(), "");
+        let current = turn.get::<Settings<Branding>>(&key);
+        let is_set =
+            current.state.as_ref().as_ref().is_some_and(|set| !set.unknown.is_empty() || set.shows(&self.name.digest));
+        let is_fresh = turn.now().duration_since(current.head.changed_at) < grace().try_into().unwrap_or_default();
+        Ok((turn.nothing_decided("assets"), is_set || is_fresh))
     }
-}
-
-/// The context whose a picture or a font is.
-fn owner(AssetName { instance_id, owner_id, .. }: &AssetName) -> Owner {
-    match owner_id.as_str() {
-        "" => Owner::system(),
-        id if id == instance_id => Owner::instance(id),
-        id => Owner::organization(id),
-    }
-}
-
-/// Whether it is among what is set in that context.
-fn shows(set: Option<&Branding>, name: &AssetName) -> bool {
-    set.is_some_and(|set| set.digests().any(|digest| digest == name.digest))
 }

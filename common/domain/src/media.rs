@@ -139,7 +139,7 @@ fn png(content: &[u8]) -> Option<[u32; 2]> {
         // A checksum follows.
         (_, rest) = after.split_first_chunk::<4>()?;
         match kind {
-            b"IHDR" if sides.is_none() && data.len() == 13 => sides = Some([big(data, 0)?, big(data, 4)?]),
+            b"IHDR" if data.len() == 13 => once(&mut sides, [big(data, 0)?, big(data, 4)?])?,
             b"IHDR" | b"acTL" => return None,
             b"IEND" => return sides.filter(|_| has_data && data.is_empty() && rest.is_empty()),
             _ => has_data |= sides.is_some() && kind == b"IDAT",
@@ -158,15 +158,16 @@ fn jpeg(content: &[u8]) -> Option<[u32; 2]> {
             // As many as somebody likes may stand before a marker.
             0xff => continue,
             0xd9 => return sides.filter(|_| has_scan && after.is_empty()),
-            0x00..=0x01 | 0xd0..=0xd8 => return None,
+            // Of frames, browsers show those of Huffman codes that lose something, sequential and progressive.
+            0x00..=0x01 | 0xc3 | 0xc5..=0xcf | 0xd0..=0xd8 => return None,
+            0xda if sides.is_none() => return None,
             _ => {}
         }
         let length = usize::from(u16::from_be_bytes(*after.first_chunk()?));
         let (segment, after) = after.split_at_checked(length.max(2))?;
-        let is_frame = (0xc0..=0xcf).contains(marker) && ![0xc4, 0xc8, 0xcc].contains(marker);
-        if is_frame {
+        if (0xc0..=0xc2).contains(marker) {
             let side = |at: usize| Some(u32::from(u16::from_be_bytes(*segment.get(at..)?.first_chunk()?)));
-            sides = Some([side(5)?, side(3)?]);
+            once(&mut sides, [side(5)?, side(3)?])?;
         }
         has_scan |= *marker == 0xda;
         rest = if *marker == 0xda { after_scan(after)? } else { after };
@@ -189,16 +190,21 @@ fn webp(content: &[u8]) -> Option<[u32; 2]> {
         let (length, after) = after.split_first_chunk()?;
         let (data, after) = after.split_at_checked(u32::from_le_bytes(*length).try_into().ok()?)?;
         match kind {
-            b"VP8X" => canvas = Some([little(data, 4)? + 1, little(data, 7)? + 1]),
+            b"VP8X" => once(&mut canvas, [little(data, 4)? + 1, little(data, 7)? + 1])?,
             b"ANIM" | b"ANMF" => return None,
-            b"VP8 " => image = Some(lossy(data)?),
-            b"VP8L" => image = Some(lossless(data)?),
+            b"VP8 " => once(&mut image, lossy(data)?)?,
+            b"VP8L" => once(&mut image, lossless(data)?)?,
             _ => {}
         }
         // Chunks begin at even places.
         rest = after.get(data.len() % 2..)?;
     }
-    image.map(|sides| canvas.unwrap_or(sides))
+    image.filter(|sides| canvas.is_none_or(|canvas| canvas == *sides))
+}
+
+/// Notes sides, of which a picture says once what they are: readers differ in which they believe of two.
+fn once(noted: &mut Option<[u32; 2]>, sides: [u32; 2]) -> Option<()> {
+    noted.replace(sides).is_none().then_some(())
 }
 
 /// The sides of a key frame (RFC 6386, section 9.1).

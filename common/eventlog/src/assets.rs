@@ -6,10 +6,12 @@
 use std::time::Duration;
 
 use async_nats::jetstream::{
-    self,
-    stream::{DeleteMessageErrorKind, LastRawMessageErrorKind, Stream},
+    self, ErrorCode,
+    stream::{DeleteMessageError, DeleteMessageErrorKind, LastRawMessageErrorKind, Stream},
 };
+use base::fault;
 use bytes::Bytes;
+use domain::context::Owner;
 use futures::TryStreamExt;
 use jiff::Timestamp;
 
@@ -23,6 +25,12 @@ const BUCKET: &str = "ASSETS";
 const SYSTEM: &str = "system";
 /// How many hexadecimal digits a digest has.
 const OF_DIGEST: usize = 64;
+
+/// How long one stays that its context does not show any more, or not yet: longer than it takes from writing one to its event, and than
+/// pages are open that name it.
+pub fn grace() -> Duration {
+    fault::shortened(Duration::from_hours(1), Duration::from_secs(20))
+}
 
 /// The pictures and fonts of all contexts.
 #[derive(Debug, Clone)]
@@ -54,6 +62,15 @@ impl AssetName {
         (is_name && is_digest).then_some(Self { instance_id, owner_id, digest })
     }
 
+    /// The context whose it is.
+    pub fn owner(&self) -> Owner {
+        match self.owner_id.as_str() {
+            "" => Owner::system(),
+            id if id == self.instance_id => Owner::instance(id),
+            id => Owner::organization(id),
+        }
+    }
+
     fn subject(&self) -> String {
         format!("{}{}", folder(&self.instance_id, &self.owner_id), self.digest)
     }
@@ -77,14 +94,14 @@ impl Assets {
     /// # Errors
     /// When NATS does not answer, and when there is a bucket that does not work.
     pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, LogFailure> {
-        let stream = streams::values_bucket(context, BUCKET, replicas).await?;
+        let stream = streams::assets_bucket(context, BUCKET, replicas).await?;
         Ok(Self { context: context.clone(), stream })
     }
 
     /// Writes a content. It is there when this returns, and as young as if it had not been there before.
     ///
     /// # Errors
-    /// When NATS does not answer: then it may have been written.
+    /// When NATS does not answer: then it may have been written. When the bucket is full.
     pub async fn put(&self, name: &AssetName, content: Bytes) -> Result<(), LogFailure> {
         let sent = self.context.publish(name.subject(), content).await.map_err(nats)?;
         sent.await.map_err(nats).map(drop)
@@ -140,7 +157,7 @@ impl Assets {
         match self.stream.delete_message(sequence).await {
             Ok(_) => Ok(()),
             // It is not there any more.
-            Err(error) if matches!(error.kind(), DeleteMessageErrorKind::JetStream(_)) => Ok(()),
+            Err(error) if is_gone(&error) => Ok(()),
             Err(error) => Err(nats(error)),
         }
     }
@@ -155,6 +172,11 @@ impl Assets {
         let written_at = Timestamp::from_second(message.time.unix_timestamp()).unwrap_or(Timestamp::MAX);
         Ok(Some((message.sequence, written_at, message.payload)))
     }
+}
+
+fn is_gone(error: &DeleteMessageError) -> bool {
+    let codes = [ErrorCode::NO_MESSAGE_FOUND, ErrorCode::SEQUENCE_NOT_FOUND];
+    matches!(error.kind(), DeleteMessageErrorKind::JetStream(error) if codes.contains(&error.error_code()))
 }
 
 #[cfg(test)]

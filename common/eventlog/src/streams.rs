@@ -21,6 +21,9 @@ pub const FORGOTTEN_AFTER: Duration = Duration::from_hours(2);
 pub const TRIES_FORGOTTEN_AFTER: Duration = Duration::from_hours(24);
 /// How much a forgetful bucket holds before it takes no more, so that the disk is left to the log: more than a million values. NATS reserves it.
 const MOST_BYTES: i64 = 256 << 20;
+/// How much pictures and fonts take of the disk before no more are taken: those of 64 contexts that have as many as they may. NATS reserves
+/// it. An operator may give the bucket more.
+const MOST_OF_ASSETS: i64 = 512 << 20;
 /// After what time requests are forgotten that wait for a person.
 pub const REQUESTS_FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 /// After what time codes are forgotten: longer than one is good, so that it is known when it is used again.
@@ -230,12 +233,12 @@ pub async fn erasable_bucket(context: &jetstream::Context, name: &str, replicas:
     open(context, Config { max_messages_per_subject: MOST_REPLACED, ..values(name, replicas) }).await
 }
 
-/// Opens a bucket as [`bucket`] whose messages are named by their sequences.
+/// Opens the bucket of pictures and fonts in the same way. It takes no more when it is full.
 ///
 /// # Errors
 /// As [`open`].
-pub async fn values_bucket(context: &jetstream::Context, name: &str, replicas: usize) -> Result<Stream, LogFailure> {
-    open(context, values(name, replicas)).await
+pub async fn assets_bucket(context: &jetstream::Context, name: &str, replicas: usize) -> Result<Stream, LogFailure> {
+    open(context, Config { max_bytes: MOST_OF_ASSETS, ..values(name, replicas) }).await
 }
 
 async fn open_bucket(context: &jetstream::Context, name: &str, config: Config) -> Result<Store, LogFailure> {
@@ -285,6 +288,9 @@ fn values_fault(config: &Config) -> Option<&'static str> {
 fn assets_fault(config: &Config) -> Option<&'static str> {
     if config.deny_delete {
         return Some("no deletion of single messages, by which goes what nobody shows any more");
+    }
+    if config.discard != DiscardPolicy::New {
+        return Some("old values that make room for new ones");
     }
     values_fault(config)
 }

@@ -14,14 +14,14 @@ use domain::{
 use http::StatusCode;
 use page::{asset::Asset, component::Icon, theme};
 
+use crate::uploads;
+
 /// Where the stylesheets of fonts are.
 const FOLDER: &str = "/ui/login/font/";
 /// The same for the router.
 pub(super) const FONT_ROUTE: &str = "/ui/login/font/{owner}/{name}";
 /// The most pixels that a logo takes.
 const MOST: [u32; 2] = [240, 48];
-/// How many hexadecimal digits a digest has.
-const OF_DIGEST: usize = 64;
 const WHERE_DARK: &str = "(prefers-color-scheme:dark)";
 
 /// The logo of a page.
@@ -48,16 +48,24 @@ type Found<'a> = (&'a Picture, &'a Owner);
 /// One for where it is light, and one for where it is dark.
 type Pair<'a> = [Option<Found<'a>>; 2];
 
-fn found<'a>(
-    (chain, context): (&'a Chain<Branding>, &'a Owner),
-    property: fn(&Branding) -> Option<&Picture>,
-) -> Option<Found<'a>> {
+/// A property that is a picture.
+type Property = fn(&Branding) -> Option<&Picture>;
+
+/// Those of the nearest context that has one: what is set above is of another brand.
+fn pair<'a>(of: (&'a Chain<Branding>, &'a Owner), properties: [Property; 2]) -> Pair<'a> {
+    let found = properties.map(|property| found(of, property));
+    let height = |(_, owner): Found<'_>| of.0.above.iter().position(|(above, _)| above == owner);
+    let nearest = found.iter().flatten().copied().map(height).min();
+    found.map(|one| one.filter(|one| Some(height(*one)) == nearest))
+}
+
+fn found<'a>((chain, context): (&'a Chain<Branding>, &'a Owner), property: Property) -> Option<Found<'a>> {
     chain.find(property).map(|found| (found.value, found.owner.unwrap_or(context)))
 }
 
 /// The logo of a context.
 pub(super) fn logo(of: (&Chain<Branding>, &Owner), mode: ThemeMode) -> Option<Logo> {
-    let pair = [found(of, |it| it.light_logo.as_ref()), found(of, |it| it.dark_logo.as_ref())];
+    let pair = pair(of, [|it| it.light_logo.as_ref(), |it| it.dark_logo.as_ref()]);
     let (shown, dark, plate) = chosen(pair, mode)?;
     Some(Logo { image: image(shown), dark: dark.map(image), plate, owner: shown.1.clone() })
 }
@@ -95,7 +103,7 @@ fn fitted([width, height]: [u32; 2]) -> [u32; 2] {
 
 /// The icons of a context; none where none is set.
 pub(super) fn icons(of: (&Chain<Branding>, &Owner), mode: ThemeMode) -> Vec<Icon> {
-    let pair = [found(of, |it| it.light_icon.as_ref()), found(of, |it| it.dark_icon.as_ref())];
+    let pair = pair(of, [|it| it.light_icon.as_ref(), |it| it.dark_icon.as_ref()]);
     let Some((shown, dark, _)) = chosen(pair, mode) else { return vec![] };
     let icon = |(picture, owner): Found<'_>, media| Icon {
         path: path(owner, &picture.digest),
@@ -121,11 +129,8 @@ pub(super) async fn font(Path((owner, name)): Path<(String, String)>) -> Respons
 
 fn stylesheet(owner: &str, name: &str) -> Option<String> {
     let (digest, rules) = name.strip_suffix(".css")?.split_once('.')?;
-    let is_owner = owner.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let is_digest = digest.len() == OF_DIGEST && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if !is_owner || !is_digest || rules != theme::rules() {
-        return None;
-    }
+    // Of which instance it is, the path of a stylesheet does not say.
+    uploads::named(owner, (owner, digest)).filter(|_| rules == theme::rules())?;
     let url = format!("{}{owner}/{digest}", api::branding_asset::FOLDER);
     Some(format!(
         "@font-face{{font-family:tenant;src:url({url}) format(\"woff2\");font-display:optional}}\n\
@@ -135,6 +140,8 @@ fn stylesheet(owner: &str, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use domain::media::PictureType;
 
     use super::*;
@@ -178,6 +185,41 @@ mod tests {
     }
 
     #[test]
+    fn pictures_of_two_contexts_are_not_mixed() {
+        let picture =
+            |digest: &str| Some(Picture { digest: digest.into(), picture_type: PictureType::Png, width: 1, height: 1 });
+        let set = |light: Option<Picture>, dark: Option<Picture>| {
+            Some(Arc::new(Branding {
+                light_icon: light.clone(),
+                dark_icon: dark.clone(),
+                light_logo: light,
+                dark_logo: dark,
+                ..Branding::default()
+            }))
+        };
+        let context = Owner::organization("2");
+        let shown = |own, of_instance| {
+            let above = vec![(Owner::instance("1"), of_instance), (Owner::system(), set(picture("x"), picture("y")))];
+            let chain = Chain { own, above };
+            let logo = logo((&chain, &context), ThemeMode::Auto).unwrap();
+            let icons: Vec<String> =
+                icons((&chain, &context), ThemeMode::Auto).into_iter().map(|icon| icon.path).collect();
+            let dark = logo.dark.map(|dark| dark.path);
+            let logos: Vec<String> = std::iter::once(logo.image.path).chain(dark).collect();
+            assert_eq!(logos, icons);
+            (logos.join(" "), logo.plate)
+        };
+        let at = |path: &str, plate| (path.to_owned(), plate);
+        let folder = api::branding_asset::FOLDER;
+        let own = at(&format!("{folder}2/a"), "plate");
+        assert_eq!(shown(set(picture("a"), None), set(picture("b"), picture("c"))), own);
+        let inherited = at(&format!("{folder}1/b"), "plate dark");
+        assert_eq!(shown(set(None, None), set(None, picture("b"))), inherited);
+        let both = at(&format!("{folder}system/x {folder}system/y"), "");
+        assert_eq!(shown(None, set(None, None)), both);
+    }
+
+    #[test]
     fn the_stylesheet_of_a_font_is_made_of_its_path_alone() {
         let (digest, rules) = ("0f".repeat(32), theme::rules());
         let text = stylesheet("12", &format!("{digest}.{rules}.css")).unwrap();
@@ -186,6 +228,8 @@ mod tests {
             ("12", format!("{digest}.css")),
             ("12", format!("{digest}.x.css")),
             ("12)", format!("{digest}.{rules}.css")),
+            ("1.2", format!("{digest}.{rules}.css")),
+            ("12", format!("{}.{rules}.css", digest.to_uppercase())),
             ("12", format!("{}).{rules}.css", &digest[1..])),
         ] {
             assert_eq!(stylesheet(owner, &name), None, "{owner} {name}");

@@ -49,7 +49,7 @@ fn read(content: &[u8]) -> Result<(PictureType, [u32; 2]), &'static str> {
 fn a_picture_says_what_it_is_and_how_large() {
     let sides = [240, 48];
     assert_eq!(read(&a_png(240, 48)), Ok((PictureType::Png, sides)));
-    for frame in [0xc0, 0xc1, 0xc2, 0xcf] {
+    for frame in [0xc0, 0xc1, 0xc2] {
         assert_eq!(read(&jpeg(frame)), Ok((PictureType::Jpeg, sides)), "{frame:x}");
     }
     for chunks in [&[LOSSY][..], &[LOSSLESS], &[CANVAS, (b"ALPH", b"x"), LOSSY]] {
@@ -85,15 +85,19 @@ fn what_lacks_its_image_or_moves_is_refused() {
     for chunks in pngs {
         assert_eq!(read(&png(&chunks)), Err(NO_PICTURE), "{chunks:?}");
     }
-    for frame in [0xc4, 0xc8, 0xcc, 0xd0, 0x01] {
+    for frame in [0xc3, 0xc4, 0xc5, 0xc8, 0xc9, 0xcc, 0xcf, 0xd0, 0x01] {
         assert_eq!(read(&jpeg(frame)), Err(NO_PICTURE), "{frame:x}");
     }
-    let webps: [&[_]; 5] = [
+    let webps: [&[_]; 9] = [
         &[],
         &[CANVAS],
         &[CANVAS, (b"ANIM", b"123456"), LOSSY],
         &[(b"VP8 ", b"\0\0\0\0\0\0\0\0\0\0")],
         &[(b"VP8L", b"x1234")],
+        &[CANVAS, CANVAS, LOSSY],
+        &[LOSSY, LOSSY],
+        &[CANVAS, LOSSY, LOSSLESS],
+        &[(b"VP8X", b"\x10\x00\x00\x00\xee\x00\x00\x2f\x00\x00"), LOSSY],
     ];
     for chunks in webps {
         assert_eq!(read(&webp(chunks)), Err(NO_PICTURE), "{chunks:?}");
@@ -102,6 +106,20 @@ fn what_lacks_its_image_or_moves_is_refused() {
         [&b""[..], b"text", b"<svg xmlns='http://www.w3.org/2000/svg'/>", b"GIF89a", b"BM", &font(b"OTTO", 60)]
     {
         assert_eq!(read(content), Err(NO_PICTURE), "{content:?}");
+    }
+}
+
+#[test]
+fn a_jpeg_has_one_frame_before_its_scans() {
+    let (whole, frame_at) = (jpeg(0xc0), 10);
+    let frame_end = frame_at + 14;
+    let (frame, rest) = (&whole[frame_at..frame_end], &whole[frame_end..]);
+    let (scans, end) = rest.split_at(rest.len() - 2);
+    let begin = &whole[..frame_at];
+    assert_eq!(read(&[begin, frame, scans, end].concat()), Ok((PictureType::Jpeg, [240, 48])));
+    for parts in [[begin, frame, frame, scans, end], [begin, frame, scans, frame, end], [begin, scans, frame, &[], end]]
+    {
+        assert_eq!(read(&parts.concat()), Err(NO_PICTURE), "{parts:?}");
     }
 }
 

@@ -74,10 +74,10 @@ properties! {
 }
 
 impl Branding {
-    /// The digests of the pictures and the font that are set.
-    pub fn digests(&self) -> impl Iterator<Item = &str> {
+    /// Whether a picture or the font that is set has this digest.
+    pub fn shows(&self, digest: &str) -> bool {
         let pictures = [&self.light_logo, &self.light_icon, &self.dark_logo, &self.dark_icon];
-        let pictures = pictures.into_iter().flatten().map(|picture| picture.digest.as_str());
-        pictures.chain(self.font.as_ref().map(|font| font.digest.as_str()))
+        let is_picture = pictures.into_iter().flatten().any(|picture| picture.digest == digest);
+        is_picture || self.font.as_ref().is_some_and(|font| font.digest == digest)
     }
 }

@@ -11,9 +11,10 @@ use futures::StreamExt;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
-    client::{Answer, Client, TARGETS, created, send, target},
+    client::{Answer, Client, TARGETS, created, done, send, target},
     eventually,
     instance::Bootstrap,
+    media::{png, text},
     ports::free_address,
     process::{Process, run},
     servers::Servers,
@@ -87,6 +88,7 @@ struct Nodes {
     _processes: Vec<Process>,
     command: Client,
     query: Client,
+    oidc: Client,
 }
 
 impl Nodes {
@@ -100,7 +102,7 @@ impl Nodes {
         });
         let client = client.await;
         let processes = nodes.into_iter().map(|(process, _)| process).collect();
-        Self { _processes: processes, command: client.at(&command), query: client.at(&query) }
+        Self { _processes: processes, command: client.at(&command), query: client.at(&query), oidc: client.at(&oidc) }
     }
 
     /// Creates a target, and finds it.
@@ -118,6 +120,15 @@ impl Nodes {
         })
         .await;
         created.id()
+    }
+
+    /// Uploads a logo: where it is.
+    async fn logo(&self) -> String {
+        let asset = json!({ "kind": "ASSET_KIND_LIGHT_LOGO", "content": text(&png(4, 2, 9)) });
+        done(&self.command, "/settings/v3alpha/branding/assets", asset).await.body["asset"]["path"]
+            .as_str()
+            .expect("it has a path")
+            .to_owned()
     }
 
     /// Creates a person.
@@ -155,7 +166,7 @@ async fn a_restored_log_goes_on_with_the_permissions_of_each_role() {
     fs::copy(data.join("master.key"), servers.folder().join("master.key")).expect("the folder can be written");
 
     let before = Nodes::start(&old, &servers, &bootstrap).await;
-    let (kept, ada) = (before.write("kept").await, before.person().await);
+    let (kept, ada, logo) = (before.write("kept").await, before.person().await, before.logo().await);
     drop(before);
     let (from, to) = (old.client("setup").await, new.client("setup").await);
     for stream in STREAMS {
@@ -173,5 +184,7 @@ async fn a_restored_log_goes_on_with_the_permissions_of_each_role() {
     let change = json!({ "human": { "phone": {} } });
     let changed = send(nodes.command.request(Method::PATCH, &format!("{USERS}/{ada}")).json(&change)).await;
     assert_eq!(changed.status, 200, "what is sealed opens with the restored key: {}", changed.body);
+    let shown = nodes.oidc.anonymous(Method::GET, &logo).send().await.expect("it answers");
+    assert_eq!(shown.status(), 200, "what the log names is in the bucket");
     assert_eq!(new.refused().len(), refused, "nobody was refused anything more");
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use base::secret;
 use bytes::Bytes;
 use eventlog::assets::{AssetName, Assets};
+use futures::future::join_all;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
@@ -12,12 +14,16 @@ use tests::{
     media::{jpeg, png, text, webp, woff2},
     platform::Platform,
     tenant::{Tenant, new_name},
+    throughout,
 };
 
 use super::{EVENTS, ORGANIZATIONS, member, of_instance, of_system, resolved, set, was_set};
 
 const BRANDING: &str = "/settings/v3alpha/branding";
 const ASSETS: &str = "/settings/v3alpha/branding/assets";
+
+/// How long one stays that is not shown, where times are short.
+const SHORT_GRACE: Duration = Duration::from_secs(20);
 
 async fn upload(client: &Client, query: &str, kind: &str, content: &[u8]) -> Answer {
     let asset = json!({ "kind": format!("ASSET_KIND_{kind}"), "content": text(content) });
@@ -34,14 +40,16 @@ async fn uploaded(client: &Client, query: &str, kind: &str, content: &[u8]) -> V
 
 /// What is served under a path, and of which media type.
 async fn served(client: &Client, path: &str) -> (StatusCode, String, Bytes) {
-    let answer = client.anonymous(Method::GET, path).send().await.expect("it answers");
+    let request = client.anonymous(Method::GET, path).header("origin", "https://pages.example");
+    let answer = request.send().await.expect("it answers");
     let status = answer.status();
     let header = |name: &str| answer.headers().get(name).map_or("", |value| value.to_str().expect("text")).to_owned();
     if status == StatusCode::OK {
         assert_eq!(header("cache-control"), "public, max-age=31536000, immutable");
         assert_eq!(header("x-content-type-options"), "nosniff");
         assert_eq!(header("content-security-policy"), "default-src 'none'; sandbox");
-        assert_eq!(header("cross-origin-resource-policy"), "same-origin");
+        assert_eq!(header("cross-origin-resource-policy"), "cross-origin");
+        assert_eq!(header("access-control-allow-origin"), "*", "pages of the tenant's own may show it");
     } else {
         assert_eq!(header("cache-control"), "no-store", "it may be there soon");
     }
@@ -89,12 +97,12 @@ async fn what_is_uploaded_is_shown_and_served_with_its_type() {
     let details = send(admin.request(Method::GET, BRANDING)).await.body["details"].clone();
     assert_eq!(again.body["details"], details, "the same once more changes nothing");
 
-    let filters = json!([{ "aggregateTypeFilter": { "aggregateType": "branding_settings" } }]);
-    let events = post(&admin, EVENTS, json!({ "filters": filters })).await;
-    if events.status == StatusCode::OK {
-        let events = events.body.to_string();
-        assert!(!events.contains(&text(&cases[0].1)[..64]), "events hold no content");
-    }
+    let events = post(&admin, EVENTS, json!([{ "type": "branding_settings.changed" }])).await;
+    assert_eq!(events.status, 200, "{}", events.body);
+    let (events, digest) =
+        (events.body.to_string(), path(&again.body["asset"]).rsplit('/').next().expect("it has some"));
+    assert!(events.contains(digest), "events name what is set: {events}");
+    assert!(!events.contains(&text(&cases[0].1)[..64]), "events hold no content");
 }
 
 #[tokio::test]
@@ -147,17 +155,22 @@ async fn nobody_sees_or_sets_those_of_another_instance_or_organization() {
     let owner = member(&tenant, &admin, &acme, "owns-acme", &["ORG_OWNER"]).await;
     uploaded(&owner, &format!("?ctx.orgId={acme}"), "DARK_ICON", &content).await;
     let nobody = member(&tenant, &admin, &acme, "of-acme", &[]).await;
-    for (client, context) in
-        [(&owner, ""), (&owner, &*format!("?ctx.orgId={rival}")), (&nobody, &*format!("?ctx.orgId={acme}"))]
-    {
-        let refused = upload(client, context, "DARK_ICON", &content).await;
+    let refusable = png(8, 8, 8);
+    let absent = format!("?ctx.orgId={}", new_name());
+    for (client, context) in [
+        (&owner, ""),
+        (&owner, &*format!("?ctx.orgId={rival}")),
+        (&nobody, &*format!("?ctx.orgId={acme}")),
+        (&admin, &*absent),
+        (&admin, "?ctx.system=true"),
+    ] {
+        let refused = upload(client, context, "DARK_ICON", &refusable).await;
         assert!(refused.status == 403 || refused.status == 404, "{context}: {}", refused.body);
     }
-    upload(&admin, "?ctx.system=true", "DARK_ICON", &content).await.assert_refused(
-        "a tenant",
-        403,
-        "PERMISSION_DENIED",
-    );
+    let digest: String = secret::sha256(&refusable).iter().map(|byte| format!("{byte:02x}")).collect();
+    let assets = Assets::open(tenant.log().await.context(), 1).await.expect("it is there");
+    let all = assets.all().await.expect("NATS is there");
+    assert!(all.iter().all(|name| name.digest != digest), "nothing is kept of what is refused: {all:?}");
 }
 
 #[tokio::test]
@@ -222,15 +235,16 @@ async fn what_nobody_shows_any_more_is_taken_out() {
     let removed = done(&admin, ORGANIZATIONS, json!({ "name": "Removed" })).await.id();
     let of_removed = uploaded(&admin, &format!("?ctx.orgId={removed}"), "LIGHT_LOGO", &png(3, 3, 3)).await;
     let replaced = uploaded(&admin, "", "LIGHT_LOGO", &png(4, 4, 4)).await;
+    let is_old = async || assets.written_before(&name(&replaced, &instance), SHORT_GRACE).await.expect("NATS is there");
+    eventually("it is as old as others that are taken out", is_old).await;
     let shown = uploaded(&admin, "", "LIGHT_LOGO", &png(5, 5, 5)).await;
+    let two_sweeps = Duration::from_secs(5);
+    throughout(two_sweeps, "open pages still name it", async || is_there(&name(&replaced, &instance)).await).await;
     let foreign = AssetName::new(&instance, &instance, &"0f".repeat(32)).expect("it is one");
     assets.put(&foreign, Bytes::from_static(b"of an upload that failed")).await.expect("NATS is there");
     let gone = [name(&of_removed, &removed), name(&replaced, &instance), foreign];
     let path = format!("{ORGANIZATIONS}/{removed}");
     assert_eq!(send(admin.request(Method::DELETE, &path)).await.status, 200);
-    for name in &gone {
-        assert!(is_there(name).await, "{name:?}: somebody may be about to show it");
-    }
     for name in &gone {
         eventually("it is taken out", async || (!is_there(name).await).then_some(())).await;
     }
@@ -267,11 +281,19 @@ async fn a_context_has_a_bounded_number_of_contents() {
     let log = tenant.log().await;
     let (assets, instance) =
         (Assets::open(log.context(), 1).await.expect("it is there"), &tenant.bootstrap.instance_id);
-    for number in 0..32 {
+    for number in 0..31 {
         let name = AssetName::new(instance, instance, &format!("{number:064x}")).expect("it is one");
         assets.put(&name, Bytes::from_static(b"content")).await.expect("NATS is there");
     }
+    let contents = [1, 2, 3, 4].map(|grey| png(1, 1, grey));
+    let together = contents.each_ref().map(|content| upload(&admin, "", "LIGHT_ICON", content));
+    let mut answers: Vec<_> = join_all(together).await.into_iter().map(|answer| answer.status).collect();
+    answers.sort_unstable();
+    assert_eq!(answers, [200, 429, 429, 429], "there is room for one");
     let refused = upload(&admin, "", "LIGHT_ICON", &png(1, 1, 99)).await;
     refused.assert_refused("too many", 429, "RATE_LIMITED");
+    let stream = log.context().get_stream("KV_ASSETS").await.expect("it is there");
+    let bound = stream.cached_info().config.max_bytes;
+    assert_eq!(bound, 512 << 20, "what all contexts upload leaves the disk to the log");
     uploaded(&admin, &format!("?ctx.orgId={acme}"), "LIGHT_ICON", &png(1, 1, 99)).await;
 }
