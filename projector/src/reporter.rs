@@ -149,11 +149,11 @@ impl Reporter {
         self.is_now(State::Stalled(reason));
     }
 
-    /// Reports that only a newer version of the platform can go on.
-    pub(crate) fn is_outdated(&self, reason: String) {
+    /// Reports that only a newer version of the platform can go on, and returns whether it did already: nobody has taken over since.
+    pub(crate) fn is_outdated(&self, reason: String) -> bool {
         self.stalled_by(Some(Cause::Event));
-        self.is_outdated.store(true, Relaxed);
         self.is_now(State::Outdated(reason));
+        self.is_outdated.swap(true, Relaxed)
     }
 
     fn stalled_by(&self, cause: Option<Cause>) {

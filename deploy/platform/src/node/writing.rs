@@ -3,7 +3,7 @@
 use command::{
     reaction::{
         Steps,
-        delivery::{Attempts, Deliveries},
+        delivery::{Attempts, Deliveries, UnknownTypes},
         erasure::Erasures,
         purge::Purges,
         rotation::Rotations,
@@ -57,6 +57,7 @@ impl Node {
             persons: self.persons.clone(),
             patience: self.patience,
             attempts: Attempts::default(),
+            unknown: UnknownTypes::default(),
             shard: SHARD,
             replicas: *replicas,
         };
