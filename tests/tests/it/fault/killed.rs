@@ -227,7 +227,9 @@ async fn deliveries_that_are_made_again_are_not_lost_wherever_that_is_killed() {
         eventually("it is asked for again", again).await;
         delivering.are_given_up(0).await;
         let calls = delivering.endpoint.called(1).await;
-        let most = if step == "deliveries.delivered" { 2 } else { 1 };
+        // From there on it may be under way when the process dies.
+        let is_put = !["turn.decided/RetryFailedEvents", "mending.met", "mending.found"].contains(&step);
+        let most = if is_put { 2 } else { 1 };
         assert!(calls.len() <= most, "{step}: it was told {} times", calls.len());
         assert!(calls.iter().all(|call| told(call) == told(&calls[0])), "{step}: each is the same delivery");
     }

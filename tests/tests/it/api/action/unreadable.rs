@@ -21,7 +21,7 @@ async fn one_that_cannot_be_read_keeps_no_others_from_being_made_again() {
     let subject = format!("actions.0.failed.{}.{hook}", listed[0]["instanceId"].as_str().expect("it has one"));
     let kept = context.publish(subject, "{}".into()).await.expect("NATS is there").await.expect("NATS is there");
     let place = i64::try_from(kept.sequence).expect("it is small");
-    let postgres = connect(&platform.postgres_url()).await;
+    let postgres = connect(&servers.places.postgres_url).await;
     let text = "insert into platform.given_up_deliveries select (jsonb_populate_record(g, \
                 jsonb_build_object('place', $1::bigint, 'id', g.id + 1))).* from platform.given_up_deliveries g";
     postgres.execute(text, &[&place]).await.expect("the table is there");
