@@ -150,8 +150,9 @@ impl unit::Unit for Unit {
             Stall::Batch(failure @ BatchFailure::Event(event)) if event.is_newer() => {
                 tracing::error!(index, error, "this node is outdated and leaves the search index to others");
                 let told = outdated(&failure.without_values());
-                tell_stop(&self.projector, self.projection, Cause::Event, &told).await;
-                self.reporter.is_outdated(error);
+                if self.reporter.is_outdated(error) {
+                    tell_stop(&self.projector, self.projection, Cause::Event, &told).await;
+                }
                 WAY
             }
             stall => {

@@ -48,6 +48,8 @@ pub(crate) struct Reporter {
     part: String,
     is_stalled: AtomicBool,
     is_outdated: AtomicBool,
+    /// Whether it ever was.
+    was_outdated: AtomicBool,
     sequence: &'static Gauge,
     /// None of a generation that nobody reads: how that is says nothing of how well the node is, and once it is dropped nobody would be
     /// there to say so.
@@ -85,6 +87,7 @@ impl Reporter {
             part: projection.part(),
             is_stalled: AtomicBool::new(false),
             is_outdated: AtomicBool::new(false),
+            was_outdated: AtomicBool::new(false),
             sequence: PROJECTION_SEQUENCE.with(&labels),
             heartbeat: is_read.then(|| PROJECTION_HEARTBEAT.with(&labels)),
             apply: PROJECTION_APPLY.with(&[projection.name]),
@@ -149,11 +152,13 @@ impl Reporter {
         self.is_now(State::Stalled(reason));
     }
 
-    /// Reports that only a newer version of the platform can go on.
-    pub(crate) fn is_outdated(&self, reason: String) {
+    /// Reports that only a newer version of the platform can go on, and returns whether it did before: a newer one has not taken over, or
+    /// is gone again.
+    pub(crate) fn is_outdated(&self, reason: String) -> bool {
         self.stalled_by(Some(Cause::Event));
         self.is_outdated.store(true, Relaxed);
         self.is_now(State::Outdated(reason));
+        self.was_outdated.swap(true, Relaxed)
     }
 
     fn stalled_by(&self, cause: Option<Cause>) {

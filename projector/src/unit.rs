@@ -135,8 +135,9 @@ impl unit::Unit for Rows {
         let pause = if stall.is_outdated() { WAY } else { self.pause };
         report(self.projection, &stall, pause);
         if stall.is_outdated() {
-            self.reporter.is_outdated(explain(&stall));
-            tell_stop(&self.projector, self.projection, Cause::Event, &outdated(&stall.without_values())).await;
+            if self.reporter.is_outdated(explain(&stall)) {
+                tell_stop(&self.projector, self.projection, Cause::Event, &outdated(&stall.without_values())).await;
+            }
         } else {
             self.reporter.stalls(stall.cause(), explain(&stall));
             tell_stop(&self.projector, self.projection, stall.cause(), &stall.without_values()).await;

@@ -9,7 +9,8 @@ use eventlog::{
     record::{Position, Record, Undecodable},
 };
 use futures::StreamExt;
-use tokio::time::{Instant, sleep, sleep_until};
+use jiff::Timestamp;
+use tokio::time::{Instant, sleep_until};
 use view::reaction::Telling;
 
 use super::{
@@ -64,6 +65,8 @@ struct Left<T> {
     item: T,
     /// The position before its record.
     before: Position,
+    /// When that was committed.
+    since: Timestamp,
     /// When it is tried again.
     due: Instant,
 }
@@ -75,8 +78,9 @@ pub(super) async fn work_off<B: Backlog>(
     (log, place, shard): (&Log, Place, u16),
     trouble: &'static str,
 ) -> Result<Infallible, BacklogFailure> {
-    let mut telling = Telling::new(log, shard, place.name);
+    let name = place.name;
     let mut saved = SavedPlace::begin(place, log).await?;
+    let telling = Telling::start(log, shard, (name, saved.at));
     let (mut at, mut left) = (saved.at, VecDeque::new());
     let mut records = log.follow(at).await?;
     loop {
@@ -84,25 +88,29 @@ pub(super) async fn work_off<B: Backlog>(
         let record = tokio::select! {
             record = records.next(), if left.len() < MOST => Some(record),
             () = until(due), if due.is_some() => None,
-            () = sleep(telling.within()) => None,
         };
         if let Some(record) = record {
             let record = record.ok_or(BacklogFailure::LogEnded)??;
             let items = backlog.left(&record).await?.into_iter();
-            left.extend(items.map(|item| Left { item, before: at, due: Instant::now() }));
+            let since = record.committed_at();
+            left.extend(items.map(|item| Left { item, before: at, since, due: Instant::now() }));
             at = record.position();
         }
-        if telling.is_due() {
-            telling.tell(at, left.len() as u64).await;
-        }
         let had_some = !left.is_empty();
+        tell(&telling, at, &left);
         step(backlog, &mut left, trouble).await;
+        tell(&telling, at, &left);
         let oldest = left.iter().map(|left| left.before).min_by_key(|place| place.stream_sequence);
         let done = oldest.unwrap_or(at);
         if saved.is_due(done) || had_some && done != saved.at && left.is_empty() {
             saved.save(done).await?;
         }
     }
+}
+
+fn tell<T>(telling: &Telling, at: Position, left: &VecDeque<Left<T>>) {
+    let waits_since = left.iter().map(|left| left.since).min();
+    telling.note(|stand| (stand.at, stand.waiting, stand.waits_since) = (at, left.len() as u64, waits_since));
 }
 
 async fn until(due: Option<Instant>) {

@@ -10,6 +10,7 @@ mod payload;
 mod queue;
 mod relay;
 mod target_worker;
+mod unknown;
 
 use std::{convert::Infallible, ops::ControlFlow, sync::Arc, time::Duration};
 
@@ -25,6 +26,7 @@ pub use queue::{Failed, Waiting, list};
 use tokio_util::sync::CancellationToken;
 use view::{database::Database, persons::Persons};
 
+pub use self::unknown::UnknownTypes;
 use self::{mender::Mender, queue::Queue, relay::Relay, target_worker::TargetWorkers};
 
 /// How long it waits after a failure.
@@ -47,6 +49,8 @@ pub struct Deliveries {
     pub patience: Patience,
     /// The last attempts, which are noted.
     pub attempts: Attempts,
+    /// The types of events that were met, and that this build does not know.
+    pub unknown: UnknownTypes,
     /// The shard.
     pub shard: u16,
     /// How many servers keep the queue.
@@ -148,14 +152,17 @@ impl Deliveries {
             let queue = Queue::open(self.log.client(), self.shard, self.replicas).await?;
             let (workers, wake) = TargetWorkers::new(self.clone(), queue.clone(), queue.subjects().await?);
             let mender = Mender::new(self, queue.clone(), wake.clone());
-            Ok::<_, DeliveryFailure>((workers, mender, Relay::begin(self, queue, wake).await?))
+            let relay = Relay::begin(self, queue.clone(), wake).await?;
+            let counting = relay::count(queue, relay.telling.clone());
+            Ok::<_, DeliveryFailure>((workers, mender, relay, counting))
         };
         // Where nothing is optimised, these are more than the stack of a thread has room for.
-        let (workers, mender, relay) = lease.during(Box::pin(begin)).await?;
+        let (workers, mender, relay, counting) = lease.during(Box::pin(begin)).await?;
         tokio::select! {
             ended = Box::pin(relay.run(lease)) => ended,
             ended = Box::pin(workers.run()) => ended,
             ended = Box::pin(mender.run()) => Ok(ended),
+            ended = counting => Ok(ended),
             ended = Box::pin(self.attempts.clone().run(&self.database)) => Ok(ended),
         }
     }

@@ -13,7 +13,6 @@ use eventlog::{
     record::Recorded,
 };
 use futures::StreamExt;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use view::{
     database::{Database, DatabaseFailure},
@@ -89,15 +88,12 @@ impl Reaction for Erasures {
 
     async fn serve(&self) -> Result<Infallible, ErasureFailure> {
         let place = Place::within(self.persons.bucket().await?, "erasures");
-        let mut telling = Telling::new(&self.log, self.shard, place.name);
+        let name = place.name;
         let mut saved = SavedPlace::begin(place, &self.log).await?;
-        let (mut at, mut records) = (saved.at, self.log.follow(saved.at).await?);
+        let telling = Telling::start(&self.log, self.shard, (name, saved.at));
+        let mut records = self.log.follow(saved.at).await?;
         loop {
-            if telling.is_due() {
-                telling.tell(at, 0).await;
-            }
-            let Ok(record) = timeout(telling.within(), records.next()).await else { continue };
-            let record = record.ok_or(ErasureFailure::LogEnded)??;
+            let record = records.next().await.ok_or(ErasureFailure::LogEnded)??;
             let mut gone = HashSet::new();
             for removed in record.events.iter().filter(|recorded| is_removal(recorded)) {
                 gone.extend(self.slots(removed).await?);
@@ -108,7 +104,7 @@ impl Reaction for Erasures {
             if has_some || saved.is_due(record.position()) {
                 saved.save(record.position()).await?;
             }
-            at = record.position();
+            telling.note(|stand| stand.at = record.position());
         }
     }
 

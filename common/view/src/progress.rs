@@ -75,10 +75,11 @@ impl Progress {
 
     fn hear(&self, message: &async_nats::Message) {
         let mut parts = message.subject.split('.').skip(2);
-        let (Some(name), Some(version)) = (parts.next(), parts.next()) else { return };
-        if name == "reaction" {
-            return self.reactions.hear(&message.payload);
-        }
+        let (name, version) = match (parts.next(), parts.next()) {
+            (Some(name), Some(version)) => (name, version),
+            (Some("reaction"), None) => return self.reactions.hear(&message.payload),
+            _ => return,
+        };
         let known = PROJECTIONS.iter().find(|known| known.name == name && known.version.to_string() == version);
         if let (Some(known), Some(told)) = (known, decode(&message.payload)) {
             self.take_up(known, told);

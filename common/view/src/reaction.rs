@@ -6,12 +6,21 @@ use std::{
     time::Duration,
 };
 
-use base::{clock::since_start, explain::explain};
+use base::{
+    clock::{self, since_start},
+    explain::explain,
+};
 use eventlog::{
     log::{Lag, Log, LogFailure},
     record::Position,
 };
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 /// The reactions: their names, by which they are told of.
 pub const REACTIONS: [&str; 5] = [DELIVERIES, "mending", "sweep", "session_ends", "erasures"];
@@ -20,6 +29,8 @@ pub const DELIVERIES: &str = "actions";
 
 /// How often one is told of.
 const EVERY: Duration = Duration::from_secs(1);
+/// How long that may take.
+const LONGEST: Duration = Duration::from_secs(5);
 /// For how long that is believed.
 const BELIEVED: Duration = Duration::from_secs(15);
 
@@ -33,15 +44,18 @@ pub struct Reaction {
     pub sequence: u64,
     /// How many events it lacks.
     pub lag_events: u64,
-    /// How old the first of them is, in seconds.
+    /// How old the first is that it lacks, or has taken up and is not done with, in seconds.
     pub lag_seconds: f64,
     /// How much of what it has taken up is not done: of deliveries those that are queued.
     pub waiting: u64,
+    /// How much of that was given up, and waits for somebody who decides.
+    #[serde(default)]
+    pub given_up: u64,
 }
 
-/// The subject on which nodes hear of reactions.
+/// The subject on which nodes hear of reactions: one for all, so that a node which may not tell of them is refused one thing.
 pub fn subject(shard: u16) -> String {
-    format!("progress.{shard}.reaction.*")
+    format!("progress.{shard}.reaction")
 }
 
 /// What this node has heard of reactions.
@@ -71,58 +85,77 @@ impl Reactions {
     }
 }
 
-/// Tells of one reaction of one shard.
+/// Where a reaction is, as who does it knows.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Stand {
+    /// The position up to which it has taken up all.
+    pub at: Position,
+    /// How much of that is not done.
+    pub waiting: u64,
+    /// Since when the first of it is not done.
+    pub waits_since: Option<Timestamp>,
+    /// How much of it was given up.
+    pub given_up: u64,
+}
+
+/// Tells of one reaction of one shard, beside its work and as long as this is there: a step of it may take long.
 #[derive(Debug)]
 pub struct Telling {
-    log: Log,
-    name: &'static str,
-    subject: String,
-    due: Duration,
+    stand: watch::Sender<Stand>,
+    _task: JoinSet<()>,
 }
 
 impl Telling {
-    /// Tells of this one from now on.
-    pub fn new(log: &Log, shard: u16, name: &'static str) -> Self {
-        Self { log: log.clone(), name, subject: format!("progress.{shard}.reaction.{name}"), due: since_start() }
+    /// Tells of this one from now on, which is at a position.
+    pub fn start(log: &Log, shard: u16, (name, at): (&'static str, Position)) -> Self {
+        let (stand, noted) = watch::channel(Stand { at, ..Stand::default() });
+        let (log, subject) = (log.clone(), subject(shard));
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            loop {
+                let stand = *noted.borrow();
+                let told = timeout(LONGEST, tell(&log, subject.clone(), (name, stand)));
+                let error = match told.await {
+                    Ok(told) => told.err().map(|failure| explain(&failure)),
+                    Err(late) => Some(explain(&late)),
+                };
+                if let Some(error) = error {
+                    tracing::debug!(reaction = name, error, "how far a reaction is was not told");
+                }
+                sleep(EVERY).await;
+            }
+        });
+        Self { stand, _task: task }
     }
 
-    /// Whether it is time to tell.
-    pub fn is_due(&self) -> bool {
-        since_start() >= self.due
+    /// Notes what is told the next time.
+    pub fn note(&self, change: impl FnOnce(&mut Stand)) {
+        self.stand.send_modify(change);
     }
+}
 
-    /// How soon that is.
-    pub fn within(&self) -> Duration {
-        self.due.saturating_sub(since_start())
-    }
-
-    /// Tells where it is, and how much waits. Where that fails somebody is told the next time.
-    pub async fn tell(&mut self, at: Position, waiting: u64) {
-        self.due = since_start() + EVERY;
-        if let Err(error) = self.try_to_tell(at, waiting).await {
-            tracing::debug!(reaction = self.name, error = explain(&error), "how far a reaction is was not told");
-        }
-    }
-
-    async fn try_to_tell(&self, at: Position, waiting: u64) -> Result<(), LogFailure> {
-        // Most of the time there is nothing that it lacks, and no record needs to be read.
-        let lag = if self.log.end().await? > at.stream_sequence {
-            let end = self.log.last().await?.map(|record| record.position()).unwrap_or_default();
-            self.log.lag(at.into(), end.into()).await?
-        } else {
-            Lag::default()
-        };
-        let reaction = Reaction {
-            name: self.name.to_owned(),
-            sequence: at.sequence,
-            lag_events: lag.events,
-            lag_seconds: lag.seconds,
-            waiting,
-        };
-        let payload = serde_json::to_vec(&reaction).unwrap_or_default();
-        let told = self.log.client().publish(self.subject.clone(), payload.into()).await;
-        told.map_err(|error| LogFailure::Nats(explain(&error)))
-    }
+/// Tells once.
+async fn tell(log: &Log, subject: String, (name, stand): (&str, Stand)) -> Result<(), LogFailure> {
+    let Stand { at, waiting, waits_since, given_up } = stand;
+    // Most of the time there is nothing that it lacks, and no record needs to be read.
+    let lag = if log.end().await? > at.stream_sequence {
+        let end = log.last().await?.map(|record| record.position()).unwrap_or_default();
+        log.lag(at.into(), end.into()).await?
+    } else {
+        Lag::default()
+    };
+    let waits = waits_since.map_or(0.0, |since| clock::now().duration_since(since).as_secs_f64());
+    let reaction = Reaction {
+        name: name.to_owned(),
+        sequence: at.sequence,
+        lag_events: lag.events,
+        lag_seconds: lag.seconds.max(waits),
+        waiting,
+        given_up,
+    };
+    let payload = serde_json::to_vec(&reaction).unwrap_or_default();
+    let told = log.client().publish(subject, payload.into()).await;
+    told.map_err(|error| LogFailure::Nats(explain(&error)))
 }
 
 #[cfg(test)]

@@ -94,8 +94,8 @@ create table if not exists platform.first_failures (
   primary key (shard, place)
 );
 
-do $outer$ begin if to_regprocedure('platform.discarded(text, bytea)') is null then
-create function platform.discarded(named text, payload bytea)
+do $outer$ begin if to_regprocedure('platform.discarded_1(text, bytea)') is null then
+create function platform.discarded_1(named text, payload bytea)
 returns table (id bigint, view text, instance_id text, aggregate_type text, aggregate_id text, sequence bigint, target_id text,
   failure_count bigint, error text, first_failed timestamptz, last_failed timestamptz, reason text)
 language plpgsql immutable rows 1 as $$
@@ -110,7 +110,7 @@ begin
     coalesce(d->>'target_id', ''), coalesce((d->>'tries')::bigint, 0), coalesce(d->>'error', ''),
     to_timestamp((d->>'first_failed')::bigint / 1000000.0), to_timestamp((d->>'last_failed')::bigint / 1000000.0),
     coalesce(d->>'reason', '');
-exception when data_exception then
+exception when data_exception or program_limit_exceeded then
   return;
 end $$;
 end if; end $outer$;

@@ -178,7 +178,7 @@ impl Found {
         for (name, holder) in &self.leases {
             lines.push(format!("lease: {name} is held by {holder}"));
         }
-        lines.extend(self.reactions.iter().map(|Reaction { name, sequence, lag_events, lag_seconds, waiting }| {
+        lines.extend(self.reactions.iter().map(|Reaction { name, sequence, lag_events, lag_seconds, waiting, .. }| {
             format!(
                 "reaction: {name} has event {sequence}, lags {lag_events} events, {lag_seconds:.1} s, {waiting} are not done"
             )

@@ -35,7 +35,6 @@ use view::{
     failed_event::{
         ParkedAt, View as Failing,
         decided::with_followers,
-        given_up::count,
         search::{self, Decided, Page, Stand},
     },
     generation::{Generation, Verified, generations},
@@ -174,10 +173,7 @@ async fn views(
     }
     let result = stands.into_iter().map(|stand| view(&queries, &stand, (&beside, &ends))).collect();
     let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
-    let given_up =
-        queries.database.within(async { count(&queries.database.connection().await?, call.tenant.shard).await });
-    let given_up = given_up.await.map_err(|failure| read_model(Arc::new(failure)))?;
-    let reactions = REACTIONS.iter().map(|name| reaction(&queries, name, given_up)).collect();
+    let reactions = REACTIONS.iter().map(|name| reaction(&queries, name)).collect();
     let message = SearchViewsResponse { details, result, reactions };
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
@@ -207,20 +203,20 @@ fn view(
 }
 
 /// How far a reaction is, as the node that does it has told this one.
-fn reaction(queries: &Queries, name: &str, given_up: u64) -> Reaction {
+fn reaction(queries: &Queries, name: &str) -> Reaction {
     let told = queries.progress.reactions.of(name);
     let state = if told.is_some() { ReactionState::Working } else { ReactionState::Silent };
-    let reaction::Reaction { sequence, lag_events, lag_seconds, waiting, .. } = told.unwrap_or_default();
+    let reaction::Reaction { sequence, lag_events, lag_seconds, waiting, given_up, .. } = told.unwrap_or_default();
     Reaction {
         name: name.to_owned(),
         state: state.into(),
         log: LogClass::Events.name().to_owned(),
         processed_sequence: sequence,
         lag: lag_events,
-        // It is not negative, and what is more than fits is as good as for ever.
-        lag_seconds: Duration::try_from_secs_f64(lag_seconds).unwrap_or_default().as_secs(),
+        // What is more than fits is for ever.
+        lag_seconds: Duration::try_from_secs_f64(lag_seconds.max(0.0)).unwrap_or(Duration::MAX).as_secs(),
         waiting,
-        failed_event_count: if name == reaction::DELIVERIES { given_up } else { 0 },
+        failed_event_count: given_up,
     }
 }
 

@@ -172,13 +172,13 @@ impl Operate {
         Ok(Found { rows: rows.iter().map(Row::of).collect(), total: number(&found["details"]["totalResult"]) })
     }
 
-    /// Those that failed again after they were tried again, where some did: how many, and where they are listed.
-    async fn again(&self, visit: &Visit, chosen: &Chosen) -> Option<(String, String)> {
+    /// Those that failed since some were tried again, where there are any: how many, and where they are listed.
+    async fn failed_since(&self, visit: &Visit, chosen: &Chosen) -> Option<(String, String)> {
         let since: Timestamp = visit.query.get("retried")?.parse().ok()?;
         let (filters, path) = chosen.failed_since(&since.to_string(), FAILED_EVENTS);
         // Where this is not known the list says why.
         let found = self.found(visit, filters, (0, 1, false)).await.ok().filter(|found| found.total > 0)?;
-        Some((path, format!("Show the {} that failed again", count(found.total))))
+        Some((path, format!("Show the {} that failed since", count(found.total))))
     }
 
     /// One, as the API tells of it.
@@ -213,7 +213,7 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     let mut shell = visit.shell(FAILED_EVENTS);
     shell.notice = outcome(&visit);
     if let Some(notice) = &mut shell.notice {
-        notice.more = operate.again(&visit, &chosen).await;
+        notice.more = operate.failed_since(&visit, &chosen).await;
     }
     let status = if error.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
     let are_waiting = rows.iter().all(Row::waits);

@@ -10,6 +10,7 @@ use axum::{extract::State, response::Response};
 use base::{clock, secret};
 use futures::{StreamExt, stream};
 use http::StatusCode;
+use jiff::Timestamp;
 use page::{
     answer::see_other,
     component::{Frame, PAGE, count},
@@ -26,7 +27,7 @@ use super::{
     reach::{Act, Reach},
     refused::Refused,
     shell::{FAILED_EVENTS, Shell, frame},
-    text::{failed_events, number},
+    text::{failed_events, number, text},
     visit::{Instead, Posted, Visit},
 };
 
@@ -53,8 +54,8 @@ struct Outcome {
     done: u64,
     gone: u64,
     refused: Option<Refused>,
-    /// When they were tried again; empty where they were not.
-    retried: String,
+    /// When the first of them was decided, by the clock of who writes.
+    decided: Option<Timestamp>,
 }
 
 #[derive(Template)]
@@ -132,7 +133,10 @@ impl Operate {
         let mut outcome = Outcome::default();
         while let Some(result) = results.next().await {
             match result {
-                Ok(_) => outcome.done += 1,
+                Ok(done) => {
+                    outcome.done += 1;
+                    outcome.decided = outcome.decided.into_iter().chain(decided(&done)).min();
+                }
                 Err(Refused { status: StatusCode::NOT_FOUND, .. }) => outcome.gone += 1,
                 Err(refused) => {
                     outcome.refused = Some(refused);
@@ -152,8 +156,8 @@ impl Outcome {
         }
         let mut more =
             vec![("what", what.to_owned()), ("done", self.done.to_string()), ("gone", self.gone.to_string())];
-        if !self.retried.is_empty() {
-            more.push(("retried", self.retried.clone()));
+        if let Some(decided) = self.decided.filter(|_| what == "retried") {
+            more.push(("retried", decided.to_string()));
         }
         if self.done + self.gone < wanted || self.refused.is_some() {
             more.push(("rest", "1".to_owned()));
@@ -236,23 +240,28 @@ impl Confirm {
     }
 }
 
+/// When something was decided, as the answer says.
+fn decided(answer: &Value) -> Option<Timestamp> {
+    text(&answer["details"]["changeDate"]).parse().ok()
+}
+
 /// Has views try again what was selected, or all that match.
 pub(super) async fn retry(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
 ) -> Result<Response, Instead> {
-    let (meant, key, retried) = (Meant::of(visit.reach, &form), key(&form), clock::now().to_string());
+    let (meant, key) = (Meant::of(visit.reach, &form), key(&form));
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));
     }
     if !meant.is_all {
         let outcome = operate.each(&visit, meant.ids.clone(), ("_retry", json!({}), &key)).await;
-        return Outcome { retried, ..outcome }.answer(&visit, &meant, ("retried", meant.ids.len() as u64));
+        return outcome.answer(&visit, &meant, ("retried", meant.ids.len() as u64));
     }
     let (path, body) = visit.reach.retry(meant.chosen.wire());
     let done =
         operate.api.ask(&visit, Asked::command(path, body, key)).await.map_err(|refused| visit.refused(&refused))?;
-    let outcome = Outcome { done: number(&done["count"]), retried, ..Outcome::default() };
+    let outcome = Outcome { done: number(&done["count"]), decided: decided(&done), ..Outcome::default() };
     outcome.answer(&visit, &meant, ("retried", 0))
 }
 

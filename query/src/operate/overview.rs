@@ -16,6 +16,7 @@ use super::{
     filter::{Chosen, FAILED},
     projections::{Followers, Row},
     reach::Reach,
+    reactions::Reaction,
     shell::{FAILED_EVENTS, Shell, frame},
     text::{When, counted, failed_events},
     visit::{Instead, Visit},
@@ -88,6 +89,10 @@ fn sentences(
         let is = counted(row.lag.events, "event", "events");
         told.push((Badge::Behind, format!("{} is {is} behind.", row.name), PROJECTIONS));
     }
+    for Reaction { name, seconds, events, waiting, .. } in reactions.iter().filter(|one| one.badge == Badge::Behind) {
+        let text = format!("{name} is {seconds} s behind: it lacks {events}, and has not done {waiting}.");
+        told.push((Badge::Behind, text, PROJECTIONS));
+    }
     let unknown = rows.iter().filter(|row| row.badge == Badge::Unknown).count() as u64;
     if unknown > 0 {
         let text = format!(
@@ -99,7 +104,7 @@ fn sentences(
     let unheard = reactions.iter().filter(|reaction| reaction.is_silent()).count() as u64;
     if unheard > 0 {
         let text = format!(
-            "{} said nothing lately. See that a command node runs.",
+            "{} said nothing lately. See that a command node runs, and that it may publish progress.0.reaction.",
             counted(unheard, "reaction has", "reactions have")
         );
         told.push((Badge::Unknown, text, PROJECTIONS));

@@ -6,7 +6,7 @@ use view::reaction::DELIVERIES;
 
 use super::text::{number, text, word};
 
-/// For how many seconds a reaction may lack an event and is current.
+/// How old what a reaction lacks, or is not done with, may be in seconds while it is current.
 const CURRENT: u64 = 5;
 
 /// A reaction as pages show it.
@@ -29,8 +29,8 @@ impl Reaction {
         let (name, seconds) = (text(&reaction["name"]), number(&reaction["lagSeconds"]));
         let failed = number(&reaction["failedEventCount"]);
         let (badge, state) = match word(&reaction["state"], "REACTION_STATE_").as_str() {
-            "working" if failed > 0 => (Badge::Parked, "Given up"),
             "working" if seconds > CURRENT => (Badge::Behind, "Behind"),
+            "working" if failed > 0 => (Badge::Parked, "Given up"),
             "working" => (Badge::Current, "Current"),
             _ => (Badge::Unknown, "Silent"),
         };
@@ -78,14 +78,15 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_has_to_look_at_comes_first() {
+    fn that_one_is_behind_comes_before_what_was_given_up() {
         let badge = |seconds: u64, failed: u64, state: &str| {
             let state = format!("REACTION_STATE_{state}");
             Reaction::of(&json!({ "state": state, "lagSeconds": seconds, "failedEventCount": failed })).badge
         };
         assert_eq!(badge(0, 0, "WORKING"), Badge::Current);
         assert_eq!(badge(60, 0, "WORKING"), Badge::Behind);
-        assert_eq!(badge(60, 1, "WORKING"), Badge::Parked);
+        assert_eq!(badge(60, 1, "WORKING"), Badge::Behind);
+        assert_eq!(badge(0, 1, "WORKING"), Badge::Parked);
         assert_eq!(badge(0, 0, "SILENT"), Badge::Unknown);
     }
 }

@@ -213,7 +213,8 @@ impl Mender {
         Ok(())
     }
 
-    /// What is at the places of some; nothing where it is gone, or another one.
+    /// What is at the places of some; nothing where it is gone, or another one, or cannot be read. The last stays in the queue, and
+    /// leaves the copy until a build that can read it lists it again: it keeps no others from being made.
     async fn read(&self, noted: Vec<Noted>) -> Result<Vec<(Noted, Option<Delivery>)>, MendingFailure> {
         let read = async |noted: Noted| {
             let found = self.queue.given_up_at(noted.place).await?;

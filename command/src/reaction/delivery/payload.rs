@@ -6,7 +6,9 @@ use action::executions::Called;
 use base::fault;
 use bytes::Bytes;
 use domain::{
+    aggregate::Aggregate,
     catalog::{is_event_type, without_secrets},
+    failed_event::FailedEvent,
     person::sealed_in,
     resource::user::User,
     standard::Resource,
@@ -19,7 +21,7 @@ use serde_json::{
 };
 use view::{
     database::{Database, DatabaseFailure},
-    failed_event::decided::with_followers,
+    failed_event::decided::event,
     persons::{PersonFailure, Persons},
 };
 
@@ -58,17 +60,22 @@ pub(super) enum BodyFailure {
     Database(#[from] DatabaseFailure),
     #[error("history does not have the event yet")]
     HistoryLags,
+    #[error("this build does not know events of the type {0}; a newer one does")]
+    Unknown(String),
 }
 
 impl Delivery {
-    /// The body as it is when its target is called; `None` where this build does not know the event.
+    /// The body as it is when its target is called; `None` where no target may be told of the event.
     pub(super) async fn told(&self, database: &Database, persons: &Persons) -> Result<Option<Bytes>, BodyFailure> {
         let body = match &self.body {
             Some(body) => body.get().to_owned(),
-            None if !is_known(&self.event_type) => return Ok(None),
+            None if !is_known(&self.event_type) => return Err(BodyFailure::Unknown(self.event_type.clone())),
             None => {
-                let (recorded, _) = with_followers(database, &self.key(), self.sequence).await?;
-                payload(&recorded.ok_or(BodyFailure::HistoryLags)?).to_string()
+                let recorded = event(database, &self.key(), self.sequence).await?.ok_or(BodyFailure::HistoryLags)?;
+                if !may_be_told(&recorded) {
+                    return Ok(None);
+                }
+                payload(&recorded).to_string()
             }
         };
         Ok(Some(self.opened(body, persons).await?))
@@ -100,8 +107,13 @@ fn is_known(event_type: &str) -> bool {
     is_event_type(event_type) && !fault::does_not_know(event_type)
 }
 
+/// Whether targets may be told of an event. What is decided about deliveries would make more of them, without an end.
+pub(super) fn may_be_told(recorded: &Recorded) -> bool {
+    recorded.is_for_instance() && recorded.event.aggregate_type != FailedEvent::NAME
+}
+
 /// The deliveries of an event to the targets of an execution, one after another. Those of an event that this build does not know have no
-/// body: they are given up until a newer one makes it, which knows what of the event may be told.
+/// body: they wait for a newer one that makes it, which knows what of the event may be told.
 pub(super) fn deliveries<'a>(
     recorded: &'a Recorded,
     chain: &'a [Arc<Called>],
@@ -170,7 +182,8 @@ mod tests {
         };
         let (id, seats, share) = ("7".to_owned(), Arc::new(Semaphore::new(1)), Arc::default());
         let chain = [Arc::new(Called { instance_id: "1".to_owned(), id, target, seats, share })];
-        for (name, is_told) in [("target.added", true), ("target.exploded", false), ("gadget.added", false)] {
+        let unknown = ["target.exploded", "gadget.added", "user.password_set", "target"].map(|name| (name, false));
+        for (name, is_told) in [("target.added", true)].into_iter().chain(unknown) {
             let event = Event { payload: "{}".into(), r#type: name.into(), ..Event::default() };
             let recorded = Recorded { sequence: 7, committed_at: Timestamp::UNIX_EPOCH, event };
             let made: Vec<_> = deliveries(&recorded, &chain, 0).collect();
@@ -179,6 +192,15 @@ mod tests {
             assert_eq!(written.contains("\"body\""), is_told, "earlier builds cannot read it");
             let read: Delivery = serde_json::from_str(&written).expect("it can be read");
             assert_eq!(read.body.is_some(), is_told);
+        }
+    }
+
+    #[test]
+    fn nobody_is_told_of_what_is_decided_about_deliveries() {
+        for (name, is_told) in [("target", true), (FailedEvent::NAME, false)] {
+            let event = Event { aggregate_type: name.into(), instance_id: "1".into(), ..Event::default() };
+            let recorded = Recorded { sequence: 7, committed_at: Timestamp::UNIX_EPOCH, event };
+            assert_eq!(may_be_told(&recorded), is_told, "{name}");
         }
     }
 

@@ -223,12 +223,10 @@ impl Queue {
         Ok((count, Box::pin(listed)))
     }
 
-    /// The delivery that was given up and is at a place; `None` where it is gone. One that cannot be read is a failure: a newer build
-    /// wrote it, and can.
+    /// The delivery that was given up and is at a place; `None` where it is gone, or cannot be read.
     pub(super) async fn given_up_at(&self, place: u64) -> Result<Option<Delivery>, DeliveryFailure> {
-        let Some(payload) = self.message(place).await? else { return Ok(None) };
-        let failed: Failed = serde_json::from_slice(&payload).map_err(DeliveryFailure::nats)?;
-        Ok(Some(failed.delivery))
+        let payload = self.message(place).await?;
+        Ok(payload.and_then(|payload| read::<Failed>(place, &payload)).map(|failed| failed.delivery))
     }
 
     /// How many were given up.
@@ -236,9 +234,15 @@ impl Queue {
         self.count("failed").await
     }
 
-    /// How many wait to be made.
-    pub(super) async fn waiting(&self) -> Result<u64, DeliveryFailure> {
-        self.count("todo").await
+    /// How many wait to be made, since when the first of them does, and how many were given up.
+    pub(super) async fn counted(&self) -> Result<(u64, Option<Timestamp>, u64), DeliveryFailure> {
+        let oldest = self.stream.get_first_raw_message_by_subject(format!("actions.{}.todo.>", self.shard), 1).await;
+        let since = match oldest {
+            Ok(message) => Timestamp::from_nanosecond(message.time.unix_timestamp_nanos()).ok(),
+            Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => None,
+            Err(error) => return Err(DeliveryFailure::nats(error)),
+        };
+        Ok((self.count("todo").await?, since, self.given_up().await?))
     }
 
     async fn count(&self, state: &str) -> Result<u64, DeliveryFailure> {

@@ -5,12 +5,12 @@ use std::{
     borrow::Cow,
     collections::{HashMap, HashSet},
     convert::Infallible,
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
 use action::executions::{Definitions, Matcher};
-use base::explain::explain;
-use domain::{aggregate::Aggregate, failed_event::FailedEvent};
+use base::{explain::explain, fault::shortened};
 use eventlog::{
     lease::Lease,
     record::{Position, Record, Recorded},
@@ -18,13 +18,13 @@ use eventlog::{
 use futures::StreamExt;
 use tokio::{
     sync::mpsc,
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
-use view::reaction::Telling;
+use view::reaction::{DELIVERIES, Telling};
 
 use super::{
     Deliveries, DeliveryFailure, depth,
-    payload::{Delivery, deliveries},
+    payload::{Delivery, deliveries, may_be_told},
     queue::Queue,
 };
 
@@ -37,6 +37,8 @@ const MOST_BYTES: usize = 8 * 1024 * 1024;
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// How often it gives a sign of life while nothing is written.
 const IDLE: Duration = Duration::from_secs(1);
+/// How often it is counted what is queued, of which each target has a subject.
+static COUNTED_EVERY: LazyLock<Duration> = LazyLock::new(|| shortened(Duration::from_secs(10), Duration::from_secs(1)));
 
 /// The relay while it runs.
 pub(super) struct Relay<'a> {
@@ -53,7 +55,8 @@ pub(super) struct Relay<'a> {
     at: Position,
     revision: u64,
     saved_at: Instant,
-    telling: Telling,
+    /// Where it is, for people to read.
+    pub(super) telling: Arc<Telling>,
 }
 
 impl<'a> Relay<'a> {
@@ -83,7 +86,7 @@ impl<'a> Relay<'a> {
         }
         let revision = queue.place.save(at, saved.map(|(_, revision)| revision)).await?;
         let saved_at = Instant::now();
-        let telling = Telling::new(log, *shard, queue.place.name);
+        let telling = Arc::new(Telling::start(log, *shard, (DELIVERIES, at)));
         let mut relay = Self {
             deliveries,
             queue,
@@ -108,26 +111,16 @@ impl<'a> Relay<'a> {
         let mut records = self.deliveries.log.follow(self.at).await?.ready_chunks(CHUNK);
         loop {
             lease.tick();
-            if self.telling.is_due() {
-                lease.during(self.tell()).await;
-            }
             let Ok(chunk) = timeout(IDLE, records.next()).await else { continue };
             let chunk = chunk.ok_or(DeliveryFailure::LogEnded)?;
             for record in chunk {
                 lease.during(self.take(&*record?)).await?;
             }
             lease.during(self.put()).await?;
+            self.telling.note(|stand| stand.at = self.at);
             if !self.subjects.is_empty() || self.saved_at.elapsed() >= SAVE_EVERY {
                 self.save_position().await?;
             }
-        }
-    }
-
-    /// Tells how far it is, and how much is queued.
-    async fn tell(&mut self) {
-        match self.queue.waiting().await {
-            Ok(waiting) => self.telling.tell(self.at, waiting).await,
-            Err(failure) => tracing::debug!(error = explain(&failure), "how much is queued is not known"),
         }
     }
 
@@ -145,9 +138,7 @@ impl<'a> Relay<'a> {
 
     async fn trigger(&mut self, recorded: &Recorded) -> Result<(), DeliveryFailure> {
         let event = &recorded.event;
-        let matcher = self.matchers.get(&event.instance_id).filter(|_| recorded.is_for_instance());
-        // What is decided about deliveries would make more of them, without an end.
-        let matcher = matcher.filter(|_| event.aggregate_type != FailedEvent::NAME);
+        let matcher = self.matchers.get(&event.instance_id).filter(|_| may_be_told(recorded));
         let chain = matcher.and_then(|matcher| matcher.event(&event.r#type));
         let Some(chain) = chain else { return Ok(()) };
         for delivery in deliveries(recorded, &chain, depth(&event.causation_id)) {
@@ -185,5 +176,18 @@ impl<'a> Relay<'a> {
 
     fn arrange(&mut self, instance_id: &str) {
         self.matchers.insert(instance_id.to_owned(), self.definitions.matcher(instance_id));
+    }
+}
+
+/// Counts what is queued and what was given up, for people to read.
+pub(super) async fn count(queue: Queue, telling: Arc<Telling>) -> Infallible {
+    loop {
+        match queue.counted().await {
+            Ok((waiting, waits_since, given_up)) => telling.note(|stand| {
+                (stand.waiting, stand.waits_since, stand.given_up) = (waiting, waits_since, given_up);
+            }),
+            Err(failure) => tracing::debug!(error = explain(&failure), "how much is queued is not known"),
+        }
+        sleep(*COUNTED_EVERY).await;
     }
 }

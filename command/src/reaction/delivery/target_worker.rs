@@ -22,7 +22,7 @@ use view::attempts::Outcome;
 
 use super::{
     Deliveries, DeliveryFailure,
-    payload::Delivery,
+    payload::{BodyFailure, Delivery},
     queue::{Failed, Queue, Waiting},
 };
 
@@ -181,6 +181,17 @@ impl TargetWorker {
     }
 }
 
+/// What came of one try.
+enum Tried {
+    Delivered,
+    /// Its target is gone, or may not be told of it.
+    Dropped,
+    /// The target was called, and this is what is wrong.
+    Refused(String),
+    /// Nobody was called.
+    Untold(BodyFailure),
+}
+
 impl Deliveries {
     /// Tries until the delivery at a place succeeds or is given up. Then it can be taken out of the queue.
     async fn deliver(&self, queue: &Queue, (place, delivery): (u64, Delivery)) -> Result<(), DeliveryFailure> {
@@ -188,53 +199,86 @@ impl Deliveries {
         self.actions.executions.reached().wait_for(delivery.sequence).await;
         let (mut tries, mut first_failed_at) = (0, None);
         loop {
-            let Some(called) = self.actions.executions.target(&delivery.instance_id, &delivery.target_id) else {
-                DELIVERIES.with(&["dropped"]).count();
-                return Ok(());
-            };
-            // What is away here is not the target's fault.
-            let body = match delivery.told(&self.database, &self.persons).await {
-                Ok(body) => body,
-                Err(failure) => {
-                    let error = explain(&failure);
+            let outcome = self.try_once(&delivery).await;
+            match &outcome {
+                Tried::Delivered => {
+                    base::fault::point("deliveries.delivered");
+                    self.attempts.add(&delivery, tries + 1, (Outcome::Delivered, ""));
+                    DELIVERIES.with(&["ok"]).count();
+                    return Ok(());
+                }
+                Tried::Dropped => {
+                    DELIVERIES.with(&["dropped"]).count();
+                    return Ok(());
+                }
+                // What is away here is not the target's fault.
+                Tried::Untold(BodyFailure::Person(failure)) => {
+                    let error = explain(failure);
                     tracing::warn!(delivery = delivery.id, error, "what a target is told cannot be made yet");
                     sleep(pause(self.patience.pause, tries + 1)).await;
                     continue;
                 }
-            };
-            tries += 1;
-            let is_known = body.is_some();
-            let called = match body {
-                Some(body) => self.call(&called, &delivery, body).await,
-                None => Err(format!(
-                    "this build does not know events of the type {}; a newer one does",
-                    delivery.event_type
-                )),
-            };
-            let Err(error) = called else {
-                base::fault::point("deliveries.delivered");
-                self.attempts.add(&delivery, tries, (Outcome::Delivered, ""));
-                DELIVERIES.with(&["ok"]).count();
-                return Ok(());
-            };
-            let first_failed_at = *first_failed_at.get_or_insert_with(clock::now);
-            let (instance, target) = (&delivery.instance_id, &delivery.target_id);
-            // Nothing is gained by trying what only another build can.
-            if tries >= self.patience.tries || !is_known {
-                tracing::error!(instance, target, delivery = delivery.id, error, "an event was not delivered");
-                DELIVERIES.with(&["failed"]).count();
-                self.attempts.add(&delivery, tries, (Outcome::GivenUp, &error));
-                let first_failed_at = Some(first_failed_at);
+                Tried::Refused(_) | Tried::Untold(_) => tries += 1,
+            }
+            let first_failed_at = Some(*first_failed_at.get_or_insert_with(clock::now));
+            let is_vain =
+                matches!(&outcome, Tried::Untold(BodyFailure::Unknown(name)) if self.unknown.has_waited(name));
+            let is_last = tries >= self.patience.tries || is_vain;
+            let error = self.failed(&delivery, tries, (outcome, is_last));
+            if is_last {
                 let failed = Failed { delivery, tries, error, first_failed_at, failed_at: clock::now() };
                 queue.keep(place, &failed).await?;
                 base::fault::point("deliveries.kept");
                 return Ok(());
             }
-            tracing::debug!(instance, target, delivery = delivery.id, error, "an event will be delivered again");
-            DELIVERIES.with(&["retried"]).count();
-            self.attempts.add(&delivery, tries, (Outcome::Failed, &error));
             sleep(pause(self.patience.pause, tries)).await;
         }
+    }
+
+    async fn try_once(&self, delivery: &Delivery) -> Tried {
+        let Some(called) = self.actions.executions.target(&delivery.instance_id, &delivery.target_id) else {
+            return Tried::Dropped;
+        };
+        match delivery.told(&self.database, &self.persons).await {
+            Ok(Some(body)) => match self.call(&called, delivery, body).await {
+                Ok(()) => Tried::Delivered,
+                Err(error) => Tried::Refused(error),
+            },
+            Ok(None) => Tried::Dropped,
+            Err(failure) => Tried::Untold(failure),
+        }
+    }
+
+    /// Tells that a try failed, which may be the last one, and returns what is wrong.
+    fn failed(&self, delivery: &Delivery, tries: u32, (outcome, is_last): (Tried, bool)) -> String {
+        let Delivery { id, instance_id: instance, target_id: target, .. } = delivery;
+        let (error, is_called) = match outcome {
+            Tried::Untold(failure @ BodyFailure::Unknown(_)) => {
+                let (error, event_type) = (explain(&failure), &delivery.event_type);
+                if self.unknown.is_told_of(event_type) {
+                    tracing::error!(instance, target, error, "events of a type are not delivered");
+                }
+                if is_last {
+                    self.unknown.waited(event_type);
+                    DELIVERIES.with(&["unknown"]).count();
+                }
+                return error;
+            }
+            Tried::Untold(failure) => (explain(&failure), false),
+            Tried::Refused(error) => (error, true),
+            Tried::Delivered | Tried::Dropped => return String::new(),
+        };
+        let (counted, noted) = if is_last { ("failed", Outcome::GivenUp) } else { ("retried", Outcome::Failed) };
+        DELIVERIES.with(&[counted]).count();
+        if is_called {
+            self.attempts.add(delivery, tries, (noted, &error));
+        }
+        if is_last {
+            tracing::error!(instance, target, delivery = id, error, "an event was not delivered");
+        } else {
+            tracing::debug!(instance, target, delivery = id, error, "an event will be delivered again");
+        }
+        error
     }
 
     /// Calls a target once, and tells what is wrong.

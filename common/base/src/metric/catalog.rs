@@ -161,7 +161,7 @@ pub static TARGET_DURATION: Family<Histogram> = Family::seconds(
 pub static DELIVERIES: Family<Counter> = Family::counter(
     "platform_deliveries_total",
     &["outcome"],
-    "Deliveries of events to targets: ok, retried, failed, or dropped because the target is gone.",
+    "Deliveries of events to targets: ok, retried, failed, of a type that this build does not know, or dropped because the target is gone.",
 );
 
 /// Deliveries that were given up.
@@ -236,7 +236,7 @@ pub fn prepare() {
     for role in ["writer", "projection", "reaction"] {
         LEASE_HELD.with(&[role]);
     }
-    for outcome in ["ok", "retried", "failed", "dropped"] {
+    for outcome in ["ok", "retried", "failed", "unknown", "dropped"] {
         DELIVERIES.with(&[outcome]);
     }
 }

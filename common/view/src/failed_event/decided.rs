@@ -185,6 +185,30 @@ fn known(recorded: &Recorded) -> Option<Decision> {
     })
 }
 
+const OF_AGGREGATE: &str = "where instance_id = $1 and aggregate_type = $2 and aggregate_id = $3 and sequence";
+static EVENT: OfHistories =
+    OfHistories::new(|| of_histories(&format!("select * from {{schema}}.events {OF_AGGREGATE} = $4")));
+
+/// An event of an aggregate.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn event(
+    database: &Database,
+    key: &AggregateKey,
+    sequence: u64,
+) -> Result<Option<Recorded>, DatabaseFailure> {
+    let read = async {
+        let connection = database.connection().await?;
+        let AggregateKey { instance_id, aggregate_type, id } = key;
+        let statement = connection.prepare_cached(&EVENT[class_of(aggregate_type)]).await?;
+        let sequence = signed(sequence);
+        let found = connection.query_opt(&statement, &[instance_id, aggregate_type, id, &sequence]).await?;
+        Ok(found.as_ref().map(recorded).transpose()?)
+    };
+    database.within(read).await
+}
+
 /// An event of an aggregate, and how many come after it.
 ///
 /// # Errors
@@ -194,11 +218,8 @@ pub async fn with_followers(
     key: &AggregateKey,
     sequence: u64,
 ) -> Result<(Option<Recorded>, u64), DatabaseFailure> {
-    static EVENT: OfHistories =
-        OfHistories::new(|| of_histories(&format!("select * from {{schema}}.events {OF_AGGREGATE} = $4")));
     static AFTER: OfHistories =
         OfHistories::new(|| of_histories(&format!("select count(*) from {{schema}}.events {OF_AGGREGATE} > $4")));
-    const OF_AGGREGATE: &str = "where instance_id = $1 and aggregate_type = $2 and aggregate_id = $3 and sequence";
     let read = async {
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;

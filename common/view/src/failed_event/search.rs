@@ -224,7 +224,7 @@ fn discarded(page: &Page) -> (String, Parameters) {
         "select d.id, d.view, 0 as version, d.instance_id, d.aggregate_type, d.aggregate_id, d.sequence, d.target_id, \
          d.failure_count, d.error, coalesce(d.first_failed, d.last_failed, committed_at) as first_failed, \
          coalesce(d.last_failed, committed_at) as last_failed, decided_in, actor, committed_at as decided_at, d.reason \
-         from ({decided}) as decided cross join lateral platform.discarded(named, payload) as d"
+         from ({decided}) as decided cross join lateral platform.discarded_1(named, payload) as d"
     ));
     (text, parameters)
 }

@@ -4,7 +4,7 @@ use command::{
     reaction::{
         Steps,
         assets::AssetSweeps,
-        delivery::{Attempts, Deliveries},
+        delivery::{Attempts, Deliveries, UnknownTypes},
         erasure::Erasures,
         purge::Purges,
         rotation::Rotations,
@@ -58,6 +58,7 @@ impl Node {
             persons: self.persons.clone(),
             patience: self.patience,
             attempts: Attempts::default(),
+            unknown: UnknownTypes::default(),
             shard: SHARD,
             replicas: *replicas,
         };

@@ -8,3 +8,4 @@ mod function;
 mod lockout;
 mod mending;
 mod nodes;
+mod unreadable;

@@ -84,10 +84,10 @@ impl Failing {
         let mut browser = self.browser.clone();
         let again = async || {
             let text = seen(&mut browser.clone(), &told).await.text;
-            text.contains("Show the 1 that failed again").then_some(text)
+            text.contains("Show the 1 that failed since").then_some(text)
         };
         let text = eventually("it failed again", again).await;
-        let path = text.split("that failed again").next().and_then(|before| before.rsplit("<a href=\"").next());
+        let path = text.split("that failed since").next().and_then(|before| before.rsplit("<a href=\"").next());
         let path = path
             .and_then(|rest| rest.split('"').next())
             .expect("it is a link")

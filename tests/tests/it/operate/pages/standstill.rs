@@ -140,6 +140,12 @@ async fn operators_see_how_far_reactions_are_and_that_nobody_does_them() {
         shown.text
     );
 
+    let is_behind = async || {
+        let shown = seen(&mut browser.clone(), "/ui/operate").await;
+        shown.text.contains(" s behind: it lacks 0, and has not done 1.").then_some(())
+    };
+    eventually("it is told that a delivery waits", is_behind).await;
+
     command.process.end().await;
     let is_silent = async || (reaction(&operator, "actions").await["state"] == "REACTION_STATE_SILENT").then_some(());
     eventually("nobody does it", is_silent).await;
