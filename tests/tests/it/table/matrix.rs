@@ -11,6 +11,7 @@ use domain::{
 };
 use prost::Message;
 use proto::{
+    branding_settings::{AssetKind, NewBrandingAsset, UploadBrandingAssetRequest},
     domain::DomainValidationType,
     key::GetUserKeyRequest,
     operation::{Body, Facts, OPERATIONS, Verb, Waived},
@@ -22,6 +23,7 @@ use tests::{
     client::{Answer, Client, EXECUTIONS, TARGETS, done, put, send, target},
     eventually,
     instance::Instance,
+    media::{png, text},
     tenant::Tenant,
 };
 
@@ -33,6 +35,7 @@ use super::{
 /// They need more than an id.
 const VALIDATE: &str = "Validate";
 const SET_PASSWORD: &str = "SetPassword";
+const UPLOAD: &str = "UploadBrandingAsset";
 const PASSWORD: &str = "seven-owls-under-a-bridge";
 
 /// A kind of caller.
@@ -108,6 +111,9 @@ fn over_http(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
         Body::None if facts.method == VALIDATE => request.query(&[("validationType", "DOMAIN_VALIDATION_TYPE_DNS")]),
         Body::None => request,
         Body::Field { .. } if facts.method == SET_PASSWORD => request.json(&json!({ "newPassword": PASSWORD })),
+        Body::Field { .. } if facts.method == UPLOAD => {
+            request.json(&json!({ "kind": AssetKind::LightLogo.as_str_name(), "content": text(&png(1, 1, 0)) }))
+        }
         Body::Field { repeated: true, .. } => request.json(&json!([])),
         Body::Field { .. } => request.json(&json!({})),
     }
@@ -127,6 +133,10 @@ fn over_grpc(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     if facts.method == SET_PASSWORD {
         let password = Some(SetPassword { new_password: PASSWORD.to_owned(), ..SetPassword::default() });
         message.extend(SetPasswordRequest { id: String::new(), password }.encode_to_vec());
+    }
+    if facts.method == UPLOAD {
+        let asset = Some(NewBrandingAsset { kind: AssetKind::LightLogo.into(), content: png(1, 1, 0) });
+        message.extend(UploadBrandingAssetRequest { ctx: None, asset }.encode_to_vec());
     }
     if !id.is_empty() || is_of_settings(facts) {
         // The second field of a patch is what is patched, a message; the third of what is put below something.
