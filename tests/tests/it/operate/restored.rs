@@ -23,6 +23,7 @@ use tests::{
 use super::nats_permissions::{Nats, node, node_flags};
 
 const USERS: &str = "/resources/v3alpha/users";
+const FEATURES: &str = "multitenancy_resources_api,multitenancy_settings";
 
 /// What docs/operations.md says to back up, in its order.
 const STREAMS: [&str; 6] = ["KV_REACTIONS", "ACTIONS_0", "SESSIONS_0", "EVENTS_0", "KV_ASSETS", "KV_PERSONS"];
@@ -75,8 +76,7 @@ fn set_up(nats: &Nats, servers: &Servers, (folder, issuer): (&Path, &str)) -> St
     let folder = folder.display().to_string();
     flags.splice(
         0..0,
-        ["setup", "--data-dir", &folder, "--external-url", issuer, "--features", "multitenancy_resources_api"]
-            .map(str::to_owned),
+        ["setup", "--data-dir", &folder, "--external-url", issuer, "--features", FEATURES].map(str::to_owned),
     );
     let (is_success, _, told) = run(&flags.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(is_success, "{told}");
