@@ -166,9 +166,8 @@ pub(crate) async fn have_all_ended(
 ) -> Result<(), Error> {
     let command = Command::EndAllSessions(EndAllSessions { user_id });
     let sequence = asked(oidc, tenant, command, trace_context).await?.sequence;
-    let reached = oidc.edge.ended.reached();
-    reached.wait_briefly_for(sequence).await;
-    if *reached.changes().borrow() >= sequence { Ok(()) } else { Err(Error::Unavailable) }
+    let reached = oidc.edge.ended.reached().wait_briefly_for(sequence).await;
+    if reached >= sequence { Ok(()) } else { Err(Error::Unavailable) }
 }
 
 async fn asked(oidc: &Oidc, tenant: &Tenant, command: Command, trace_context: &str) -> Result<InternalOutcome, Error> {

@@ -2,8 +2,7 @@
 //! name. The node does it that writes, by the clock.
 //!
 //! Whether one is shown is decided in a turn, which sees the whole log. What was replaced counts as shown for a while, because pages that
-//! name it are still open. Who uploads it again writes it first, so what is taken out by
-//! its message is another one.
+//! name it are still open. Whoever uploads it again writes it anew first, so what is taken out is the message from before.
 
 use std::{convert::Infallible, time::Duration};
 

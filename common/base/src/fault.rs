@@ -3,8 +3,8 @@
 //! They are compiled in with the feature `fault` only. `PLATFORM_FAULT=commit.published:3:kill` kills the process the
 //! third time it comes by `commit.published`; `stop` lets it stand still until it gets SIGCONT. Each of these fires once.
 //! `turn.deciding/CreateTarget:3:panic` panics there from the third time on, where it is about `CreateTarget`; `*` is about
-//! everything. With `panic-while=FILE` it panics only as long as there is such a file, and with `kill-while=FILE` it comes by only then. Several
-//! are separated by commas.
+//! everything. With `panic-while=FILE` it panics only as long as there is such a file, and with `kill-while=FILE` it kills, counting
+//! only the times that it came by while there was such a file. Several, each at another point, are separated by commas.
 //!
 //! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set; leases
 //! are short where `PLATFORM_SHORT_LEASES` is set besides; and the clock goes ahead by the seconds that are in the file that
@@ -112,7 +112,7 @@ pub fn point_of(name: &str, subject: &str) {
         passed: AtomicU64,
         /// `None` where it panics.
         signal: Option<Signal>,
-        /// It panics only while this is there.
+        /// It comes by only while this is there.
         file: Option<std::path::PathBuf>,
     }
 

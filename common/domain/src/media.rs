@@ -164,7 +164,7 @@ fn jpeg(content: &[u8]) -> Option<[u32; 2]> {
             _ => {}
         }
         let length = usize::from(u16::from_be_bytes(*after.first_chunk()?));
-        let (segment, after) = after.split_at_checked(length.max(2))?;
+        let (segment, after) = after.split_at_checked(length).filter(|_| length >= 2)?;
         if (0xc0..=0xc2).contains(marker) {
             let side = |at: usize| Some(u32::from(u16::from_be_bytes(*segment.get(at..)?.first_chunk()?)));
             once(&mut sides, [side(5)?, side(3)?])?;

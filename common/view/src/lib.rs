@@ -2,7 +2,7 @@
 //! deleted and built again.
 //!
 //! [`projection`] lists what is kept, in which [`table`]s; [`checkpoint`] says how far each is, and [`progress`] tells the other
-//! nodes, as [`reaction`] does of those; [`generation`] builds one anew beside the one that answers; [`failed_event`] is what a projection could not process. [`read_model`] writes and reads [`rows`], which the API answers; [`history`] is what the writer reads, and
+//! nodes; [`reaction`] tells how far reactions are; [`generation`] builds one anew beside the one that answers; [`failed_event`] is what a projection could not process. [`read_model`] writes and reads [`rows`], which the API answers; [`history`] is what the writer reads, and
 //! [`directory`], [`ended`], [`settings`] and [`keyring`] are what admits requests; [`persons`] opens what is personal.
 
 pub mod attempts;

@@ -22,9 +22,9 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// The reactions: their names, by which they are told of.
+/// The reactions that follow a log, by the names by which they are told of. Those that go by the clock have no place to tell.
 pub const REACTIONS: [&str; 5] = [DELIVERIES, "mending", "sweep", "session_ends", "erasures"];
-/// The one that queues the deliveries of events and makes them.
+/// The one that queues the deliveries of events and makes them, by the name of its place.
 pub const DELIVERIES: &str = "actions";
 
 /// How often one is told of.
@@ -108,6 +108,7 @@ pub struct Telling {
 impl Telling {
     /// Tells of this one from now on, which is at a position.
     pub fn start(log: &Log, shard: u16, (name, at): (&'static str, Position)) -> Self {
+        debug_assert!(REACTIONS.contains(&name), "{name} is one of those that are told of");
         let (stand, noted) = watch::channel(Stand { at, ..Stand::default() });
         let (log, subject) = (log.clone(), subject(shard));
         let mut task = JoinSet::new();

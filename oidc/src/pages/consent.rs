@@ -9,7 +9,7 @@ use view::directory::{Named, Tenant};
 use super::{
     next::{consent, go_on},
     shell::Shell,
-    visit::{Instead, Posted, Visit},
+    visit::{Instead, Posted, Visit, login_name},
 };
 use crate::{
     audience, endpoint,
@@ -49,7 +49,8 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
         }
     }
     let (frame, shell) = Shell::new(&visit, title);
-    let accounts = visit.visitor.accounts().await.map_err(|_| visit.away())?;
+    let is_hidden = visit.shown_name_of(&user) != login_name(&user);
+    let accounts = if is_hidden { visit.visitor.accounts().await.map_err(|_| visit.away())? } else { vec![] };
     let name = visit.shown_name_among(&user, &accounts);
     let page = Page { frame, shell, message, account: user_id, name, wants };
     Ok(visit.visitor.page(StatusCode::OK, &page))

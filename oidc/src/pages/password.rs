@@ -35,6 +35,9 @@ impl Names {
     /// Those of whoever says to be called that. Whose name it is counts where this browser knows that one.
     async fn of(visit: &Visit, name: &str) -> Result<Self, Instead> {
         let mut shown = visit.shown_name(name).to_owned();
+        if shown == name {
+            return Ok(Self { login_name: name.to_owned(), shown });
+        }
         for account in visit.visitor.browser.accounts() {
             let user = visit.visitor.user(account).await.map_err(|_| visit.away())?;
             if let Some(user) = user.filter(|user| fold(login_name(user)) == fold(name)) {

@@ -59,7 +59,7 @@ fn does(name: &str) -> &'static str {
         DELIVERIES => "Delivers events to targets",
         "mending" => "Retries and discards deliveries that were given up",
         "sweep" => "Removes what names a removed object",
-        "session_ends" => "Ends the sessions of users who may not go on",
+        "session_ends" => "Ends the sessions of users who may not go on, or who ended them all",
         "erasures" => "Destroys the keys of people who were removed",
         _ => "",
     }

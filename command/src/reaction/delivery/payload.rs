@@ -46,7 +46,7 @@ pub struct Delivery {
     /// The W3C `traceparent` that it belongs to.
     pub trace_context: String,
     /// The payload. It is absent where the build that queued this did not know the event, and then made when it is delivered: by a build
-    /// that knows what of it may be told. Builds that would deliver nothing at all in its place cannot read this without it.
+    /// that knows what of it may be told. Earlier builds cannot read a delivery without it, and leave it in the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Box<RawValue>>,
 }

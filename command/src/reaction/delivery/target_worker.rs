@@ -212,7 +212,7 @@ impl Deliveries {
                     return Ok(());
                 }
                 // What is away here is not the target's fault.
-                Tried::Untold(BodyFailure::Person(failure)) => {
+                Tried::Untold(failure @ (BodyFailure::Person(_) | BodyFailure::Database(_))) => {
                     let error = explain(failure);
                     tracing::warn!(delivery = delivery.id, error, "what a target is told cannot be made yet");
                     sleep(pause(self.patience.pause, tries + 1)).await;

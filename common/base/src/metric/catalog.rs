@@ -161,7 +161,7 @@ pub static TARGET_DURATION: Family<Histogram> = Family::seconds(
 pub static DELIVERIES: Family<Counter> = Family::counter(
     "platform_deliveries_total",
     &["outcome"],
-    "Deliveries of events to targets: ok, retried, failed, of a type that this build does not know, or dropped because the target is gone.",
+    "Deliveries of events to targets: ok, retried, failed, unknown because this build does not know the type, or dropped because the target is gone or may not be told.",
 );
 
 /// Deliveries that were given up.

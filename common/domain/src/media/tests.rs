@@ -55,9 +55,15 @@ fn a_picture_says_what_it_is_and_how_large() {
     for chunks in [&[LOSSY][..], &[LOSSLESS], &[CANVAS, (b"ALPH", b"x"), LOSSY]] {
         assert_eq!(read(&webp(chunks)), Ok((PictureType::Webp, sides)), "{chunks:?}");
     }
-    for content in [a_png(1, 1), jpeg(0xc0), webp(&[LOSSY])] {
-        assert_eq!(media_type(&content), picture_type(&content).map(PictureType::media_type));
+    for (content, kind) in [(a_png(1, 1), "image/png"), (jpeg(0xc0), "image/jpeg"), (webp(&[LOSSY]), "image/webp")] {
+        assert_eq!(media_type(&content), Some(kind));
     }
+    assert_eq!(picture_type(b"\xff\xd8\xff\xe0\x00\x00"), Some(PictureType::Jpeg));
+    assert!(
+        read(&[&jpeg(0xc0)[..2], b"\xff\xe0\x00\x00", &jpeg(0xc0)[2..]].concat()).is_err(),
+        "a segment has a length"
+    );
+    assert!(read(&[&jpeg(0xc0)[..2], b"\xff\xe0\x00\x02", &jpeg(0xc0)[2..]].concat()).is_ok());
     assert_eq!(media_type(b"<svg>"), None);
 }
 

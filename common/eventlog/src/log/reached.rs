@@ -43,9 +43,10 @@ impl Reached {
         let _ = self.changes().wait_for(|reached| *reached >= sequence).await;
     }
 
-    /// Waits until the state has an event that this node has written; not for ever, because others need not wait at all.
-    pub async fn wait_briefly_for(&self, sequence: u64) {
-        self.processed_by(sequence, OWN_WAIT).await;
+    /// Waits until the state has an event that this node has written, and returns how far it is then; not for ever, because others
+    /// need not wait at all.
+    pub async fn wait_briefly_for(&self, sequence: u64) -> u64 {
+        self.processed_by(sequence, OWN_WAIT).await
     }
 }
 
