@@ -7,7 +7,7 @@ use domain::{
     catalog::{self, Visitor},
     rejection::Rejection,
     settings::Properties,
-    standard::{Resource, Standard},
+    standard::{Resource, Standard, goes_with},
 };
 use eventlog::record::AggregateKey;
 
@@ -30,11 +30,9 @@ pub(crate) fn is_there<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey) -> 
 /// Whether all is there that an object goes with. All of it is looked at, so that all is loaded at once.
 fn stands<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standard<R>>) -> bool {
     let (Some(found), Some(owner)) = (current.resource(), current.head.owner.as_ref()) else { return false };
-    let (mut stands, mut goes_with) = (!found.has_expired(turn.now().as_millisecond()), HashMap::new());
-    for reference in Standard::<R>::names(&current.state, owner) {
-        // It is the link that says whether it goes with what is named.
-        let goes = *goes_with.entry(reference.link).or_insert_with(|| found.clone().unlinked(&reference).is_none());
-        if goes && let Some(is_there) = KINDS.get(reference.link.to) {
+    let mut stands = !found.has_expired(turn.now().as_millisecond());
+    for reference in goes_with(found, Standard::<R>::names(&current.state, owner)) {
+        if let Some(is_there) = KINDS.get(reference.link.to) {
             let (instance_id, aggregate_type) = (current.key.instance_id.clone(), reference.link.to.to_owned());
             stands &= is_there(turn, &AggregateKey { instance_id, aggregate_type, id: reference.id });
         }

@@ -4,7 +4,13 @@ use std::sync::Arc;
 
 use api::details::{ETAG, entity_tag};
 use base::clock;
-use domain::{context::Owner, log_class::LogClass, rejection::Rejection, standard::Resource};
+use domain::{
+    context::Owner,
+    log_class::LogClass,
+    reference::Reference,
+    rejection::Rejection,
+    standard::{Resource, goes_with},
+};
 use edge::{
     answer::Answer,
     call::Call,
@@ -44,7 +50,14 @@ impl Queries {
                 || call.is_own(found.state.user(&found.id));
             let is_removed = |context: &Owner| self.ended.is_removed(&call.tenant.id, context);
             let is_over = found.state.has_expired(clock::now().as_millisecond());
+            // A sweep may come to it later.
+            let is_gone = || {
+                let stands_on = goes_with(&found.state, found.state.references());
+                let removed = |on: &Reference| self.ended.was_removed(&call.tenant.id, (on.link.to, &on.id));
+                stands_on.iter().any(removed)
+            };
             may && !is_over
+                && !is_gone()
                 && is_it(&found.state)
                 && !is_removed(&context)
                 && !also_seen_by.is_some_and(|other| is_removed(&other))

@@ -101,6 +101,7 @@ impl Queries {
         let Visible { instances, mut filters } = visible;
         let now = clock::now().as_millisecond();
         filters.extend(R::EXPIRES_AT.map(|column| Filter::Above { column, value: now }));
+        filters.extend(self.standing(instances.as_deref()));
         filters.extend(list.filters);
         let search = Search { instances, filters, page };
         let seat = timeout(SEAT_WAIT, self.searches.take(&call.tenant.id)).await;
@@ -122,6 +123,13 @@ impl Queries {
 }
 
 impl Queries {
+    /// Leaves out what stands on something that was removed: a sweep may come to it later.
+    fn standing<R: Resource>(&self, instances: Option<&[String]>) -> Vec<Filter<R>> {
+        let gone = R::STANDS_ON.iter().map(|(kind, column)| (column, self.ended.removed_lately(instances, kind)));
+        let gone = gone.filter(|(_, ids)| !ids.is_empty());
+        gone.map(|(column, ids)| Filter::NoneOf { column, texts: ids }).collect()
+    }
+
     /// What of an index of resources that are in one context each.
     fn visible<R: Resource>(&self, call: &Call) -> Visible<R> {
         let is_operator = call.may(&Owner::system());

@@ -2,7 +2,11 @@
 
 mod change;
 
-use std::{collections::HashSet, fmt::Debug, marker::PhantomData};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Debug,
+    marker::PhantomData,
+};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -42,6 +46,8 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     const STATES: States = States::Active;
     /// By which links it names others, beside the context that it belongs to.
     const LINKS: &'static [Link] = &[];
+    /// The columns with the ids of others that it goes with, each with the kind of those.
+    const STANDS_ON: &'static [(&'static str, &'static Column<Self>)] = &[];
     /// Whether it is removed with the context that it belongs to.
     const GOES_WITH_OWNER: bool = true;
     /// The permissions that are about it.
@@ -351,6 +357,17 @@ impl<R: Resource> Standard<R> {
         references.retain(|reference| seen.insert(reference.clone()));
         references
     }
+}
+
+/// Those of its references that a resource goes with: where what they name is removed, so is it.
+pub fn goes_with<R: Resource>(resource: &R, mut references: Vec<Reference>) -> Vec<Reference> {
+    let mut by_link = HashMap::new();
+    // It is the link that says so, and a resource can have hundreds of references by one.
+    let mut goes = |reference: &Reference| {
+        *by_link.entry(reference.link).or_insert_with(|| resource.clone().unlinked(reference).is_none())
+    };
+    references.retain(&mut goes);
+    references
 }
 
 #[cfg(test)]

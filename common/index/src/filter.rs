@@ -65,6 +65,13 @@ pub enum Filter<R: 'static> {
         /// The ids of what is not.
         passed: Vec<String>,
     },
+    /// A text column is none of these.
+    NoneOf {
+        /// The column.
+        column: &'static Column<R>,
+        /// What it is not.
+        texts: Vec<String>,
+    },
     /// An integer column is greater.
     Above {
         /// The column.
@@ -155,10 +162,8 @@ fn one<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Box<dyn Query
             }
             Box::new(BooleanQuery::new(any))
         }
-        Filter::NotIn(contexts) => {
-            let not = (Occur::MustNot, Box::new(within(layout, contexts)) as Box<dyn Query>);
-            Box::new(BooleanQuery::new(vec![(Occur::Must, Box::new(AllQuery) as Box<dyn Query>), not]))
-        }
+        Filter::NotIn(contexts) => not(within(layout, contexts)),
+        Filter::NoneOf { column, texts } => not(any_text(layout, column, texts)?),
         Filter::Text { column, method, ignores_case, text } => {
             let found = layout.column(column.definition)?;
             let texts = found.texts.ok_or(IndexFailure::NoColumn(column.definition.name))?;
@@ -175,6 +180,18 @@ fn one<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Box<dyn Query
 
 fn is<R>(layout: &Layout, column: &Column<R>, value: bool) -> Result<Box<dyn Query>, IndexFailure> {
     Ok(term(Term::from_field_bool(layout.column(column.definition)?.value, value)))
+}
+
+/// Everything but what is found.
+fn not(found: TermSetQuery) -> Box<dyn Query> {
+    let all: Box<dyn Query> = Box::new(AllQuery);
+    Box::new(BooleanQuery::new(vec![(Occur::Must, all), (Occur::MustNot, Box::new(found))]))
+}
+
+/// Where a text column is one of these.
+fn any_text<R>(layout: &Layout, column: &Column<R>, texts: &[impl AsRef<str>]) -> Result<TermSetQuery, IndexFailure> {
+    let field = layout.column(column.definition)?.value;
+    Ok(TermSetQuery::new(texts.iter().map(|text| Term::from_field_text(field, text.as_ref())).collect::<Vec<_>>()))
 }
 
 fn those(layout: &Layout, ids: &[impl AsRef<str>]) -> Box<dyn Query> {
@@ -201,11 +218,7 @@ fn in_parts<R: Resource>(
     let named = |of: &PartOf<R>| {
         let is_it: Box<dyn Query> = match of {
             PartOf::Itself(_) => those(layout, ids),
-            PartOf::Named(_, column) => {
-                let field = layout.column(column.definition)?.value;
-                let terms = ids.iter().map(|id| Term::from_field_text(field, id));
-                Box::new(TermSetQuery::new(terms.collect::<Vec<_>>()))
-            }
+            PartOf::Named(_, column) => Box::new(any_text(layout, column, ids)?),
         };
         let here: Box<dyn Query> = Box::new(within(layout, std::slice::from_ref(owner)));
         let both: Box<dyn Query> = Box::new(BooleanQuery::new(vec![(Occur::Must, here), (Occur::Must, is_it)]));

@@ -8,6 +8,8 @@
 //! Beside it stands which tokens were revoked, by the other log. A node that hears neither from NATS nor from Postgres for too long
 //! does not know what is dead, and says so.
 
+mod lately;
+
 use std::{
     collections::HashMap,
     sync::{
@@ -37,6 +39,7 @@ use eventlog::{
 };
 use jiff::Timestamp;
 
+use self::lately::Lately;
 use crate::{
     database::{Database, DatabaseFailure, snapshot},
     hearing::{Hearing, Hears, REMEMBERED, hear},
@@ -60,6 +63,7 @@ pub struct Ended(Arc<State>);
 
 struct State {
     ends: RwLock<Ends>,
+    lately: Lately,
     reached: Reached,
     /// Up to which sequence some of what ended may not be known any more.
     forgotten: AtomicU64,
@@ -123,7 +127,22 @@ impl Ended {
         // Of grants more is loaded than is remembered.
         let [forgotten, forgotten_grants] = [at.sequence, 0].map(AtomicU64::new);
         let (reached, hearing) = (Reached::new(at.sequence), Hearing::new(at, silence));
-        Self(Arc::new(State { ends: RwLock::new(ends), reached, forgotten, forgotten_grants, hearing, revoked }))
+        let lately = Lately::default();
+        // Whether a sweep follows is said in the log alone.
+        for (instance_id, of_instance) in &ends {
+            for (what, end) in of_instance.iter().filter(|(_, end)| end.is_removed) {
+                lately.add(instance_id, what, end.at);
+            }
+        }
+        Self(Arc::new(State {
+            ends: RwLock::new(ends),
+            lately,
+            reached,
+            forgotten,
+            forgotten_grants,
+            hearing,
+            revoked,
+        }))
     }
 
     /// Whether it is known what has ended. Nothing may be taken for alive otherwise.
@@ -171,6 +190,9 @@ impl Ended {
             };
             let end = End { sequence: recorded.sequence, at: recorded.committed_at, is_removed };
             let what = (table.aggregate_type, recorded.event.aggregate_id.clone());
+            if recorded.event.unswept {
+                self.0.lately.add(&recorded.event.instance_id, &what, end.at);
+            }
             self.has_ended(&recorded.event.instance_id, what, end);
         }
         self.0.hearing.reach(record.stream_sequence);
@@ -228,6 +250,12 @@ impl Ended {
         ended.get(&(kind, id.to_owned())).is_some_and(|end| end.is_removed)
     }
 
+    /// The ids of what was removed of a kind within the hour and has a sweep after it, in these instances or in all of them. What
+    /// stands on it goes with it, though the sweep may come to that later.
+    pub fn removed_lately(&self, instances: Option<&[String]>, kind: &str) -> Vec<String> {
+        self.0.lately.of(instances, kind)
+    }
+
     /// The organizations of an instance that were removed.
     pub fn removed(&self, instance_id: &str) -> Vec<Owner> {
         let ended = self.0.ends.read().unwrap_or_else(PoisonError::into_inner);
@@ -274,6 +302,7 @@ impl Hears for Ended {
     /// What was switched off too long ago for any token, and what is still asked for: removed contexts.
     fn forget(&self) {
         let now = clock::now();
+        self.0.lately.forget(now);
         let mut ends = self.0.ends.write().unwrap_or_else(PoisonError::into_inner);
         for of_instance in ends.values_mut() {
             of_instance.retain(|(kind, _), end| {

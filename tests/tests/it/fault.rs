@@ -32,3 +32,4 @@ mod sessions;
 mod settle;
 mod tail;
 mod unindexed;
+mod unswept;

@@ -156,6 +156,7 @@ impl Resource for App {
     const INDEX: Option<Name> = Some(Name::first("apps_index"));
     const STATES: States = States::Switched;
     const LINKS: &'static [Link] = &[PROJECT];
+    const STANDS_ON: &'static [(&'static str, &'static Column<Self>)] = &[(Project::NAME, &column::PROJECT_ID)];
     const PERMISSIONS: &'static [Permissions] = &[Permissions::new("project.app", STANDARD)];
     type Patch = AppPatch;
 

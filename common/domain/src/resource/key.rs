@@ -102,6 +102,7 @@ impl<H: Holder> Resource for Key<H> {
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(H::KEYS_INDEX);
     const LINKS: &'static [Link] = &[Self::HOLDER];
+    const STANDS_ON: &'static [(&'static str, &'static Column<Self>)] = &[(H::NAME, &Self::HOLDER_ID)];
     type Patch = Unpatchable;
 
     fn patched(self, patch: Unpatchable) -> Self {

@@ -134,6 +134,11 @@ impl Resource for Membership {
     const INDEX: Option<Name> = Some(Name { name: "memberships_index", version: 2 });
     const PERMISSIONS: &'static [Permissions] = &[Permissions::new("membership", STANDARD)];
     const LINKS: &'static [Link] = &[USER, HOME, PROJECT, PROJECT_GRANT];
+    const STANDS_ON: &'static [(&'static str, &'static Column<Self>)] = &[
+        (User::NAME, &column::USER_ID),
+        (Project::NAME, &column::PROJECT_ID),
+        (ProjectGrant::NAME, &column::PROJECT_GRANT_ID),
+    ];
     type Patch = MembershipPatch;
 
     fn validate(&self) -> Result<(), Rejection> {

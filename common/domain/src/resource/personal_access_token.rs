@@ -46,6 +46,7 @@ impl Resource for PersonalAccessToken {
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name::first("personal_access_tokens_index"));
     const LINKS: &'static [Link] = &[USER];
+    const STANDS_ON: &'static [(&'static str, &'static Column<Self>)] = &[(User::NAME, &column::USER_ID)];
     type Patch = Unpatchable;
 
     fn patched(self, patch: Unpatchable) -> Self {

@@ -78,6 +78,7 @@ impl Resource for ProjectGrant {
     const INDEX: Option<Name> = Some(Name::first("project_grants_index"));
     const STATES: States = States::Switched;
     const LINKS: &'static [Link] = &[PROJECT, GRANTED, ROLE];
+    const STANDS_ON: &'static [(&'static str, &'static Column<Self>)] = &[(Project::NAME, &column::PROJECT_ID)];
     const PERMISSIONS: &'static [Permissions] = &[Permissions::new("project.grant", STANDARD)];
     type Patch = ProjectGrantPatch;
 

@@ -76,6 +76,7 @@ impl Resource for ProjectRole {
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name::first("project_roles_index"));
     const LINKS: &'static [Link] = &[PROJECT];
+    const STANDS_ON: &'static [(&'static str, &'static Column<Self>)] = &[(Project::NAME, &column::PROJECT_ID)];
     const PERMISSIONS: &'static [Permissions] = &[Permissions::new("project.role", STANDARD)];
     type Patch = ProjectRolePatch;
 

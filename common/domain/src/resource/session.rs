@@ -126,6 +126,7 @@ impl Resource for Session {
     const INDEX: Option<Name> = Some(Name::first("sessions_index"));
     const EXPIRES_AT: Option<&'static Column<Self>> = Some(&column::EXPIRES_AT);
     const LINKS: &'static [Link] = &[USER];
+    const STANDS_ON: &'static [(&'static str, &'static Column<Self>)] = &[(User::NAME, &column::USER_ID)];
     const PERMISSIONS: &'static [Permissions] =
         &[Permissions::new("session", VERBS).at(&[OwnerType::System, OwnerType::Instance])];
     type Patch = SessionPatch;

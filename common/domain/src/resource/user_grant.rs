@@ -87,6 +87,11 @@ impl Resource for UserGrant {
     const INDEX: Option<Name> = Some(Name::first("user_grants_index"));
     const STATES: States = States::Switched;
     const LINKS: &'static [Link] = &[USER, PROJECT, PROJECT_GRANT, ROLE];
+    const STANDS_ON: &'static [(&'static str, &'static Column<Self>)] = &[
+        (User::NAME, &column::USER_ID),
+        (Project::NAME, &column::PROJECT_ID),
+        (ProjectGrant::NAME, &column::PROJECT_GRANT_ID),
+    ];
     const PERMISSIONS: &'static [Permissions] = &[Permissions::new("user.grant", STANDARD)];
     type Patch = UserGrantPatch;
 

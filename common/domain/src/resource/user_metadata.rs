@@ -93,6 +93,7 @@ impl Resource for UserMetadata {
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name::first("user_metadata_index"));
     const LINKS: &'static [Link] = &[USER];
+    const STANDS_ON: &'static [(&'static str, &'static Column<Self>)] = &[(User::NAME, &column::USER_ID)];
     type Patch = Unpatchable;
 
     fn validate(&self) -> Result<(), Rejection> {

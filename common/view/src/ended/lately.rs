@@ -1,0 +1,99 @@
+//! What was removed within the hour and has so much that stands on it that a sweep comes to that later. Searches leave that out.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{PoisonError, RwLock},
+    time::Duration,
+};
+
+use domain::{
+    resource::{app::App, project::Project, project_grant::ProjectGrant, user::User},
+    standard::Resource,
+};
+use jiff::Timestamp;
+
+/// For how long it is left out. A sweep begins at once and takes seconds.
+const LATELY: Duration = Duration::from_hours(1);
+/// How many of a kind a search leaves out: the last ones.
+const MOST: usize = 1_000;
+/// What others stand on. Contexts are left out by themselves, for ever.
+const KINDS: [&str; 4] = [User::NAME, Project::NAME, ProjectGrant::NAME, App::NAME];
+
+/// By instance, in the order of removal.
+#[derive(Default)]
+pub(super) struct Lately(RwLock<HashMap<String, BTreeSet<Removed>>>);
+
+/// When, of which kind, and its id.
+type Removed = (Timestamp, &'static str, String);
+
+impl Lately {
+    /// Something was removed.
+    pub(super) fn add(&self, instance_id: &str, (kind, id): &(&'static str, String), at: Timestamp) {
+        if KINDS.contains(kind) {
+            let mut removed = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            removed.entry(instance_id.to_owned()).or_default().insert((at, kind, id.clone()));
+        }
+    }
+
+    /// The ids of what was removed of a kind, in these instances or in all of them.
+    pub(super) fn of(&self, instances: Option<&[String]>, kind: &str) -> Vec<String> {
+        let removed = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = |of: &BTreeSet<Removed>| {
+            let of_kind = of.iter().rev().filter(|(_, found, _)| *found == kind);
+            of_kind.take(MOST).map(|(_, _, id)| id.clone()).collect::<Vec<_>>()
+        };
+        match instances {
+            Some(instances) => instances.iter().filter_map(|id| removed.get(id)).flat_map(of_kind).collect(),
+            None => removed.values().flat_map(of_kind).collect(),
+        }
+    }
+
+    /// Forgets what is no longer left out.
+    pub(super) fn forget(&self, now: Timestamp) {
+        let mut removed = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        removed.retain(|_, of_instance| {
+            of_instance.retain(|(at, _, _)| *at > now - LATELY);
+            !of_instance.is_empty()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_by_instance_and_kind_for_an_hour() {
+        let (lately, at) = (Lately::default(), Timestamp::UNIX_EPOCH);
+        for (instance_id, kind, id) in [("1", User::NAME, "3"), ("1", Project::NAME, "4"), ("2", User::NAME, "5")] {
+            lately.add(instance_id, &(kind, id.to_owned()), at);
+        }
+        lately.add("1", &("personal_access_token", "6".to_owned()), at);
+        let of = |instances: Option<&[&str]>, kind| {
+            let instances = instances.map(|ids| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>());
+            let mut found = lately.of(instances.as_deref(), kind);
+            found.sort();
+            found
+        };
+        assert_eq!(of(Some(&["1"]), User::NAME), ["3"]);
+        assert_eq!(of(Some(&["1"]), Project::NAME), ["4"]);
+        assert_eq!(of(Some(&["1", "2"]), User::NAME), ["3", "5"]);
+        assert_eq!(of(None, User::NAME), ["3", "5"]);
+        assert!(of(Some(&["1"]), "personal_access_token").is_empty(), "nothing stands on it");
+        lately.forget(at + LATELY - Duration::from_secs(1));
+        assert_eq!(of(None, User::NAME), ["3", "5"]);
+        lately.forget(at + LATELY);
+        assert!(of(None, User::NAME).is_empty());
+    }
+
+    #[test]
+    fn a_search_leaves_out_the_last_thousand() {
+        let lately = Lately::default();
+        for number in 0..=MOST {
+            let at = Timestamp::from_millisecond(i64::try_from(number).expect("it is small")).expect("it is a time");
+            lately.add("1", &(User::NAME, number.to_string()), at);
+        }
+        let found = lately.of(None, User::NAME);
+        assert_eq!((found.len(), found.contains(&"0".to_owned())), (MOST, false));
+    }
+}
