@@ -6,6 +6,7 @@ mod advertised;
 mod authentication;
 mod authorize;
 mod away;
+mod binding;
 mod certification;
 mod clients;
 mod code;
