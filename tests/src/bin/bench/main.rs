@@ -8,6 +8,7 @@ mod bare;
 mod beside;
 mod commands;
 mod cpu;
+mod enumeration;
 mod fair;
 mod index;
 mod load;
@@ -65,6 +66,7 @@ async fn main() {
         Some("tokens") => return tokens::measure(&mut Platform::start().await).await,
         Some("logins") => return logins::measure(&mut Platform::start().await).await,
         Some("passwords") => return passwords::measure(&mut Platform::start().await).await,
+        Some("enumeration") => return enumeration::measure(&mut Platform::start().await).await,
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
         Some("fair") => return fair::measure().await,
@@ -84,6 +86,7 @@ async fn main() {
     logins::measure(&mut platform).await;
     requests::measure(&mut platform).await;
     passwords::measure(&mut platform).await;
+    enumeration::measure(&mut platform).await;
     beside::measure(&mut platform, "targets").await;
     start::memory("after the load", &mut platform).await;
     start::measure(&mut platform).await;

@@ -81,7 +81,7 @@ async fn answers(client: Client, method: Method, path: String, body: Option<serd
 }
 
 /// The hash that the person brings along.
-fn imported() -> String {
+pub(crate) fn imported() -> String {
     let ((memory, passes), hash) = (COST, hash(b"the password of ada"));
     format!(
         "$argon2id$v=19$m={memory},t={passes},p=1${}${}",

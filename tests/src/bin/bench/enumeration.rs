@@ -1,0 +1,173 @@
+//! Whether the time of an answer tells who exists: the same is sent for what is there and for what is not, in turns, and Welch's test
+//! says whether the answers take differently long.
+
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, stream};
+use reqwest::Url;
+use serde_json::json;
+use tests::{
+    browser::{Browser, Shown},
+    client::{Client, done},
+    eventually,
+    platform::Platform,
+};
+
+use crate::{pair, passwords};
+
+const API: &str = "/resources/v3alpha";
+const CALLBACK: &str = "https://shop.example/callback";
+/// How many of each are asked for.
+const SAMPLES: usize = 1_000;
+/// How many are made at once.
+const AT_ONCE: usize = 16;
+/// What the statistic stays below where nothing is told.
+const BOUND: f64 = 4.5;
+
+/// How long the answers took, for what is there and for what is not.
+#[derive(Default)]
+struct Times {
+    there: Vec<f64>,
+    nowhere: Vec<f64>,
+}
+
+impl Times {
+    fn add(&mut self, is_there: bool, took: Duration) {
+        if is_there { &mut self.there } else { &mut self.nowhere }.push(took.as_secs_f64() * 1000.0);
+    }
+
+    /// Prints the middle of both, and the statistic without the slowest twentieth of all, which says what else the machine did.
+    fn print(mut self, name: &str) {
+        let mut all: Vec<f64> = self.there.iter().chain(&self.nowhere).copied().collect();
+        all.sort_by(f64::total_cmp);
+        let most = all[all.len() * 19 / 20];
+        for times in [&mut self.there, &mut self.nowhere] {
+            times.retain(|took| *took <= most);
+            times.sort_by(f64::total_cmp);
+        }
+        let middle = |times: &[f64]| times[times.len() / 2];
+        let (there, nowhere) = (middle(&self.there), middle(&self.nowhere));
+        println!("{name:<36} {there:>9.3} {nowhere:>9.3} {:>7.2}", welch(&self.there, &self.nowhere).abs());
+    }
+}
+
+/// Measures what strangers can ask.
+pub(crate) async fn measure(platform: &mut Platform) {
+    platform.ready().await;
+    let (admin, issuer) = (platform.client().await, platform.bootstrap.issuer.clone());
+    let app = shop(&admin).await;
+    let people = stream::iter(0..SAMPLES).map(|number| person(&admin, number));
+    assert_eq!(people.buffer_unordered(AT_ONCE).count().await, SAMPLES);
+    let http = pair::client();
+    let (mut clients, mut names, mut secrets) = (Times::default(), Times::default(), Times::default());
+    let last = &name_of(true, SAMPLES - 1);
+    eventually("the last person is known", async || {
+        let found = json!([{ "username": { "username": last } }]);
+        let found = tests::client::post(&admin, &format!("{API}/users/_search"), found).await;
+        (found.body["details"]["totalResult"] == "1").then_some(())
+    })
+    .await;
+    for number in 0..SAMPLES {
+        // Which comes first must not decide.
+        for is_there in [number % 2 == 0, number % 2 == 1] {
+            let id = if is_there { app.confidential.clone() } else { (u64::MAX / 2 - number as u64).to_string() };
+            let request = http.post(format!("{issuer}/oauth/v2/token")).basic_auth(id, Some("not-the-secret"));
+            let begin = Instant::now();
+            let answer = request.form(&[("grant_type", "client_credentials")]).send().await.expect("it answers");
+            clients.add(is_there, begin.elapsed());
+            assert_eq!(answer.status(), 401);
+            let (name, secret) = visit(&issuer, &app.public, &name_of(is_there, number)).await;
+            names.add(is_there, name);
+            secrets.add(is_there, secret);
+        }
+    }
+    println!("\nenumeration: what is there and what is not, {SAMPLES} of each in turns");
+    println!("{:<36} {:>9} {:>9} {:>7}", "", "ms there", "ms not", "|t|");
+    clients.print("an app with a wrong secret");
+    names.print("a login name");
+    secrets.print("a wrong password");
+    println!("(to reach: |t| below {BOUND})");
+}
+
+/// The ids of an app that people log in to and of one with a secret.
+struct Apps {
+    public: String,
+    confidential: String,
+}
+
+async fn shop(admin: &Client) -> Apps {
+    let project = done(admin, &format!("{API}/projects"), json!({ "name": "Shop" })).await.id();
+    let oidc = json!({
+        "redirectUris": [CALLBACK], "appType": "OIDC_APP_TYPE_USER_AGENT", "authMethodType": "OIDC_AUTH_METHOD_TYPE_NONE",
+    });
+    let public = json!({ "projectId": project, "name": "Shop", "oidc": oidc });
+    let confidential = json!({ "projectId": project, "name": "Till", "oidc": {
+        "redirectUris": [CALLBACK], "appType": "OIDC_APP_TYPE_WEB", "authMethodType": "OIDC_AUTH_METHOD_TYPE_BASIC",
+    } });
+    let apps = format!("{API}/apps");
+    Apps { public: done(admin, &apps, public).await.id(), confidential: done(admin, &apps, confidential).await.id() }
+}
+
+/// The login name of somebody, or of nobody.
+fn name_of(is_there: bool, number: usize) -> String {
+    format!("{}-{number:04}", if is_there { "somebody" } else { "whomever" })
+}
+
+async fn person(admin: &Client, number: usize) {
+    let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
+    let human = json!({ "data": data, "password": { "hash": passwords::imported() } });
+    done(admin, &format!("{API}/users"), json!({ "username": name_of(true, number), "human": human })).await;
+}
+
+/// How long it takes until a page asks for the password of a name, and until it refuses one.
+async fn visit(issuer: &str, app: &str, name: &str) -> (Duration, Duration) {
+    let mut browser = Browser::new(issuer);
+    let mut url: Url = format!("{issuer}/oauth/v2/authorize").parse().expect("it is a URL");
+    url.query_pairs_mut().extend_pairs([
+        ("client_id", app),
+        ("redirect_uri", CALLBACK),
+        ("response_type", "code"),
+        ("scope", "openid"),
+        ("code_challenge", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"),
+        ("code_challenge_method", "S256"),
+    ]);
+    let mut shown = browser.get(&url.as_str()[issuer.len()..]).await;
+    while shown.status.is_redirection() {
+        shown = browser.get(&path(&shown)).await;
+    }
+    let begin = Instant::now();
+    let mut next = send(&mut browser, &shown, &[("username", name)]).await;
+    while next.status.is_redirection() {
+        next = browser.get(&path(&next)).await;
+    }
+    let asked = begin.elapsed();
+    assert!(next.text.contains("type=\"password\""), "a password is asked for: {}", next.text);
+    let begin = Instant::now();
+    let refused = send(&mut browser, &next, &[("username", name), ("password", "not-the-password")]).await;
+    let took = begin.elapsed();
+    assert_eq!(refused.status, 422, "{}", refused.text);
+    (asked, took)
+}
+
+async fn send(browser: &mut Browser, shown: &Shown, fields: &[(&str, &str)]) -> Shown {
+    browser.post(&shown.action(), &shown.form(fields)).await
+}
+
+/// The path that a page leads to.
+fn path(shown: &Shown) -> String {
+    let location = shown.location();
+    location.find("/ui/").map_or(location, |at| &location[at..]).to_owned()
+}
+
+/// The statistic of Welch's test.
+#[expect(clippy::cast_precision_loss, reason = "there are a thousand")]
+fn welch(one: &[f64], other: &[f64]) -> f64 {
+    let of = |times: &[f64]| {
+        let count = times.len() as f64;
+        let mean = times.iter().sum::<f64>() / count;
+        let variance = times.iter().map(|took| (took - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        (mean, variance / count)
+    };
+    let ((one, of_one), (other, of_other)) = (of(one), of(other));
+    (one - other) / (of_one + of_other).sqrt()
+}
