@@ -139,6 +139,11 @@ fn fixed(
         ("token_type", json!("Bearer")),
         ("username", json!(format!("{}@{domain}", user.user.username))),
     ];
-    let act = token.act.as_ref().map(|act| ("act", json!(act)));
-    members.into_iter().chain(act).map(|(name, value)| (name.to_owned(), value)).collect()
+    // What is known of some tokens only.
+    let further = [
+        token.act.as_ref().map(|act| ("act", json!(act))),
+        token.auth_time.map(|at| ("auth_time", json!(at))),
+        (!token.amr.is_empty()).then(|| ("amr", json!(token.amr))),
+    ];
+    members.into_iter().chain(further.into_iter().flatten()).map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -38,7 +38,7 @@ const CLOCKS: i64 = 10;
 /// How many verified tokens are remembered.
 const REMEMBERED: usize = 100_000;
 
-/// The claims of an access token (RFC 9068, section 2.2).
+/// The claims of an access token (RFC 9068, sections 2.2 and 2.2.1).
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AccessToken {
     /// The issuer of the instance.
@@ -70,6 +70,12 @@ pub struct AccessToken {
     /// What it was got by, so that all that was got by it ends together.
     #[serde(rename = "grantId", default, skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<String>,
+    /// When the person was checked, in seconds since the Unix epoch, where one has logged in and nobody acts as that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth_time: Option<i64>,
+    /// By what (RFC 8176, section 1).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub amr: Vec<String>,
     /// Who acts as the user, where somebody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<Actor>,
