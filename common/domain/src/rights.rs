@@ -138,6 +138,10 @@ mod tests {
     fn whoever_may_change_something_may_read_it() {
         for role in ROLES {
             for permission in of(role) {
+                // To create something is not to change it, and gives rights on it where it is to give any.
+                if permission.ends_with(".create") {
+                    continue;
+                }
                 let reads = reading(permission);
                 let is_read = ROLES.iter().any(|role| of(role).contains(&reads));
                 assert!(!is_read || permits([role.name], &reads), "{}: {permission} without {reads}", role.name);
