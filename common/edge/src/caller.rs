@@ -165,6 +165,12 @@ pub struct Verified {
 }
 
 impl Verified {
+    /// The id of the app that got it, where one did: a service user is its own client, and personal ones were given by nobody else.
+    pub(crate) fn app(&self) -> Option<&str> {
+        let id = self.id.as_ref().filter(|id| id.client_id != self.user_id)?;
+        Some(&id.client_id)
+    }
+
     /// What a token says that the instance has issued, with the key that it belongs to.
     fn issued(token: AccessToken, key_id: String, tenant: &Tenant) -> Result<Self, RefusedToken> {
         // Whoever acts as somebody else does so where apps are used, and not where rights are given.
