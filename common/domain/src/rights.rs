@@ -20,6 +20,8 @@ const OTHERS: &[Permissions] = &[
     Permissions::new("failed_event", &["read", "write"]).at(&[OwnerType::Instance]),
     Permissions::new("policy", &["read", "write"]),
     Permissions::new("system.debug", STANDARD).at(&[OwnerType::System]),
+    // No operation asks for it yet.
+    Permissions::new("user.self", &["delete"]),
 ];
 
 /// Every permission, with the levels whose owners have it.

@@ -239,11 +239,8 @@ impl Resource for User {
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name { name: "users_index", version: 3 });
     const STATES: States = States::Lockable;
-    const PERMISSIONS: &'static [Permissions] = &[
-        Permissions::new("user", STANDARD),
-        Permissions::new("user.credential", &["write"]),
-        Permissions::new("user.self", &["delete"]),
-    ];
+    const PERMISSIONS: &'static [Permissions] =
+        &[Permissions::new("user", STANDARD), Permissions::new("user.credential", &["write"])];
     type Patch = UserPatch;
 
     fn validate(&self) -> Result<(), Rejection> {
