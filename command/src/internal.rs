@@ -4,6 +4,7 @@ mod choose_password;
 mod end_session;
 mod impersonate;
 mod log_in;
+mod put_metadata;
 mod refresh;
 mod register;
 mod revoke;
@@ -171,6 +172,9 @@ impl Taker {
             Some(Command::CheckPassword(asked)) => self.told(log_in::check(&self.commands, by, asked).await),
             Some(Command::ChangePassword(asked)) => self.told(choose_password::choose(&self.commands, by, asked).await),
             Some(Command::Register(asked)) => self.told(register::register(&self.commands, by, asked).await),
+            Some(Command::PutMetadata(asked)) => {
+                put_metadata::put(&self.commands, by, asked).await.map_err(|error| self.undone(&error))
+            }
             None => Err(Undone::Refused),
         }
     }

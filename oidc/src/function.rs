@@ -1,4 +1,8 @@
-//! Function executions: targets that are called before claims are issued, and may add some.
+//! Function executions: targets that are called before claims are issued, and may add some, and have metadata of the user kept.
+
+mod written;
+
+use std::collections::BTreeMap;
 
 use action::{
     chain::{Cause, Content, Interrupted},
@@ -14,6 +18,7 @@ use serde_json::{Map, Value, json};
 
 use view::directory::Tenant;
 
+use self::written::{Kept, SET, written};
 use crate::{Oidc, claims, error::Error, metadata, owner, scope::Scope, subject::Subject};
 
 /// Claims that the platform makes itself, in whichever token, and that nobody else may.
@@ -64,9 +69,9 @@ const LARGEST: usize = 4 * 1024;
 /// What a target answers.
 #[derive(Debug, Default, Deserialize)]
 struct TargetAnswer {
-    /// Metadata that it wants to be kept, which nobody does.
+    /// Metadata that it wants the user to have.
     #[serde(default)]
-    set_user_metadata: Vec<Value>,
+    set_user_metadata: Vec<Kept>,
     #[serde(default)]
     append_claims: Vec<Claim>,
     #[serde(default)]
@@ -90,14 +95,15 @@ pub(crate) fn is_executed(oidc: &Oidc, tenant: &Tenant, function: Function) -> b
     oidc.edge.actions.executions.function(&tenant.id, function).is_some()
 }
 
-/// The claims that the targets of a function add to those that these scopes ask for.
+/// The claims that the targets of a function add to those that these scopes ask for. What they have kept of the user is known from then on:
+/// the subject is read again for it.
 ///
 /// # Errors
-/// The error where a target refuses and may.
+/// The error where a target refuses and may, or where the user has ended meanwhile.
 pub(crate) async fn claims(
     oidc: &Oidc,
     (function, known): (Function, &[(&str, Scope<'_>)]),
-    (subject, client_id): (&Subject, &str),
+    (subject, client_id): (&mut Subject, &str),
     headers: &HeaderMap,
 ) -> Result<Map<String, Value>, Error> {
     let (actions, tenant) = (&oidc.edge.actions, &subject.tenant);
@@ -105,9 +111,15 @@ pub(crate) async fn claims(
     let depth =
         trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a circle"))?;
     let cause = Cause { depth, trace_context: trigger::trace_of(headers) };
-    let mut using = Using { about: about(oidc, (function, known), (subject, client_id)).await?, answer: Map::new() };
+    let mut using = Using { about: about(oidc, (function, known), (&*subject, client_id)).await?, answer: Map::new() };
     actions.run(&chain, &cause, &mut using).await.map_err(denied)?;
-    Ok(added(function, &using.parsed()?))
+    let TargetAnswer { set_user_metadata, append_claims, append_log_claims } = using.parsed()?;
+    let note = if set_user_metadata.is_empty() {
+        None
+    } else {
+        Box::pin(written(oidc, subject, &set_user_metadata, headers)).await?
+    };
+    Ok(added(function, &append_claims, note.iter().copied().map(str::to_owned).chain(append_log_claims)))
 }
 
 /// The error for the client: only what the target chose to say.
@@ -179,11 +191,14 @@ impl Content for Using {
     fn merge(&mut self, answer: Map<String, Value>) -> Result<(), CallFailure> {
         let mut merged = self.answer.clone();
         merged.extend(answer);
-        let value = Value::Object(merged);
-        if value.to_string().len() > LARGEST {
+        // Metadata is bounded by itself.
+        let of_claims: BTreeMap<_, _> = merged.iter().filter(|(name, _)| *name != SET).collect();
+        if json!(of_claims).to_string().len() > LARGEST {
             return Err(CallFailure::TooLarge);
         }
-        TargetAnswer::deserialize(&value).map_err(|error| CallFailure::Malformed(error.to_string()))?;
+        let value = Value::Object(merged);
+        let answer = TargetAnswer::deserialize(&value).map_err(|error| CallFailure::Malformed(error.to_string()))?;
+        written::check(&answer.set_user_metadata).map_err(CallFailure::Malformed)?;
         if let Value::Object(merged) = value {
             self.answer = merged;
         }
@@ -191,10 +206,10 @@ impl Content for Using {
     }
 }
 
-/// The claims of an answer. None replaces one that there is; that is told in the claim of log lines.
-fn added(function: Function, answer: &TargetAnswer) -> Map<String, Value> {
+/// The claims of an answer. None replaces one that there is; that is told in the claim of log lines, before those that are given.
+fn added(function: Function, append: &[Claim], log: impl Iterator<Item = String>) -> Map<String, Value> {
     let (mut claims, mut lines) = (Map::new(), vec![]);
-    for Claim { key, value } in &answer.append_claims {
+    for Claim { key, value } in append {
         if key.is_empty() || key.starts_with(OWN) {
             continue;
         }
@@ -204,10 +219,7 @@ fn added(function: Function, answer: &TargetAnswer) -> Map<String, Value> {
             claims.insert(key.clone(), value.clone());
         }
     }
-    if !answer.set_user_metadata.is_empty() {
-        lines.push("set_user_metadata is not supported: set metadata by the API".to_owned());
-    }
-    lines.extend(answer.append_log_claims.iter().cloned());
+    lines.extend(log);
     if !lines.is_empty() {
         claims.insert(format!("urn:platform:iam:action:{}:log", function.name()), json!(lines));
     }
@@ -225,14 +237,12 @@ mod tests {
     fn no_claim_of_the_platform_is_replaced() {
         let claim = |key: &str| Claim { key: key.to_owned(), value: json!(1) };
         let keys = ["tier", "sub", "urn:platform:iam:x", "", "tier", "seq"];
-        let answer = TargetAnswer {
-            append_claims: keys.map(claim).into(),
-            append_log_claims: vec!["hello".to_owned()],
-            ..TargetAnswer::default()
-        };
         let log = json!(["claim sub exists already", "claim tier exists already", "claim seq exists already", "hello"]);
         let expected = json!({ "tier": 1, "urn:platform:iam:action:preaccesstoken:log": log });
-        assert_eq!(Value::Object(added(Function::PreAccessToken, &answer)), expected);
+        assert_eq!(
+            Value::Object(added(Function::PreAccessToken, &keys.map(claim), ["hello".to_owned()].into_iter())),
+            expected
+        );
     }
 
     #[test]
@@ -252,6 +262,8 @@ mod tests {
             session_seq: 1,
             sid: None,
             grant_id: None,
+            auth_time: Some(0),
+            amr: vec![String::new()],
             act: actor(),
             exchanged_for: vec![],
             added: Map::new(),

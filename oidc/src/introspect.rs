@@ -47,7 +47,6 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
     let organization = owner::of(oidc, &tenant, &user).await?;
     let asks = |wanted: Scope| scopes(&token).any(|scope| scope == wanted);
     let owner = organization.as_ref().filter(|_| asks(Scope::ResourceOwner)).map(|found| owner::claims(found));
-    let metadata = metadata::asked(oidc, (&tenant, &user), (asks(Scope::Metadata), token.seq)).await?;
     let of_now = |name: &str| role::is_claim(name) || owner::is_claim(name) || name == metadata::CLAIM;
     let added = token.added.iter().filter(|(name, _)| !of_now(name)).map(|(name, value)| (name.clone(), value.clone()));
     let by_targets = match by_targets((oidc, &tenant), (&token, &user), &headers).await {
@@ -55,6 +54,8 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
         Err(Error::InvalidClient) => return Ok(None),
         other => other?,
     };
+    let (by_targets, seen) = by_targets;
+    let metadata = metadata::asked(oidc, (&tenant, &user), (asks(Scope::Metadata), seen.max(token.seq))).await?;
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
     let repeated = owner::repeated(organization.as_deref(), &known);
     let said = claims::of(&user, known.iter().map(|(_, scope)| scope));
@@ -77,18 +78,20 @@ pub(crate) fn is_for(token: &AccessToken, app: &Client) -> bool {
     token.aud.iter().any(|aud| *aud == app.id || *aud == app.app.project_id)
 }
 
-/// What targets add to what is told.
+/// What targets add to what is told, and the sequence as of which they have kept something of the user.
 async fn by_targets(
     (oidc, tenant): (&Oidc, &Arc<Tenant>),
     (token, user): (&AccessToken, &Arc<Principal>),
     headers: &HeaderMap,
-) -> Result<Map<String, Value>, Error> {
+) -> Result<(Map<String, Value>, u64), Error> {
     if !function::is_executed(oidc, tenant, Function::PreUserinfo) {
-        return Ok(Map::new());
+        return Ok((Map::new(), 0));
     }
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
-    let subject = Subject::read(oidc, (tenant.clone(), user.clone()), &[]).await?;
-    function::claims(oidc, (Function::PreUserinfo, &known), (&subject, &token.client_id), headers).await
+    let mut subject = Subject::read(oidc, (tenant.clone(), user.clone()), &[]).await?;
+    let asked = (Function::PreUserinfo, &*known);
+    let claims = function::claims(oidc, asked, (&mut subject, &token.client_id), headers).await?;
+    Ok((claims, subject.sequence))
 }
 
 fn scopes(token: &AccessToken) -> impl Iterator<Item = Scope<'_>> {
@@ -139,6 +142,11 @@ fn fixed(
         ("token_type", json!("Bearer")),
         ("username", json!(format!("{}@{domain}", user.user.username))),
     ];
-    let act = token.act.as_ref().map(|act| ("act", json!(act)));
-    members.into_iter().chain(act).map(|(name, value)| (name.to_owned(), value)).collect()
+    // What is known of some tokens only.
+    let further = [
+        token.act.as_ref().map(|act| ("act", json!(act))),
+        token.auth_time.map(|at| ("auth_time", json!(at))),
+        (!token.amr.is_empty()).then(|| ("amr", json!(token.amr))),
+    ];
+    members.into_iter().chain(further.into_iter().flatten()).map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -20,7 +20,11 @@ use view::{
     keyring::{Keyring, Purpose},
 };
 
-use crate::{error::Error, recipient::Recipient, subject::Subject};
+use crate::{
+    error::Error,
+    recipient::{Login, Recipient},
+    subject::Subject,
+};
 
 /// What signs access tokens where the client has not chosen.
 const ACCESS: Algorithm = Algorithm::ES256;
@@ -112,6 +116,8 @@ impl Issuer {
             session_seq: login.map_or_else(|| self.ended.revoked().sequence(), |login| login.session_seq),
             sid: login.and_then(|login| login.session_id.clone()),
             grant_id: login.and_then(|login| login.grant_id.clone()),
+            auth_time: login.and_then(|login| login.auth_time),
+            amr: checked_by(login).into_iter().flatten().map(str::to_owned).collect(),
             act: recipient.exchange().and_then(|exchange| exchange.act.clone()),
             exchanged_for: recipient.exchange().map(|exchange| exchange.bases.clone()).unwrap_or_default(),
             added,
@@ -156,7 +162,7 @@ impl Issuer {
             iat: now,
             auth_time: login.map_or(Some(now), |login| login.auth_time),
             nonce: login.and_then(|login| login.nonce.clone()),
-            amr: login.and_then(|login| login.auth_time).map(|_| [PASSWORD]),
+            amr: checked_by(login),
             sid: login.and_then(|login| login.session_id.clone()),
             at_hash: access_token.map(|token| signing::half_hash(&format!("{algorithm:?}"), token)),
             act: recipient.exchange().and_then(|exchange| exchange.act.clone()),
@@ -225,6 +231,11 @@ impl Issuer {
         self.opened.insert(name, opened.clone());
         Ok(opened)
     }
+}
+
+/// By what the person of a login was checked, where it is known when.
+fn checked_by(login: Option<&Login>) -> Option<[&'static str; 1]> {
+    login.and_then(|login| login.auth_time).map(|_| [PASSWORD])
 }
 
 /// When a token ends that begins now, both in seconds since the Unix epoch.

@@ -141,10 +141,10 @@ async fn said(
     // Only tokens of apps are also for apps.
     let projects = if token.is_of_app() { &named } else { &token.aud };
     let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
-    let subject = Subject::read(oidc, (tenant, user), &projects).await?;
+    let mut subject = Subject::read(oidc, (tenant, user), &projects).await?;
+    let asked = (Function::PreUserinfo, &*known);
+    let mut said = function::claims(oidc, asked, (&mut subject, &token.client_id), headers).await?;
     let Subject { tenant, user, grants, projects, .. } = &subject;
-    let mut said =
-        function::claims(oidc, (Function::PreUserinfo, &known), (&subject, &token.client_id), headers).await?;
     said.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
     let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()));
     let is_live = |project: &&Audience| audience::is_live(oidc, tenant, project, token.seq) && project.admits(grants);

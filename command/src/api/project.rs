@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use api::project as words;
 use domain::{
+    context::{Owner, Part},
     rejection::Rejection,
-    resource::{instance::Instance, project::Project},
+    resource::{instance::Instance, membership::Membership, project::Project},
+    role::PROJECT_OWNER,
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
@@ -41,7 +43,54 @@ async fn create(
     call: Call,
     request: CreateProjectRequest,
 ) -> Result<Answer<CreateProjectResponse>, Error> {
-    commands.create(&call, &request, (call.context.clone(), words::new(&request)), Into::into).await
+    let [id, membership_id] = [(); 2].map(|()| commands.ids.next());
+    let (instance_id, owner) = (call.tenant.id.as_str(), call.context.clone());
+    let key = AggregateKey::of::<Standard<Project>>(instance_id, &id);
+    let membership = AggregateKey::of::<Standard<Membership>>(instance_id, &membership_id);
+    let is_home = !call.is_system && call.home.id == call.tenant.id;
+    let creator = is_home.then(|| call.caller.owner.clone()).map(|home| Creator {
+        user_id: call.caller.id.clone(),
+        home,
+        membership,
+    });
+    let command = Create { key, owner, project: words::new(&request), creator };
+    commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
+}
+
+/// A new project.
+struct Create {
+    key: AggregateKey,
+    owner: Owner,
+    project: Project,
+    /// Who creates it, where that one can hold roles.
+    creator: Option<Creator>,
+}
+
+/// Who creates a project.
+struct Creator {
+    user_id: String,
+    /// The organization that the user belongs to.
+    home: Owner,
+    /// The roles that the user gets on the project, where it needs some.
+    membership: AggregateKey,
+}
+
+impl Command for Create {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
+        let current = turn.unborn::<Standard<Project>>(&self.key, &self.owner)?;
+        let decided = deciding.decide(turn, current, Asked::Create(self.project.clone()))?;
+        if let Some(Creator { user_id, home, membership }) = &self.creator
+            && !deciding.authority.may(turn, "project.write", &self.owner)
+        {
+            let roles = vec![PROJECT_OWNER.name.to_owned()];
+            let own = Membership::new(user_id, home, self.owner.clone(), roles).within(Part::project(&self.key.id));
+            let current = turn.unborn::<Standard<Membership>>(membership, &self.owner)?;
+            deciding.follow(turn, current, Asked::Create(own))?;
+        }
+        Ok((decided, ()))
+    }
 }
 
 /// A handler of requests that say by their type, or by what is in them, what is asked of a project.

@@ -7,6 +7,8 @@ use crate::context::OwnerType;
 
 /// What is done with most resources.
 pub const STANDARD: &[&str] = &["read", "write", "delete"];
+/// What is done to what is not there yet, where that is more or less than to write.
+pub const CREATE: &str = "create";
 const EVERY_LEVEL: &[OwnerType] = &[OwnerType::System, OwnerType::Instance, OwnerType::Organization];
 
 /// Permissions that are about one kind of object: `org.read`, `org.write` and so on.

@@ -184,6 +184,13 @@ fn is_match(pattern: &[u8], text: &[u8]) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
+/// An origin as browsers say it (RFC 6454, section 6.2): in lower case, without the port that its scheme has anyway.
+pub fn said_origin(origin: &str) -> String {
+    let origin = origin.to_ascii_lowercase();
+    let usual = if origin.starts_with("https:") { ":443" } else { ":80" };
+    origin.strip_suffix(usual).map_or(origin.clone(), str::to_owned)
+}
+
 /// Why no page has an origin, if none has.
 pub fn refused_origin(origin: &str, has_wildcards: bool) -> Option<&'static str> {
     let is_origin = Parts::of(origin).is_some_and(|parts| parts.is_origin());
@@ -340,6 +347,18 @@ mod tests {
             assert!(!parts(uri).is_loopback() && !parts(uri).is_custom(), "{uri}");
         }
         assert!(parts("com.example.shop:/a").is_custom() && !parts("com.example.shop:/a").is_http());
+    }
+
+    #[test]
+    fn browsers_say_no_port_that_goes_without_saying() {
+        for (origin, said) in [
+            ("HTTPS://Shop.example:443", "https://shop.example"),
+            ("http://shop.example:80", "http://shop.example"),
+            ("http://shop.example:443", "http://shop.example:443"),
+            ("https://[::1]:8443", "https://[::1]:8443"),
+        ] {
+            assert_eq!(said_origin(origin), said);
+        }
     }
 
     #[test]

@@ -58,6 +58,9 @@ const ON_PROJECTS: &[&str] = &[
     "user.grant.write",
 ];
 
+/// The permission to create projects in an organization.
+pub const CREATE_PROJECTS: &str = "project.create";
+
 /// What of that only reads.
 const READS_OF_PROJECTS: &[&str] =
     &["project.app.read", "project.grant.read", "project.read", "project.role.read", "user.grant.read"];
@@ -83,6 +86,7 @@ pub const IAM_ORG_MANAGER: Role = Role::new(
     OwnerType::Instance,
     Gives::Only(&[
         ON_PROJECTS,
+        &[CREATE_PROJECTS],
         &[
             "domain.read",
             "membership.read",
@@ -212,6 +216,21 @@ pub const ORG_PROJECT_PERMISSION_EDITOR: Role = Role::new(
     Gives::Only(&[SEEN_BY_EDITORS, &["project.grant.delete", "project.grant.write"]]),
 );
 
+/// Creates projects in an organization, and gets all rights on each of these.
+pub const ORG_PROJECT_CREATOR: Role =
+    Role::new("ORG_PROJECT_CREATOR", OwnerType::Organization, Gives::Only(&[&[CREATE_PROJECTS]]));
+
+/// What users do by themselves in an organization.
+pub const ORG_USER_SELF_MANAGER: Role =
+    Role::new("ORG_USER_SELF_MANAGER", OwnerType::Organization, Gives::Only(&[&["policy.read", "user.self.delete"]]));
+
+/// What users do by themselves on an instance.
+pub const SELF_MANAGEMENT_GLOBAL: Role = Role::new(
+    "SELF_MANAGEMENT_GLOBAL",
+    OwnerType::Instance,
+    Gives::Only(&[&["org.create", "policy.read", "user.self.delete"]]),
+);
+
 /// All rights on a project.
 pub const PROJECT_OWNER: Role = Role::of_part("PROJECT_OWNER", PartKind::Project, &[ON_PROJECTS, ON_MEMBERS]);
 
@@ -221,7 +240,7 @@ pub const PROJECT_OWNER_VIEWER: Role =
 
 /// All rights on the projects of an organization, save those that would give more rights.
 pub const PROJECT_OWNER_GLOBAL: Role =
-    Role::new("PROJECT_OWNER_GLOBAL", OwnerType::Organization, Gives::Only(&[ON_PROJECTS]));
+    Role::new("PROJECT_OWNER_GLOBAL", OwnerType::Organization, Gives::Only(&[ON_PROJECTS, &[CREATE_PROJECTS]]));
 
 /// All reads on the projects of an organization.
 pub const PROJECT_OWNER_VIEWER_GLOBAL: Role =
@@ -252,6 +271,7 @@ pub const ROLES: &[Role] = &[
     IAM_ADMIN_IMPERSONATOR,
     IAM_END_USER_IMPERSONATOR,
     IAM_LOGIN_CLIENT,
+    SELF_MANAGEMENT_GLOBAL,
     ORG_OWNER,
     ORG_OWNER_VIEWER,
     ORG_USER_MANAGER,
@@ -260,6 +280,8 @@ pub const ROLES: &[Role] = &[
     ORG_END_USER_IMPERSONATOR,
     ORG_USER_PERMISSION_EDITOR,
     ORG_PROJECT_PERMISSION_EDITOR,
+    ORG_PROJECT_CREATOR,
+    ORG_USER_SELF_MANAGER,
     PROJECT_OWNER,
     PROJECT_OWNER_VIEWER,
     PROJECT_OWNER_GLOBAL,

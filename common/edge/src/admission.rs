@@ -4,6 +4,7 @@
 //! decided on the log, so a write waits for what its caller has seen only before it is refused.
 
 mod holder;
+mod origin;
 pub mod own_app;
 
 use std::sync::Arc;
@@ -225,6 +226,7 @@ impl Edge {
         if token.system.is_none() {
             is_open(&tenant, &self.ended)?;
         }
+        self.permit_origin(parts, &tenant, (token, sequence)).await?;
         if let Some(feature) = operation.feature
             && !self.features(&tenant.id).has(feature)
         {
@@ -266,6 +268,7 @@ impl Edge {
                 | Reason::InstanceInactive
                 | Reason::InstanceBlocked
                 | Reason::TokenInvalid
+                | Reason::OriginNotAllowed
                 | Reason::FeatureDisabled
                 | Reason::PermissionDenied
                 | Reason::ResourceNotFound

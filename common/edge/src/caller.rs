@@ -38,7 +38,7 @@ const CLOCKS: i64 = 10;
 /// How many verified tokens are remembered.
 const REMEMBERED: usize = 100_000;
 
-/// The claims of an access token (RFC 9068, section 2.2).
+/// The claims of an access token (RFC 9068, sections 2.2 and 2.2.1).
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AccessToken {
     /// The issuer of the instance.
@@ -70,6 +70,12 @@ pub struct AccessToken {
     /// What it was got by, so that all that was got by it ends together.
     #[serde(rename = "grantId", default, skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<String>,
+    /// When the person was checked, in seconds since the Unix epoch, where one has logged in and nobody acts as that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth_time: Option<i64>,
+    /// By what (RFC 8176, section 1).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub amr: Vec<String>,
     /// Who acts as the user, where somebody does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<Actor>,
@@ -159,6 +165,12 @@ pub struct Verified {
 }
 
 impl Verified {
+    /// The id of the app that got it, where one did: a service user is its own client, and personal ones were given by nobody else.
+    pub(crate) fn app(&self) -> Option<&str> {
+        let id = self.id.as_ref().filter(|id| id.client_id != self.user_id)?;
+        Some(&id.client_id)
+    }
+
     /// What a token says that the instance has issued, with the key that it belongs to.
     fn issued(token: AccessToken, key_id: String, tenant: &Tenant) -> Result<Self, RefusedToken> {
         // Whoever acts as somebody else does so where apps are used, and not where rights are given.

@@ -1,6 +1,8 @@
 //! Commands that oidc nodes have the node decide that writes, over the bus: a closed list. Only who may publish to their subject can
 //! send them, and only nodes can sign them.
 
+mod metadata;
+
 use std::time::Duration;
 
 use async_nats::{Client, RequestErrorKind};
@@ -12,6 +14,8 @@ use prost::Message;
 use proto::bus::{InternalAnswer, InternalCommand, InternalOutcome, InternalRequest, internal_command::Command};
 use tokio::time::{Instant, sleep, timeout_at};
 use view::keyring::{Keyring, KeyringFailure, Purpose, SYSTEM};
+
+pub use self::metadata::{LARGEST_METADATA, MOST_ENTRIES, metadata_fault};
 
 /// How long one is sent again while nobody writes: longer than a take-over takes.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,10 +1,13 @@
 //! What browsers may do from pages of other origins (Fetch standard, CORS protocol).
 //!
 //! No cookie means anything to the API, nor to what an app gets tokens from: who asks without a token, a code or a secret gets nothing, so
-//! a page of any origin may ask. Where a person is at work with the authorization server itself, no page of another origin may take part.
+//! a page of any origin may ask. That the tokens of an app are used by pages of that app is seen where requests are admitted, which knows
+//! the token; what browsers ask beforehand has none. Where a person is at work with the authorization server itself, no page of another origin may take part.
 
 use std::time::Duration;
 
+use axum::response::Response;
+use edge::error::{Reason, Refused};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
@@ -46,6 +49,14 @@ pub(crate) fn permit(path: &str, origin: Option<HeaderValue>, answer: &mut Heade
     answer.append(header::VARY, HeaderValue::from_static("origin"));
     if let Ok(exposed) = HeaderValue::from_str(&EXPOSED.join(",")) {
         answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+    }
+}
+
+/// Lets no page read an answer that a page was refused because of its origin.
+pub(crate) fn follow(response: &mut Response) {
+    if response.extensions().get().is_some_and(|Refused(reason)| *reason == Reason::OriginNotAllowed.name()) {
+        response.headers_mut().remove(header::ACCESS_CONTROL_ALLOW_ORIGIN);
+        response.headers_mut().remove(header::ACCESS_CONTROL_EXPOSE_HEADERS);
     }
 }
 

@@ -206,9 +206,10 @@ pub async fn limit<R: Recognise>(State(limiter): State<Arc<Limiter<R>>>, request
     let taken = limiter.take(&mut parts).await;
     let request = Request::from_parts(parts, body);
     match taken {
-        Ok(None) => next.run(request).await,
-        Ok(Some(Left { name, size, remaining })) => {
+        Ok(left) => {
             let mut response = next.run(request).await;
+            cors::follow(&mut response);
+            let Some(Left { name, size, remaining }) = left else { return response };
             set_limit_headers(response.headers_mut(), (name, size), &format!("r={remaining}"));
             response
         }

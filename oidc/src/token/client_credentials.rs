@@ -15,5 +15,5 @@ pub(super) async fn grant(
 ) -> Result<Tokens, Error> {
     let user = client::user(oidc, tenant, headers, form).await?;
     let recipient = Recipient::of_user(&user.id, &user.user);
-    Ok(of_user::tokens(oidc, (tenant, user), (form.get("scope"), &recipient), headers).await?.0)
+    Ok(of_user::tokens(oidc, (tenant, user), (form.get("scope"), &recipient, false), headers).await?.0)
 }

@@ -120,9 +120,8 @@ async fn made(
     let recipient =
         Recipient { is_opaque: kind == Type::Access, ..Recipient::of_app(&app.client, &app.settings, login) };
     let known = scope::parse(Some(&scope))?;
-    let tokens = of_user::issued(oidc, (&subject, &recipient), (&known, audience), headers).await?;
-    let id_token = of_user::id_token(oidc, (&subject, &recipient), &tokens, headers).await?;
-    answered(oidc, (&subject, &recipient), kind, Tokens { id_token, ..tokens })
+    let (tokens, subject) = of_user::issued(oidc, (subject, &recipient), (&known, audience, true), headers).await?;
+    answered(oidc, (&subject, &recipient), kind, tokens)
 }
 
 /// What the app is answered (section 2.2.1).

@@ -35,13 +35,12 @@ pub(super) async fn grant(
     client::check_id(form, &[&user.id, &user.user.username])?;
     // It may end while the token is made.
     let recipient = Recipient::of_user(&user.id, &user.user);
-    let issued = of_user::tokens(oidc, (tenant, user), (form.get("scope"), &recipient), headers).await;
-    let (tokens, subject) = issued.map_err(|error| match error {
+    let issued = of_user::tokens(oidc, (tenant, user), (form.get("scope"), &recipient, true), headers).await;
+    let (tokens, _) = issued.map_err(|error| match error {
         Error::InvalidClient => UNSIGNED,
         error => error,
     })?;
-    let id_token = of_user::id_token(oidc, (&subject, &recipient), &tokens, headers).await?;
-    Ok(Tokens { id_token, ..tokens })
+    Ok(tokens)
 }
 
 const UNSIGNED: Error = Error::InvalidGrant("the assertion is not signed with a valid key of an active service user");

@@ -92,14 +92,13 @@ impl App {
         }
         let recipient = Recipient::of_app(&self.client, &self.settings, self.login(presented));
         // Who is not active is no client that cannot authenticate here.
-        let issued = of_user::tokens(oidc, (tenant, user), (Some(scope), &recipient), headers).await;
+        let issued = of_user::tokens(oidc, (tenant, user), (Some(scope), &recipient, true), headers).await;
         let (tokens, subject) = issued.map_err(|error| if error == Error::InvalidClient { ENDED } else { error })?;
         // The tokens say that their issuer has seen more than when this was looked at.
         if subject.user.user.has_ended_sessions_since(logged_in.seen) {
             return Err(ENDED);
         }
-        let id_token = of_user::id_token(oidc, (&subject, &recipient), &tokens, headers).await?;
-        Ok(Tokens { id_token, ..tokens })
+        Ok(tokens)
     }
 
     fn login(&self, Presented { logged_in, grant_id, session_seq, nonce }: &Presented<'_>) -> Login {

@@ -20,11 +20,11 @@ use crate::{
     subject::Subject,
 };
 
-/// The access token that there is for a user, and whose it is.
+/// The tokens that there are for a user, and whose they are; `has_id_token` says whether there may be an ID token beside the access token.
 pub(super) async fn tokens(
     oidc: &Oidc,
     (tenant, user): (&Arc<Tenant>, Arc<Principal>),
-    (scope, recipient): (Option<&str>, &Recipient),
+    (scope, recipient, has_id_token): (Option<&str>, &Recipient, bool),
     headers: &HeaderMap,
 ) -> Result<(Tokens, Subject), Error> {
     let known = scope::parse(scope)?;
@@ -46,36 +46,81 @@ pub(super) async fn tokens(
         // A token for nobody else is for its issuer (RFC 9068, section 3).
         audience.push(oidc.edge.external.issuer(&subject.tenant));
     }
-    let tokens = issued(oidc, (&subject, recipient), (&known, audience), headers).await?;
-    Ok((tokens, subject))
+    issued(oidc, (subject, recipient), (&known, audience, has_id_token), headers).await
 }
 
-/// The access token that there is for a user who is read, of these scopes and for this audience.
+/// The tokens that there are for a user who is read, of these scopes and for this audience, and the user as they have it.
 pub(super) async fn issued(
     oidc: &Oidc,
-    (subject, recipient): (&Subject, &Recipient),
-    (known, audience): (&[(&str, Scope<'_>)], Vec<String>),
+    (mut subject, recipient): (Subject, &Recipient),
+    (known, audience, has_id_token): (&[(&str, Scope<'_>)], Vec<String>, bool),
     headers: &HeaderMap,
-) -> Result<Tokens, Error> {
-    let tenant = &subject.tenant;
-    let organization = asked_for(oidc, subject, known).await?;
+) -> Result<(Tokens, Subject), Error> {
+    let organization = asked_for(oidc, &subject, known).await?;
     if !owner::is_asked(organization.as_deref(), known) {
         return Err(Error::InvalidScope("the user is of another organization than the one that is asked for"));
     }
-    let scope = granted(tenant, known, (subject, recipient));
-    let added = added(oidc, (subject, recipient), (known, organization.as_deref()), headers).await?;
+    let scope = granted(&subject.tenant, known, (&subject, recipient));
+    let of_id_token = if has_id_token && is_openid(&scope) { scope::parse(Some(&scope))? } else { vec![] };
+    // Before any token is made: it has what targets have kept of the user, and stands on no less than that.
+    let said = Box::pin(said(oidc, (&mut subject, recipient), (known, &of_id_token), headers)).await?;
+    let added = added(oidc, (&subject, recipient), (known, organization.as_deref()), said.of_access_token).await?;
     // The platform reads none of them, and cookies are short.
     let added = if recipient.is_own() { Map::new() } else { added };
-    let lifetime = lifetime::of(oidc, &tenant.id, |settings| settings.access_token_lifetime.as_ref());
+    let lifetime = lifetime::of(oidc, &subject.tenant.id, |settings| settings.access_token_lifetime.as_ref());
     let content = Content { audience, scope: scope.clone(), added };
     let (access_token, expires_in) = if recipient.has_access_token() {
-        oidc.issuer.access_token(&oidc.edge.external, (subject, recipient), content, lifetime).await?
+        oidc.issuer.access_token(&oidc.edge.external, (&subject, recipient), content, lifetime).await?
     } else {
         Default::default()
     };
-    let (token_type, is_opaque) = ("Bearer", recipient.is_opaque);
-    let (issued_token_type, id_token, refresh_token) = (None, None, None);
-    Ok(Tokens { access_token, issued_token_type, token_type, expires_in, scope, id_token, refresh_token, is_opaque })
+    let id_token = if of_id_token.is_empty() {
+        None
+    } else {
+        id_token(oidc, (&subject, recipient), (&of_id_token, said.of_id_token), &access_token).await?
+    };
+    let (token_type, is_opaque, issued_token_type, refresh_token) = ("Bearer", recipient.is_opaque, None, None);
+    let tokens =
+        Tokens { access_token, issued_token_type, token_type, expires_in, scope, id_token, refresh_token, is_opaque };
+    Ok((tokens, subject))
+}
+
+/// What targets add to tokens.
+struct Said {
+    of_access_token: Map<String, Value>,
+    of_id_token: Map<String, Value>,
+}
+
+/// What the targets add that are called for tokens of these scopes; those of an ID token are none where there is no such token.
+async fn said(
+    oidc: &Oidc,
+    (subject, recipient): (&mut Subject, &Recipient),
+    (known, of_id_token): (&[(&str, Scope<'_>)], &[(&str, Scope<'_>)]),
+    headers: &HeaderMap,
+) -> Result<Said, Error> {
+    let projects: Vec<String> = subject.projects.keys().cloned().collect();
+    let client_id = &*recipient.client_id;
+    let of_access_token = if recipient.has_access_token() {
+        function::claims(oidc, (Function::PreAccessToken, known), (&mut *subject, client_id), headers).await?
+    } else {
+        Map::new()
+    };
+    let of_id_token = if of_id_token.is_empty() {
+        Map::new()
+    } else {
+        function::claims(oidc, (Function::PreUserinfo, of_id_token), (&mut *subject, client_id), headers).await?
+    };
+    // It was read again where they have kept something.
+    let Subject { grants, projects: now, .. } = &*subject;
+    if !projects.iter().eq(now.keys()) || now.values().any(|project| !project.admits(grants)) {
+        return Err(Error::InvalidScope("a project that is asked for has ended meanwhile, or does not admit the user"));
+    }
+    Ok(Said { of_access_token, of_id_token })
+}
+
+/// Whether there is an ID token for a scope (OpenID Connect Core 1.0, section 3.1.2.1).
+fn is_openid(scope: &str) -> bool {
+    scope.split(' ').any(|word| Scope::parse(word) == Some(Scope::OpenId))
 }
 
 /// Whether an app may get tokens for the platform's own project: who has one may do all that the person may, so apps of others do not.
@@ -88,7 +133,7 @@ async fn added(
     oidc: &Oidc,
     (subject, recipient): (&Subject, &Recipient),
     (known, organization): (&[(&str, Scope<'_>)], Option<&Tenancy>),
-    headers: &HeaderMap,
+    by_targets: Map<String, Value>,
 ) -> Result<Map<String, Value>, Error> {
     let Subject { tenant, user, grants, projects, .. } = subject;
     let asserted = recipient.asserts_roles().then_some(Scope::Roles);
@@ -105,10 +150,7 @@ async fn added(
         let found = metadata::of(oidc, (tenant, user), subject.sequence).await?;
         added.insert(metadata::CLAIM.to_owned(), metadata::claim(&found)?);
     }
-    if recipient.has_access_token() {
-        let asked = (Function::PreAccessToken, known);
-        added.extend(function::claims(oidc, asked, (subject, &recipient.client_id), headers).await?);
-    }
+    added.extend(by_targets);
     let may_act = recipient.exchange().and_then(|exchange| exchange.may_act.clone());
     added.extend(may_act.map(|may_act| ("may_act".to_owned(), may_act)));
     Ok(added)
@@ -143,22 +185,16 @@ fn granted(tenant: &Tenant, known: &[(&str, Scope<'_>)], (subject, recipient): (
     granted.collect::<Vec<_>>().join(" ")
 }
 
-/// The ID token beside an access token; none where its scope has no `openid` (OpenID Connect Core 1.0, section 3.1.2.1).
-pub(super) async fn id_token(
+/// The ID token beside an access token, with what targets add.
+async fn id_token(
     oidc: &Oidc,
     (subject, recipient): (&Subject, &Recipient),
-    Tokens { access_token, scope, .. }: &Tokens,
-    headers: &HeaderMap,
+    (known, mut added): (&[(&str, Scope<'_>)], Map<String, Value>),
+    access_token: &str,
 ) -> Result<Option<String>, Error> {
-    if !scope.split(' ').any(|word| Scope::parse(word) == Some(Scope::OpenId)) {
-        return Ok(None);
-    }
-    let known = scope::parse(Some(scope))?;
-    let asked = (Function::PreUserinfo, &*known);
-    let mut added = function::claims(oidc, asked, (subject, &recipient.client_id), headers).await?;
     if let Some(login) = &recipient.login {
         let Subject { tenant, user, grants, projects, .. } = subject;
-        added.extend(owner::repeated(asked_for(oidc, subject, &known).await?.as_deref(), &known));
+        added.extend(owner::repeated(asked_for(oidc, subject, known).await?.as_deref(), known));
         // Without an access token who the person is stands nowhere else (OpenID Connect Core 1.0, section 5.4).
         if login.assertions.id_token_userinfo || !login.has_access_token {
             added.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
@@ -170,6 +206,6 @@ pub(super) async fn id_token(
         }
     }
     let lifetime = lifetime::of(oidc, &subject.tenant.id, |settings| settings.id_token_lifetime.as_ref());
-    let beside = recipient.has_access_token().then_some(access_token.as_str());
+    let beside = recipient.has_access_token().then_some(access_token);
     oidc.issuer.id_token(&oidc.edge.external, (subject, recipient), (beside, added), lifetime).await
 }

@@ -34,6 +34,7 @@ mod revoked;
 mod rights;
 mod schemathesis;
 mod search;
+mod self_role;
 mod session;
 mod settings;
 mod target;

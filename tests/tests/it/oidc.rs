@@ -25,6 +25,7 @@ mod model;
 mod of_app;
 mod once;
 mod opaque;
+mod origin;
 pub(crate) mod pages;
 mod personal;
 mod redemption;

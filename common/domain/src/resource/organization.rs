@@ -7,7 +7,7 @@ use crate::{
     claim::Claim,
     column::Column,
     context::{Owner, OwnerType},
-    permission::{Permissions, STANDARD},
+    permission::{CREATE, Permissions, STANDARD},
     projection::{ACCESS, Name},
     standard::{Resource, States},
 };
@@ -62,7 +62,7 @@ impl Resource for Organization {
     const STATES: States = States::Switched;
     const PERMISSIONS: &'static [Permissions] = &[
         Permissions::new("org", STANDARD),
-        Permissions::new("org", &["create"]).at(&[OwnerType::System, OwnerType::Instance]),
+        Permissions::new("org", &[CREATE]).at(&[OwnerType::System, OwnerType::Instance]),
     ];
     type Patch = OrganizationPatch;
 

@@ -6,7 +6,7 @@ use super::active;
 use crate::{
     column::Column,
     context::PartKind,
-    permission::{Permissions, STANDARD},
+    permission::{CREATE, Permissions, STANDARD},
     projection::{ACCESS, Name},
     standard::{PartOf, Resource, States},
 };
@@ -105,7 +105,8 @@ impl Resource for Project {
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name::first("projects_index"));
     const STATES: States = States::Switched;
-    const PERMISSIONS: &'static [Permissions] = &[Permissions::new("project", STANDARD)];
+    const PERMISSIONS: &'static [Permissions] =
+        &[Permissions::new("project", STANDARD), Permissions::new("project", &[CREATE])];
     type Patch = ProjectPatch;
 
     fn patched(self, patch: ProjectPatch) -> Self {

@@ -88,6 +88,8 @@ mod tests {
             session_seq: 4,
             sid: None,
             grant_id: None,
+            auth_time: None,
+            amr: vec![],
             act: None,
             exchanged_for: vec![],
             added: Map::from_iter([("roles".to_owned(), json!(["clerk"]))]),

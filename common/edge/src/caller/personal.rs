@@ -50,6 +50,8 @@ pub(crate) fn claims(found: &PersonalToken, iss: String, project_id: &str) -> Ac
         session_seq: 0,
         sid: None,
         grant_id: None,
+        auth_time: None,
+        amr: vec![],
         act: None,
         exchanged_for: vec![],
         added: Map::new(),

@@ -38,6 +38,8 @@ pub enum Reason {
     TokenExpired,
     /// The access token lacks a scope.
     InsufficientScope,
+    /// The page that sends the request is none of the app that got its access token.
+    OriginNotAllowed,
     /// The caller lacks a permission.
     PermissionDenied,
     /// The operation is behind a feature flag that is off.
@@ -111,6 +113,7 @@ impl Reason {
         Self::TokenInvalid,
         Self::TokenExpired,
         Self::InsufficientScope,
+        Self::OriginNotAllowed,
         Self::PermissionDenied,
         Self::FeatureDisabled,
         Self::ResourceNotFound,
@@ -179,6 +182,7 @@ impl Reason {
             Self::TokenInvalid => ("TOKEN_INVALID", Code::Unauthenticated),
             Self::TokenExpired => ("TOKEN_EXPIRED", Code::Unauthenticated),
             Self::InsufficientScope => ("INSUFFICIENT_SCOPE", Code::PermissionDenied),
+            Self::OriginNotAllowed => ("ORIGIN_NOT_ALLOWED", Code::PermissionDenied),
             Self::PermissionDenied => ("PERMISSION_DENIED", Code::PermissionDenied),
             Self::FeatureDisabled => ("FEATURE_DISABLED", Code::FailedPrecondition),
             Self::ResourceNotFound => ("RESOURCE_NOT_FOUND", Code::NotFound),

@@ -54,6 +54,7 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         | Reason::TokenInvalid
         | Reason::TokenExpired
         | Reason::InsufficientScope
+        | Reason::OriginNotAllowed
         | Reason::DeadlineExceeded
         | Reason::ConsistencyTokenInvalid
         | Reason::ReadModelUnavailable

@@ -153,7 +153,7 @@ impl Reading<'_> {
             scope: Some(token.scope),
             audience: token.aud,
             expires: token.exp,
-            auth_time: None,
+            auth_time: token.auth_time,
             act: token.act,
         }))
     }

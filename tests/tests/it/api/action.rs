@@ -5,6 +5,7 @@ mod call;
 mod docs;
 mod event;
 mod function;
+mod kept;
 mod lockout;
 mod mending;
 mod nodes;

@@ -121,13 +121,15 @@ async fn a_token_of_each_type_is_got_for_one_of_the_same_user() {
         assert_eq!((said.status, &said.body["sub"]), (StatusCode::OK, &json!(flow.person.0)));
         let told = told(&flow, token).await;
         assert_eq!((&told["active"], &told["aud"], told.get("act")), (&json!(true), &before["aud"], None), "{told}");
+        let is_same = ["auth_time", "amr"].iter().all(|claim| told.get(claim) == before.get(claim));
+        assert!(before["auth_time"].is_i64() && is_same, "it is the same login: {told} {before}");
         let [_, beside] = parts(id_token(&got));
         assert_eq!((&beside["sub"], &beside["aud"]), (&json!(flow.person.0), &json!([flow.app.id])), "{beside}");
     }
     let got = exchanged(&flow, subject, &[("requested_token_type", JWT)]).await;
     let [header, claims] = parts(access_token(&got));
     assert_eq!(header["typ"], "at+jwt");
-    for claim in ["iss", "sub", "aud", "client_id", "scope"] {
+    for claim in ["iss", "sub", "aud", "client_id", "scope", "auth_time", "amr"] {
         assert_eq!(before[claim], claims[claim], "{claim}");
     }
     assert!(before["jti"] != claims["jti"] && claims["exp"].as_i64() <= before["exp"].as_i64(), "{claims}");

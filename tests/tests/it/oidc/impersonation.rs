@@ -162,10 +162,12 @@ async fn a_token_says_who_acts_and_gives_nothing_at_the_api() {
         assert_eq!((&claims["client_id"], &claims["scope"]), (&json!(flow.app.id), &json!(scope)), "{claims}");
         let [_, beside] = parts(got["id_token"].as_str().expect("there is one"));
         assert_eq!((&beside["act"], beside.get("auth_time")), (&act, None), "nobody has logged in: {beside}");
+        assert_eq!(told(flow, access_token(&tokens)).await["amr"], json!(["pwd"]), "somebody has");
         let [said, told] = [flow.userinfo(access_token(&got)).await.body, told(flow, access_token(&got)).await];
         for body in [&said, &told] {
             assert_eq!((&body["sub"], &body["act"]), (&json!(flow.person.0), &act), "{body}");
         }
+        assert_eq!([&claims, &told].map(|body| body.get("auth_time").or(body.get("amr"))), [None; 2], "{told}");
         assert_eq!((&told["active"], &told["client_id"]), (&json!(true), &json!(flow.app.id)), "{told}");
         for token in [access_token(&got), access_token(&stage.assert_permitted("opaque", subject).await)] {
             let request = flow.admin.anonymous(Method::GET, &format!("{TARGETS}/1")).bearer_auth(token);

@@ -76,9 +76,10 @@ async fn each_gives_the_next_and_tokens_that_say_the_same() {
         }
         assert_eq!((&after[1]["sid"], after[1].get("nonce")), (&json!(session), None), "81");
         let [before, after] = [&first, tokens].map(|tokens| parts(access_token(tokens)));
-        for claim in ["iss", "sub", "aud", "client_id", "scope", "sid", "grantId"] {
+        for claim in ["iss", "sub", "aud", "client_id", "scope", "sid", "grantId", "auth_time", "amr"] {
             assert_eq!(before[1][claim], after[1][claim], "{claim}");
         }
+        assert!(after[1]["auth_time"].is_i64() && after[1]["amr"] == json!(["pwd"]), "{}", after[1]);
         assert_ne!(before[1]["jti"], after[1]["jti"]);
     }
     for tokens in all {

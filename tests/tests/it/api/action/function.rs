@@ -53,8 +53,7 @@ async fn targets_add_claims_to_an_access_token_and_replace_none() {
     assert_eq!(claims["tier"], json!({ "level": 3 }));
     assert_eq!(claims["sub"], tenant.bootstrap.service_user.user_id);
     assert_eq!(claims.get("urn:platform:iam:org:id"), None);
-    let kept = "set_user_metadata is not supported: set metadata by the API";
-    let log = json!(["claim sub exists already", kept, "second was here"]);
+    let log = json!(["claim sub exists already", "second was here"]);
     assert_eq!(claims["urn:platform:iam:action:preaccesstoken:log"], log);
     assert_eq!(
         (&payload["function"], &payload["userinfo"]["sub"]),

@@ -1,7 +1,10 @@
 //! Where apps lead people, by where they run, and what is unwise about that.
 
 use super::{AppType, GrantType, Oidc};
-use crate::{redirect_uri::Parts, resource::app::AuthMethod};
+use crate::{
+    redirect_uri::{Leniency, Parts, is_registered, said_origin},
+    resource::app::AuthMethod,
+};
 
 /// What is unwise about an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +72,13 @@ impl Oidc {
         origins.sort_unstable();
         origins.dedup();
         origins
+    }
+
+    /// Whether a page of an origin, as its browser says it, is one of the app: with any port on the person's own device where the app runs
+    /// there, and by wildcards under development, as where people are sent back to.
+    pub fn is_page(&self, origin: &str) -> bool {
+        let leniency = Leniency { any_port: self.app_type == AppType::Native, wildcards: self.dev_mode };
+        self.origins().iter().any(|allowed| is_registered(&said_origin(allowed), origin, leniency))
     }
 }
 
@@ -149,5 +159,30 @@ mod tests {
         let redirect_uris = uris.map(str::to_owned).into();
         let app = Oidc { redirect_uris, additional_origins: vec!["https://a.example".into()], ..shop() };
         assert_eq!(app.origins(), ["http://[::1]:7", "https://a.example", "https://b.example"]);
+    }
+
+    #[test]
+    fn pages_of_an_app_are_those_of_its_origins() {
+        let redirect_uris = vec!["HTTPS://Shop.example:443/in".to_owned(), "http://127.0.0.1/in".to_owned()];
+        let additional_origins = vec!["https://*.shop.example".to_owned()];
+        let app = Oidc { redirect_uris, additional_origins, ..shop() };
+        let (native, develops) =
+            (Oidc { app_type: AppType::Native, ..app.clone() }, Oidc { dev_mode: true, ..app.clone() });
+        for (origin, [of_web, of_native, in_development]) in [
+            ("https://shop.example", [true; 3]),
+            ("http://127.0.0.1", [true; 3]),
+            ("http://127.0.0.1:9", [false, true, false]),
+            ("https://a.shop.example", [false, false, true]),
+            ("https://shop.example:8443", [false; 3]),
+            ("http://shop.example", [false; 3]),
+            ("https://shop.example.evil.example", [false; 3]),
+            ("https://evil.example/.shop.example", [false; 3]),
+            ("https://*.shop.example", [false; 3]),
+            ("null", [false; 3]),
+            ("", [false; 3]),
+        ] {
+            let are = [&app, &native, &develops].map(|app| app.is_page(origin));
+            assert_eq!(are, [of_web, of_native, in_development], "{origin}");
+        }
     }
 }

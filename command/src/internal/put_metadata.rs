@@ -1,0 +1,147 @@
+//! Metadata of a user as targets of functions ask for: written as the API writes it, all entries in one command. What changes is decided in
+//! the turn, on what there is then, and not on what an oidc node has read.
+
+use domain::{
+    aggregate::Aggregate,
+    resource::{
+        user::{Human, User},
+        user_metadata::UserMetadata,
+    },
+    secret::Sealed,
+    standard::{Command, Resource, Standard},
+};
+use edge::{error::Error, internal::metadata_fault};
+use eventlog::record::AggregateKey;
+use proto::bus::{InternalOutcome, MetadataEntry, PutMetadata};
+
+use super::{By, log_in::decided};
+use crate::{
+    execute::Commands,
+    existence,
+    turn::{Decided, Refusal, Turn},
+    writer::{Decide, writer_unavailable},
+};
+
+/// What it is called in metrics.
+const NAME: &str = "PutMetadata";
+/// How often it is looked again at what there is, where that changes before the turn.
+const LOOKS: usize = 4;
+
+/// Writes entries, and says as of which sequence the user has them; where there is no such user in the instance, that there is none.
+pub(super) async fn put(commands: &Commands, by: By, asked: PutMetadata) -> Result<InternalOutcome, Error> {
+    if metadata_fault(&asked).is_some() || by.instance_id.is_empty() {
+        return Ok(InternalOutcome { refused: true, ..InternalOutcome::default() });
+    }
+    let trial = by.trial(NAME);
+    for _ in 0..LOOKS {
+        let look = Look { by: by.clone(), asked: asked.clone() };
+        let Some(there) = decided(commands, &trial, look).await? else {
+            return Ok(InternalOutcome { denied: true, ..InternalOutcome::default() });
+        };
+        let entries = commands.entries(&by, &asked, &there).await?;
+        let put = Put { by: by.clone(), asked: asked.clone(), there, entries };
+        if let Some(sequence) = decided(commands, &trial, put).await? {
+            return Ok(InternalOutcome { sequence, ..InternalOutcome::default() });
+        }
+    }
+    Err(writer_unavailable("the metadata of the user changes too often: send it again"))
+}
+
+/// The key of a user.
+fn user_key(by: &By, asked: &PutMetadata) -> AggregateKey {
+    AggregateKey::of::<Standard<User>>(by.instance_id.as_str(), asked.user_id.as_str())
+}
+
+/// The key of an entry.
+fn entry_key(by: &By, asked: &PutMetadata, entry: &MetadataEntry) -> AggregateKey {
+    let id = UserMetadata::id_below(&asked.user_id, &entry.key);
+    AggregateKey::of::<Standard<UserMetadata>>(by.instance_id.as_str(), id)
+}
+
+/// What there is of a user and of the entries.
+#[derive(PartialEq, Eq)]
+struct There {
+    /// The person, where the user is one.
+    human: Option<Human>,
+    /// In the order in which they are asked for.
+    entries: Vec<Option<UserMetadata>>,
+}
+
+impl There {
+    /// Nothing where there is no such user.
+    fn of(turn: &mut Turn<'_>, by: &By, asked: &PutMetadata) -> Option<Self> {
+        let key = user_key(by, asked);
+        let user = turn.get::<Standard<User>>(&key);
+        let entry = |entry| turn.get::<Standard<UserMetadata>>(&entry_key(by, asked, entry)).resource().cloned();
+        let entries = asked.entries.iter().map(entry).collect();
+        let is_there = existence::is_there::<User>(turn, &key);
+        let found = user.resource().filter(|_| is_there)?;
+        Some(Self { human: found.human.clone(), entries })
+    }
+}
+
+/// Looks what there is.
+struct Look {
+    by: By,
+    asked: PutMetadata,
+}
+
+impl Decide for Look {
+    type Outcome = Option<There>;
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Option<There>), Refusal> {
+        let there = There::of(turn, &self.by, &self.asked);
+        Ok((turn.nothing_decided(User::NAME), there))
+    }
+}
+
+impl Commands {
+    /// The entries as events have them: those of a person under its key, with the ciphertext that there is where that has the same value.
+    async fn entries(&self, by: &By, asked: &PutMetadata, there: &There) -> Result<Vec<UserMetadata>, Error> {
+        let PutMetadata { user_id, entries } = asked;
+        let sealing = match &there.human {
+            Some(human) => Some(self.key_of_person(&by.instance_id, user_id, human).await?.0),
+            None => None,
+        };
+        let entry = |(MetadataEntry { key, value }, before): (&MetadataEntry, &Option<UserMetadata>)| {
+            let before = before.as_ref().and_then(|before| before.sealed.clone());
+            let sealed = sealing.as_ref().map(|sealing| {
+                let is_same =
+                    |sealed: &Sealed| sealing.open_metadata(key, sealed.expose()).is_ok_and(|it| it == *value);
+                before.filter(is_same).unwrap_or_else(|| sealing.seal_metadata(key, value))
+            });
+            let value = sealed.is_none().then(|| value.clone());
+            UserMetadata { user_id: user_id.clone(), key: key.clone(), value, sealed }
+        };
+        Ok(entries.iter().zip(&there.entries).map(entry).collect())
+    }
+}
+
+/// Writes them, where there is what was looked at.
+struct Put {
+    by: By,
+    asked: PutMetadata,
+    there: There,
+    entries: Vec<UserMetadata>,
+}
+
+impl Decide for Put {
+    /// The sequence of the newest of them; nothing where it has to be looked again.
+    type Outcome = Option<u64>;
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Option<u64>), Refusal> {
+        let Self { by, asked, there, entries } = self;
+        let user = turn.get::<Standard<User>>(&user_key(by, asked));
+        if There::of(turn, by, asked).as_ref() != Some(there) {
+            return Ok((turn.nothing_decided(User::NAME), None));
+        }
+        let owner = user.owner()?;
+        let mut newest = 0;
+        for (entry, new) in asked.entries.iter().zip(entries) {
+            let current = turn.get::<Standard<UserMetadata>>(&entry_key(by, asked, entry)).owned_by(owner);
+            let events = Standard::<UserMetadata>::decide(&current.state, Command::Put(new.clone()))?;
+            newest = turn.append(current, &events, &by.keys, &by.cause)?.sequence.max(newest);
+        }
+        Ok((turn.nothing_decided(User::NAME), Some(newest)))
+    }
+}
