@@ -15,7 +15,7 @@ use async_nats::{Client, Message, Subject};
 use base::{explain::explain, fair::Room, secret::Key};
 use edge::{
     error::Error,
-    internal::{answer, has_password, key, opened, subject},
+    internal::{answer, has_password, is_metadata, key, opened, subject},
 };
 use futures::StreamExt;
 use prost::Message as _;
@@ -43,6 +43,8 @@ use crate::{
 const MOST: u64 = 1024;
 /// The same of passwords, which wait for a seat: while many are tried, all else goes on.
 const MOST_PASSWORDS: u64 = 128;
+/// The same of metadata: as often as somebody likes tokens are used, and what lets people in and out goes on.
+const MOST_METADATA: u64 = 64;
 /// The longest id of what is named.
 const LONGEST_ID: usize = 200;
 /// Who is named as having done it, where the event says itself which client and user it is about.
@@ -56,13 +58,15 @@ pub struct Taker {
     shard: u16,
     room: Arc<Mutex<Room<Arc<str>>>>,
     room_of_passwords: Arc<Mutex<Room<Arc<str>>>>,
+    room_of_metadata: Arc<Mutex<Room<Arc<str>>>>,
 }
 
 impl Taker {
     /// One that has commands of a shard decided by the writer of this node.
     pub fn new(commands: Arc<Commands>, client: Client, shard: u16) -> Self {
         let room = |most| Arc::new(Mutex::new(Room::new(most)));
-        Self { commands, client, shard, room: room(MOST), room_of_passwords: room(MOST_PASSWORDS) }
+        let [room, room_of_passwords, room_of_metadata] = [MOST, MOST_PASSWORDS, MOST_METADATA].map(room);
+        Self { commands, client, shard, room, room_of_passwords, room_of_metadata }
     }
 
     /// Does so until `stopping`. What it has taken is done by these tasks.
@@ -107,12 +111,17 @@ impl Taker {
             Err(answer) => return self.reply(reply, &answer).await,
         };
         let is_password = command.command.as_ref().is_some_and(has_password);
-        let room = if is_password { &self.room_of_passwords } else { &self.room };
+        let is_metadata = command.command.as_ref().is_some_and(is_metadata);
+        let room = match (is_password, is_metadata) {
+            (true, _) => &self.room_of_passwords,
+            (_, true) => &self.room_of_metadata,
+            _ => &self.room,
+        };
         let Some(place) = Place::of(room, command.instance_id.as_str().into()) else {
             // To send it again and again would make it worse where each waits for a seat.
-            let (nonce, checked) = (command.nonce, faulty(Fault::Busy));
-            let busy = InternalOutcome { nonce, checked: Some(checked), ..InternalOutcome::default() };
-            let full = if is_password { answer(&key, &busy) } else { InternalAnswer::default() };
+            let (nonce, checked) = (command.nonce, is_password.then(|| faulty(Fault::Busy)));
+            let busy = InternalOutcome { nonce, checked, refused: is_metadata, ..InternalOutcome::default() };
+            let full = if is_password || is_metadata { answer(&key, &busy) } else { InternalAnswer::default() };
             return self.reply(reply, &full).await;
         };
         let (taker, bytes) = (self.clone(), message.payload.len());
@@ -173,7 +182,7 @@ impl Taker {
             Some(Command::ChangePassword(asked)) => self.told(choose_password::choose(&self.commands, by, asked).await),
             Some(Command::Register(asked)) => self.told(register::register(&self.commands, by, asked).await),
             Some(Command::PutMetadata(asked)) => {
-                put_metadata::put(&self.commands, by, asked).await.map_err(|error| self.undone(&error))
+                put_metadata::put(&self.commands, by, (asked, bytes)).await.map_err(|error| self.undone(&error))
             }
             None => Err(Undone::Refused),
         }

@@ -55,15 +55,20 @@ impl Ending<'_> {
         // They are made first, and thrown away where the request was ended before.
         let with_access_token = request.response == ResponseType::IdTokenToken;
         let login = (logged_in, request.nonce.as_deref(), with_access_token);
-        let tokens = match token::at_login(oidc, tenant, (app, id), login, headers).await {
+        let mut tokens = match token::at_login(oidc, tenant, (app, id), login, headers).await {
             Ok(tokens) => tokens,
             Err(Error::InvalidScope(why)) => return self.refuse(oidc, tenant, ("invalid_scope", why)).await,
             Err(Error::AccessDenied(why)) => return self.refuse(oidc, tenant, ("access_denied", &why)).await,
             Err(error) => return Err(error),
         };
+        let metadata = tokens.metadata();
         let pairs = tokens.pairs(with_access_token);
         let pairs: Vec<_> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        self.closed(oidc, tenant, &pairs).await
+        let url = self.closed(oidc, tenant, &pairs).await?;
+        if url.is_some() {
+            metadata.write(oidc).await;
+        }
+        Ok(url)
     }
 
     /// Ends a request with an error: where the browser goes on. `None` where it was ended before.

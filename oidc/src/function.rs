@@ -1,6 +1,4 @@
-//! Function executions: targets that are called before claims are issued, and may add some, and have metadata of the user kept.
-
-mod written;
+//! Function executions: targets that are called before claims are issued, and may add some, and set metadata of the user.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +16,15 @@ use serde_json::{Map, Value, json};
 
 use view::directory::Tenant;
 
-use self::written::{Kept, SET, written};
-use crate::{Oidc, claims, error::Error, metadata, owner, scope::Scope, subject::Subject};
+use crate::{
+    Oidc, claims,
+    error::Error,
+    metadata,
+    new_metadata::{self, Entry, NewMetadata, SET},
+    owner,
+    scope::Scope,
+    subject::Subject,
+};
 
 /// Claims that the platform makes itself, in whichever token, and that nobody else may.
 const RESERVED: [&str; 37] = [
@@ -66,12 +71,21 @@ const OWN: &str = "urn:platform:";
 /// The most that targets may add, in bytes.
 const LARGEST: usize = 4 * 1024;
 
+/// What the targets of a function have answered.
+#[derive(Default)]
+pub(crate) struct Answered {
+    /// The claims that they add.
+    pub(crate) claims: Map<String, Value>,
+    /// The metadata that the user is to have.
+    pub(crate) metadata: NewMetadata,
+}
+
 /// What a target answers.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 struct TargetAnswer {
     /// Metadata that it wants the user to have.
     #[serde(default)]
-    set_user_metadata: Vec<Kept>,
+    set_user_metadata: Vec<Entry>,
     #[serde(default)]
     append_claims: Vec<Claim>,
     #[serde(default)]
@@ -95,31 +109,27 @@ pub(crate) fn is_executed(oidc: &Oidc, tenant: &Tenant, function: Function) -> b
     oidc.edge.actions.executions.function(&tenant.id, function).is_some()
 }
 
-/// The claims that the targets of a function add to those that these scopes ask for. What they have kept of the user is known from then on:
-/// the subject is read again for it.
+/// What the targets of a function answer that are asked about a user, with the claims that these scopes ask for. Nothing of it is written.
 ///
 /// # Errors
-/// The error where a target refuses and may, or where the user has ended meanwhile.
+/// The error where a target refuses and may.
 pub(crate) async fn claims(
     oidc: &Oidc,
     (function, known): (Function, &[(&str, Scope<'_>)]),
-    (subject, client_id): (&mut Subject, &str),
+    (subject, client_id): (&Subject, &str),
     headers: &HeaderMap,
-) -> Result<Map<String, Value>, Error> {
+) -> Result<Answered, Error> {
     let (actions, tenant) = (&oidc.edge.actions, &subject.tenant);
-    let Some(chain) = actions.executions.function(&tenant.id, function) else { return Ok(Map::new()) };
+    let Some(chain) = actions.executions.function(&tenant.id, function) else { return Ok(Answered::default()) };
     let depth =
         trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a circle"))?;
     let cause = Cause { depth, trace_context: trigger::trace_of(headers) };
-    let mut using = Using { about: about(oidc, (function, known), (&*subject, client_id)).await?, answer: Map::new() };
+    let mut using = Using { about: about(oidc, (function, known), (subject, client_id)).await?, answer: Map::new() };
     actions.run(&chain, &cause, &mut using).await.map_err(denied)?;
     let TargetAnswer { set_user_metadata, append_claims, append_log_claims } = using.parsed()?;
-    let note = if set_user_metadata.is_empty() {
-        None
-    } else {
-        Box::pin(written(oidc, subject, &set_user_metadata, headers)).await?
-    };
-    Ok(added(function, &append_claims, note.iter().copied().map(str::to_owned).chain(append_log_claims)))
+    let of_user = (tenant.id.as_str(), subject.user.id.as_str());
+    let metadata = NewMetadata::of(of_user, (depth, cause.trace_context), &set_user_metadata);
+    Ok(Answered { claims: added(function, &append_claims, append_log_claims), metadata })
 }
 
 /// The error for the client: only what the target chose to say.
@@ -197,8 +207,8 @@ impl Content for Using {
             return Err(CallFailure::TooLarge);
         }
         let value = Value::Object(merged);
-        let answer = TargetAnswer::deserialize(&value).map_err(|error| CallFailure::Malformed(error.to_string()))?;
-        written::check(&answer.set_user_metadata).map_err(CallFailure::Malformed)?;
+        let answer = TargetAnswer::deserialize(&value).map_err(|error| malformed(&value, &error))?;
+        new_metadata::fault(&answer.set_user_metadata).map_or(Ok(()), |rule| Err(CallFailure::Malformed(rule)))?;
         if let Value::Object(merged) = value {
             self.answer = merged;
         }
@@ -206,8 +216,15 @@ impl Content for Using {
     }
 }
 
+/// What is said of an answer that cannot be read. The reader repeats what it found, which may be personal in metadata.
+fn malformed(answer: &Value, error: &serde_json::Error) -> CallFailure {
+    let is_personal = answer.get(SET).is_some_and(|entries| Vec::<Entry>::deserialize(entries).is_err());
+    let of_metadata = || format!("{SET} must be a list of entries, each with a key and a value that are text");
+    CallFailure::Malformed(if is_personal { of_metadata() } else { error.to_string() })
+}
+
 /// The claims of an answer. None replaces one that there is; that is told in the claim of log lines, before those that are given.
-fn added(function: Function, append: &[Claim], log: impl Iterator<Item = String>) -> Map<String, Value> {
+fn added(function: Function, append: &[Claim], log: Vec<String>) -> Map<String, Value> {
     let (mut claims, mut lines) = (Map::new(), vec![]);
     for Claim { key, value } in append {
         if key.is_empty() || key.starts_with(OWN) {
@@ -240,7 +257,7 @@ mod tests {
         let log = json!(["claim sub exists already", "claim tier exists already", "claim seq exists already", "hello"]);
         let expected = json!({ "tier": 1, "urn:platform:iam:action:preaccesstoken:log": log });
         assert_eq!(
-            Value::Object(added(Function::PreAccessToken, &keys.map(claim), ["hello".to_owned()].into_iter())),
+            Value::Object(added(Function::PreAccessToken, &keys.map(claim), vec!["hello".to_owned()])),
             expected
         );
     }

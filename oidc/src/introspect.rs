@@ -19,7 +19,8 @@ use crate::{
     Oidc, audience, claims, client,
     error::{Error, Refused, no_store},
     form::{self, Sent},
-    function, metadata, owner,
+    function::{self, Answered},
+    metadata, owner,
     role::{self, Asked},
     scope::{self, Scope},
     subject::Subject,
@@ -54,8 +55,8 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
         Err(Error::InvalidClient) => return Ok(None),
         other => other?,
     };
-    let (by_targets, seen) = by_targets;
-    let metadata = metadata::asked(oidc, (&tenant, &user), (asks(Scope::Metadata), seen.max(token.seq))).await?;
+    let Answered { claims: by_targets, metadata: new } = by_targets;
+    let metadata = metadata::asked(oidc, (&tenant, &user), (asks(Scope::Metadata), token.seq), &new).await?;
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
     let repeated = owner::repeated(organization.as_deref(), &known);
     let said = claims::of(&user, known.iter().map(|(_, scope)| scope));
@@ -70,6 +71,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
         .chain(metadata)
         .chain(fixed)
         .collect();
+    new.write(oidc).await;
     Ok(Some(Value::Object(claims)))
 }
 
@@ -78,20 +80,18 @@ pub(crate) fn is_for(token: &AccessToken, app: &Client) -> bool {
     token.aud.iter().any(|aud| *aud == app.id || *aud == app.app.project_id)
 }
 
-/// What targets add to what is told, and the sequence as of which they have kept something of the user.
+/// What targets add to what is told.
 async fn by_targets(
     (oidc, tenant): (&Oidc, &Arc<Tenant>),
     (token, user): (&AccessToken, &Arc<Principal>),
     headers: &HeaderMap,
-) -> Result<(Map<String, Value>, u64), Error> {
+) -> Result<Answered, Error> {
     if !function::is_executed(oidc, tenant, Function::PreUserinfo) {
-        return Ok((Map::new(), 0));
+        return Ok(Answered::default());
     }
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
-    let mut subject = Subject::read(oidc, (tenant.clone(), user.clone()), &[]).await?;
-    let asked = (Function::PreUserinfo, &*known);
-    let claims = function::claims(oidc, asked, (&mut subject, &token.client_id), headers).await?;
-    Ok((claims, subject.sequence))
+    let subject = Subject::read(oidc, (tenant.clone(), user.clone()), &[]).await?;
+    function::claims(oidc, (Function::PreUserinfo, &known), (&subject, &token.client_id), headers).await
 }
 
 fn scopes(token: &AccessToken) -> impl Iterator<Item = Scope<'_>> {

@@ -40,6 +40,7 @@ const PASSWORD: &str = "pwd";
 const MOST_OPENED: usize = 40_000;
 
 /// What a token says beside whose it is.
+#[derive(Clone)]
 pub(crate) struct Content {
     pub(crate) audience: Vec<String>,
     pub(crate) scope: String,

@@ -28,6 +28,7 @@ mod known;
 mod lifetime;
 mod logged_in;
 mod metadata;
+mod new_metadata;
 mod owner;
 mod pages;
 mod recipient;

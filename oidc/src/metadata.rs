@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use view::directory::{Metadata, Principal, Tenant};
 
-use crate::{Oidc, error::Error};
+use crate::{Oidc, error::Error, new_metadata::NewMetadata};
 
 /// Its name.
 pub(crate) const CLAIM: &str = "urn:platform:iam:user:metadata";
@@ -23,17 +23,18 @@ pub(crate) async fn of(
     Ok(oidc.edge.directory.metadata(&tenant.id, &user.id, sequence).await?)
 }
 
-/// The claim, where it is asked for and is not more than is read.
+/// The claim, where it is asked for and is not more than is read, with what the user is to have now.
 pub(crate) async fn asked(
     oidc: &Oidc,
     (tenant, user): (&Tenant, &Principal),
     (is_asked, sequence): (bool, u64),
+    new: &NewMetadata,
 ) -> Result<Option<(String, Value)>, Error> {
     if !is_asked {
         return Ok(None);
     }
     let found = of(oidc, (tenant, user), sequence).await?;
-    Ok(claim(&found).ok().map(|claim| (CLAIM.to_owned(), claim)))
+    Ok(claim(&new.over(&found)).ok().map(|claim| (CLAIM.to_owned(), claim)))
 }
 
 /// The value of the claim: keys with their values, base64url.

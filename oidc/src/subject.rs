@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use domain::{resource::user::User, standard::Resource};
 use view::directory::{Audience, Granted, Name, Named, Principal, Tenant};
 
-use crate::{Oidc, audience, error::Error, known};
+use crate::{Oidc, audience, error::Error};
 
 /// A user with all that tokens of it stand on. A token says up to where its issuer had seen the log, and it is dead when anything
 /// ended later: so no part of it may be older than that.
@@ -43,32 +43,6 @@ impl Subject {
         subject.projects.retain(|_, project| audience::is_live(oidc, &tenant, project, sequence));
         subject.sequence = sequence;
         Ok(subject)
-    }
-
-    /// Reads all parts again, as of a sequence that was decided a moment ago, or later. Says whether they are known as of that: where they are
-    /// not in time, they stay as they are.
-    ///
-    /// # Errors
-    /// Where the user is not active any more.
-    pub(crate) async fn renew(&mut self, oidc: &Oidc, sequence: u64) -> Result<bool, Error> {
-        if self.sequence >= sequence {
-            return Ok(true);
-        }
-        if known::as_of(oidc, sequence).await.is_err() {
-            return Ok(false);
-        }
-        let name = Name::Id(self.user.id.clone());
-        let Ok(found) = oidc.edge.directory.principal(&self.tenant.id, name, sequence).await else { return Ok(false) };
-        let user = found.ok_or(Error::InvalidClient)?;
-        let projects: Vec<&str> = self.projects.keys().map(String::as_str).collect();
-        match Self::read(oidc, (self.tenant.clone(), user), &projects).await {
-            Ok(renewed) if renewed.sequence >= sequence => {
-                *self = renewed;
-                Ok(true)
-            }
-            Err(Error::InvalidClient) => Err(Error::InvalidClient),
-            Ok(_) | Err(_) => Ok(false),
-        }
     }
 
     /// Reads what is older than the newest part.

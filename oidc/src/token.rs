@@ -10,6 +10,7 @@ mod refresh;
 
 use std::{
     collections::HashMap,
+    mem,
     sync::{Arc, LazyLock},
     time::Instant,
 };
@@ -36,6 +37,7 @@ use crate::{
     error::{Error, Refused, no_store},
     form::{self, Form, Sent, TOKEN_EXCHANGE},
     logged_in::LoggedIn,
+    new_metadata::NewMetadata,
 };
 
 /// The name of the grant that an app gets for somebody who has logged in (RFC 6749, section 4.1.3).
@@ -115,6 +117,9 @@ pub(crate) struct Tokens {
     refresh_token: Option<String>,
     #[serde(skip)]
     is_opaque: bool,
+    /// What targets want the user to have, to be written where the tokens are given.
+    #[serde(skip)]
+    metadata: NewMetadata,
 }
 
 /// Tokens that an app is answered with at the login itself, without a code (OpenID Connect Core 1.0, section 3.2): an ID token, and an
@@ -152,10 +157,16 @@ pub(crate) async fn of_own_app(
     let mut headers = headers.clone();
     headers.remove(header::AUTHORIZATION);
     let tokens = BY_CODE.count(authorization_code::grant(oidc, tenant, (&headers, &form))).await?;
+    tokens.metadata.write(oidc).await;
     Ok((tokens.access_token, tokens.expires_in))
 }
 
 impl Tokens {
+    /// What targets want the user to have.
+    pub(crate) fn metadata(&mut self) -> NewMetadata {
+        mem::take(&mut self.metadata)
+    }
+
     /// What of them an app is answered with at the login (OpenID Connect Core 1.0, section 3.2.2.5).
     pub(crate) fn pairs(self, with_access_token: bool) -> Vec<(&'static str, String)> {
         let id_token = self.id_token.map(|token| ("id_token", token));
@@ -172,12 +183,19 @@ impl Tokens {
 /// Grants tokens.
 pub(crate) async fn token(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
     let granted = timeout(LONGEST, grant(&oidc, request)).await.unwrap_or(Err(Error::Unavailable.into()));
-    granted.unwrap_or_else(Refused::into_response)
+    let mut tokens = match granted {
+        Ok(tokens) => tokens,
+        Err(refused) => return refused.into_response(),
+    };
+    tokens.metadata().write(&oidc).await;
+    let mut response = Json(tokens).into_response();
+    no_store(&mut response);
+    response
 }
 
-async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Response, Refused> {
+async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Tokens, Refused> {
     let Sent { tenant, headers, form } = form::read(oidc, request).await?;
-    let tokens = match form.get("grant_type") {
+    Ok(match form.get("grant_type") {
         None => return Err(Error::InvalidRequest("grant_type is missing").into()),
         Some(AUTHORIZATION_CODE) => BY_CODE.count(authorization_code::grant(oidc, &tenant, (&headers, &form))).await?,
         Some(REFRESH_TOKEN) => BY_REFRESH.count(refresh::grant(oidc, &tenant, (&headers, &form))).await?,
@@ -189,8 +207,5 @@ async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Response, Refused>
             BY_TOKENS.count(exchange::grant(oidc, &tenant, (&headers, &form))).await?
         }
         Some(_) => return Err(Error::UnsupportedGrantType.into()),
-    };
-    let mut response = Json(tokens).into_response();
-    no_store(&mut response);
-    Ok(response)
+    })
 }

@@ -18,7 +18,9 @@ use view::directory::{Audience, Principal, Tenant};
 use crate::{
     Oidc, audience, claims,
     error::{Error, Refused, method_not_allowed, no_store},
-    form, function, metadata, owner,
+    form,
+    function::{self, Answered},
+    metadata, owner,
     role::Asked,
     scope::{self, Scope},
     subject::Subject,
@@ -141,9 +143,10 @@ async fn said(
     // Only tokens of apps are also for apps.
     let projects = if token.is_of_app() { &named } else { &token.aud };
     let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
-    let mut subject = Subject::read(oidc, (tenant, user), &projects).await?;
+    let subject = Subject::read(oidc, (tenant, user), &projects).await?;
     let asked = (Function::PreUserinfo, &*known);
-    let mut said = function::claims(oidc, asked, (&mut subject, &token.client_id), headers).await?;
+    let Answered { claims: mut said, metadata: new } =
+        function::claims(oidc, asked, (&subject, &token.client_id), headers).await?;
     let Subject { tenant, user, grants, projects, .. } = &subject;
     said.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
     let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()));
@@ -159,8 +162,9 @@ async fn said(
         said.extend(organization.map(|found| owner::claims(&found)).unwrap_or_default());
     }
     let asks = known.iter().any(|(_, scope)| *scope == Scope::Metadata);
-    said.extend(metadata::asked(oidc, (tenant, user), (asks, subject.sequence)).await?);
+    said.extend(metadata::asked(oidc, (tenant, user), (asks, subject.sequence), &new).await?);
     said.extend(token.act.as_ref().map(|act| ("act".to_owned(), json!(act))));
     said.insert("sub".to_owned(), json!(user.id));
+    new.write(oidc).await;
     Ok(said)
 }

@@ -14,12 +14,13 @@ use edge::{error::Error, internal::metadata_fault};
 use eventlog::record::AggregateKey;
 use proto::bus::{InternalOutcome, MetadataEntry, PutMetadata};
 
-use super::{By, log_in::decided};
+use super::By;
 use crate::{
     execute::Commands,
     existence,
+    reaction::delivery,
     turn::{Decided, Refusal, Turn},
-    writer::{Decide, writer_unavailable},
+    writer::{Decide, Origin, Verdict, writer_unavailable},
 };
 
 /// What it is called in metrics.
@@ -28,23 +29,37 @@ const NAME: &str = "PutMetadata";
 const LOOKS: usize = 4;
 
 /// Writes entries, and says as of which sequence the user has them; where there is no such user in the instance, that there is none.
-pub(super) async fn put(commands: &Commands, by: By, asked: PutMetadata) -> Result<InternalOutcome, Error> {
+/// It came in so many bytes.
+pub(super) async fn put(
+    commands: &Commands,
+    mut by: By,
+    (asked, bytes): (PutMetadata, usize),
+) -> Result<InternalOutcome, Error> {
     if metadata_fault(&asked).is_some() || by.instance_id.is_empty() {
         return Ok(InternalOutcome { refused: true, ..InternalOutcome::default() });
     }
-    let trial = by.trial(NAME);
+    // Events know how deep executions are nested that led to them, so that they do not call each other for ever.
+    by.cause.causation_id = delivery::causation(asked.depth);
+    let origin = || Origin { operation: NAME, instance_id: by.instance_id.as_str().into(), bytes };
     for _ in 0..LOOKS {
         let look = Look { by: by.clone(), asked: asked.clone() };
-        let Some(there) = decided(commands, &trial, look).await? else {
+        let Some(there) = decided(commands, origin(), look).await? else {
             return Ok(InternalOutcome { denied: true, ..InternalOutcome::default() });
         };
         let entries = commands.entries(&by, &asked, &there).await?;
         let put = Put { by: by.clone(), asked: asked.clone(), there, entries };
-        if let Some(sequence) = decided(commands, &trial, put).await? {
+        if let Some(sequence) = decided(commands, origin(), put).await? {
             return Ok(InternalOutcome { sequence, ..InternalOutcome::default() });
         }
     }
     Err(writer_unavailable("the metadata of the user changes too often: send it again"))
+}
+
+async fn decided<C: Decide>(commands: &Commands, origin: Origin, command: C) -> Result<C::Outcome, Error> {
+    match commands.writer.submit(origin, command, None).await? {
+        Verdict::Decided(_, outcome) => Ok(outcome),
+        Verdict::Replayed(_) => Err(writer_unavailable("it was done before")),
+    }
 }
 
 /// The key of a user.
@@ -98,7 +113,7 @@ impl Decide for Look {
 impl Commands {
     /// The entries as events have them: those of a person under its key, with the ciphertext that there is where that has the same value.
     async fn entries(&self, by: &By, asked: &PutMetadata, there: &There) -> Result<Vec<UserMetadata>, Error> {
-        let PutMetadata { user_id, entries } = asked;
+        let PutMetadata { user_id, entries, .. } = asked;
         let sealing = match &there.human {
             Some(human) => Some(self.key_of_person(&by.instance_id, user_id, human).await?.0),
             None => None,

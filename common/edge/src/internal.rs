@@ -105,7 +105,7 @@ impl Internal {
     }
 
     /// Has a command of an instance decided, and says what became of it. It may be sent more than once, so it must be one that
-    /// changes nothing the second time; those with passwords, of which each is a try, are not sent again once they were taken.
+    /// changes nothing the second time; others are not sent again once they were taken.
     ///
     /// # Errors
     /// Where it is not certain that it was done.
@@ -116,8 +116,7 @@ impl Internal {
         command: Command,
     ) -> Result<InternalOutcome, Undone> {
         let key = key(&self.keyring).await?;
-        // Each time that one is sent counts as a try, and it may wait for its turn.
-        let is_slow = has_password(&command);
+        let may_be_repeated = may_be_repeated(&command);
         let nonce = secret::random::<16>().to_vec();
         let command = InternalCommand {
             instance_id: instance_id.to_owned(),
@@ -128,7 +127,7 @@ impl Internal {
         };
         let payload = bytes::Bytes::from(request(&key, &command).encode_to_vec());
         let deadline = Instant::now() + PATIENCE;
-        let answered_within = if is_slow { PATIENCE } else { ANSWERED };
+        let answered_within = if may_be_repeated { ANSWERED } else { PATIENCE };
         loop {
             let asking = async_nats::Request::new().payload(payload.clone()).timeout(None);
             let answered_by = deadline.min(Instant::now() + answered_within);
@@ -152,6 +151,17 @@ impl Internal {
             sleep(PAUSE).await;
         }
     }
+}
+
+/// Whether a command may be done twice. Each time that a password is sent counts as a try, and it may wait for its turn; metadata that somebody
+/// else has set meanwhile would be set back.
+const fn may_be_repeated(command: &Command) -> bool {
+    !has_password(command) && !is_metadata(command)
+}
+
+/// Whether a command sets metadata, which targets of functions may have done at each use of a token.
+pub const fn is_metadata(command: &Command) -> bool {
+    matches!(command, Command::PutMetadata(_))
 }
 
 /// Whether a command has a password in it, which takes a seat to be hashed or compared.

@@ -9,6 +9,7 @@
 //! does not know what is dead, and says so.
 
 mod lately;
+mod loaded;
 
 use std::{
     collections::HashMap,
@@ -25,7 +26,7 @@ use base::{
 };
 use domain::{
     context::{Owner, OwnerType},
-    log_class::{LogClass, OfEach},
+    log_class::OfEach,
     resource::{
         app::App, instance::Instance, key::Key, organization::Organization, personal_access_token::PersonalAccessToken,
         project::Project, project_grant::ProjectGrant, project_role::ProjectRole, signing_key::SigningKey, user::User,
@@ -39,15 +40,16 @@ use eventlog::{
 };
 use jiff::Timestamp;
 
-use self::lately::Lately;
+use self::{
+    lately::Lately,
+    loaded::{Loaded, load},
+};
 use crate::{
-    database::{Database, DatabaseFailure, snapshot},
+    database::Database,
     hearing::{Hearing, Hears, REMEMBERED, hear},
-    heartbeat,
     projection::{ENDED, Kind},
-    read_model::{ReadModel, Select},
+    read_model::Select,
     revoked::Revoked,
-    rows::Stored,
     table::{Effect, HowEnded, Table},
 };
 
@@ -250,8 +252,7 @@ impl Ended {
         ended.get(&(kind, id.to_owned())).is_some_and(|end| end.is_removed)
     }
 
-    /// The ids of what was removed of a kind within the hour and has a sweep after it, in these instances or in all of them. What
-    /// stands on it goes with it, though the sweep may come to that later.
+    /// The ids of what was removed of a kind within the hour and is swept after it, in these instances or in all of them.
     pub fn removed_lately(&self, instances: Option<&[String]>, kind: &str) -> Vec<String> {
         self.0.lately.of(instances, kind)
     }
@@ -369,37 +370,6 @@ fn since(kind: &str, now: Timestamp) -> Timestamp {
         kind if is_grant(kind) => now - GRANTS_REMEMBERED,
         _ => now - REMEMBERED,
     }
-}
-
-/// What the read model has.
-struct Loaded {
-    ends: Ends,
-    at: Position,
-    /// How long ago that was all that was in the log.
-    age: Option<Duration>,
-}
-
-async fn load(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure> {
-    database.within(read(database, shard)).await
-}
-
-async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure> {
-    let mut connection = database.connection().await?;
-    let transaction = snapshot(&mut connection).await?;
-    let checkpoint = ReadModel::new(&ENDED, shard).checkpoint(&transaction).await?;
-    let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
-    let age = heartbeat::age(&transaction, (LogClass::Events, shard), at).await?;
-    let mut ends = Ends::new();
-    for (kind, select) in &ENDS {
-        // A read model may be behind when a node starts: of grants as much is loaded as of others, and forgotten soon.
-        let since = if is_context(kind) { Timestamp::UNIX_EPOCH } else { clock::now() - REMEMBERED };
-        for Stored { instance_id, found } in select.rows(&transaction, &[&since]).await? {
-            let end = End { sequence: found.sequence, at: found.changed_at, is_removed: found.state.is_removed };
-            ends.entry(instance_id).or_default().insert((*kind, found.id), end);
-        }
-    }
-    transaction.commit().await?;
-    Ok(Loaded { ends, at, age })
 }
 
 #[cfg(test)]

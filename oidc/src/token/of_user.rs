@@ -11,9 +11,11 @@ use super::Tokens;
 use crate::{
     Oidc, audience, claims,
     error::Error,
-    function,
+    function::{self, Answered},
     issue::Content,
-    lifetime, metadata, owner,
+    lifetime, metadata,
+    new_metadata::NewMetadata,
+    owner,
     recipient::{Login, Recipient},
     role::Asked,
     scope::{self, Scope},
@@ -49,10 +51,10 @@ pub(super) async fn tokens(
     issued(oidc, (subject, recipient), (&known, audience, has_id_token), headers).await
 }
 
-/// The tokens that there are for a user who is read, of these scopes and for this audience, and the user as they have it.
+/// The tokens that there are for a user who is read, of these scopes and for this audience, and the user.
 pub(super) async fn issued(
     oidc: &Oidc,
-    (mut subject, recipient): (Subject, &Recipient),
+    (subject, recipient): (Subject, &Recipient),
     (known, audience, has_id_token): (&[(&str, Scope<'_>)], Vec<String>, bool),
     headers: &HeaderMap,
 ) -> Result<(Tokens, Subject), Error> {
@@ -62,60 +64,106 @@ pub(super) async fn issued(
     }
     let scope = granted(&subject.tenant, known, (&subject, recipient));
     let of_id_token = if has_id_token && is_openid(&scope) { scope::parse(Some(&scope))? } else { vec![] };
-    // Before any token is made: it has what targets have kept of the user, and stands on no less than that.
-    let said = Box::pin(said(oidc, (&mut subject, recipient), (known, &of_id_token), headers)).await?;
-    let added = added(oidc, (&subject, recipient), (known, organization.as_deref()), said.of_access_token).await?;
-    // The platform reads none of them, and cookies are short.
-    let added = if recipient.is_own() { Map::new() } else { added };
-    let lifetime = lifetime::of(oidc, &subject.tenant.id, |settings| settings.access_token_lifetime.as_ref());
-    let content = Content { audience, scope: scope.clone(), added };
-    let (access_token, expires_in) = if recipient.has_access_token() {
-        oidc.issuer.access_token(&oidc.edge.external, (&subject, recipient), content, lifetime).await?
-    } else {
-        Default::default()
+    let by_targets = Box::pin(by_targets(oidc, (&subject, recipient), (known, &of_id_token), headers)).await?;
+    let making = Making {
+        subject: &subject,
+        recipient,
+        known,
+        of_id_token: &of_id_token,
+        organization: organization.as_deref(),
+        content: Content { audience, scope: scope.clone(), added: Map::new() },
     };
-    let id_token = if of_id_token.is_empty() {
-        None
-    } else {
-        id_token(oidc, (&subject, recipient), (&of_id_token, said.of_id_token), &access_token).await?
+    let made = match Box::pin(making.tokens(oidc, &by_targets)).await {
+        // What a target wants to be remembered must not keep anybody from logging in.
+        Err(Error::InvalidScope(why)) if !by_targets.metadata.is_empty() => {
+            tracing::warn!(instance = subject.tenant.id, why, "metadata that targets want to be set is left out");
+            let without = ByTargets { metadata: NewMetadata::default(), ..by_targets };
+            let made = Box::pin(making.tokens(oidc, &without)).await;
+            made.map(|tokens| Tokens { metadata: without.metadata, ..tokens })
+        }
+        made => made.map(|tokens| Tokens { metadata: by_targets.metadata, ..tokens }),
     };
-    let (token_type, is_opaque, issued_token_type, refresh_token) = ("Bearer", recipient.is_opaque, None, None);
-    let tokens =
-        Tokens { access_token, issued_token_type, token_type, expires_in, scope, id_token, refresh_token, is_opaque };
+    let tokens = made?;
     Ok((tokens, subject))
 }
 
-/// What targets add to tokens.
-struct Said {
-    of_access_token: Map<String, Value>,
-    of_id_token: Map<String, Value>,
+/// What tokens are made of.
+struct Making<'a> {
+    subject: &'a Subject,
+    recipient: &'a Recipient,
+    known: &'a [(&'a str, Scope<'a>)],
+    /// The scopes of the ID token; none where there is no such token.
+    of_id_token: &'a [(&'a str, Scope<'a>)],
+    organization: Option<&'a Tenancy>,
+    content: Content,
 }
 
-/// What the targets add that are called for tokens of these scopes; those of an ID token are none where there is no such token.
-async fn said(
+/// What targets add to tokens, and want to be remembered.
+struct ByTargets {
+    of_access_token: Map<String, Value>,
+    of_id_token: Map<String, Value>,
+    metadata: NewMetadata,
+}
+
+impl Making<'_> {
+    async fn tokens(&self, oidc: &Oidc, by_targets: &ByTargets) -> Result<Tokens, Error> {
+        let Self { subject, recipient, known, of_id_token, organization, content } = self;
+        let added = added(oidc, (subject, recipient), (known, *organization), by_targets).await?;
+        // The platform reads none of them, and cookies are short.
+        let added = if recipient.is_own() { Map::new() } else { added };
+        let lifetime = lifetime::of(oidc, &subject.tenant.id, |settings| settings.access_token_lifetime.as_ref());
+        let content = Content { added, ..content.clone() };
+        let scope = content.scope.clone();
+        let (access_token, expires_in) = if recipient.has_access_token() {
+            oidc.issuer.access_token(&oidc.edge.external, (subject, recipient), content, lifetime).await?
+        } else {
+            Default::default()
+        };
+        let id_token = if of_id_token.is_empty() {
+            None
+        } else {
+            let added = by_targets.of_id_token.clone();
+            id_token(oidc, (subject, recipient), (of_id_token, added), &access_token).await?
+        };
+        let (token_type, is_opaque, issued_token_type, refresh_token) = ("Bearer", recipient.is_opaque, None, None);
+        let metadata = NewMetadata::default();
+        Ok(Tokens {
+            access_token,
+            issued_token_type,
+            token_type,
+            expires_in,
+            scope,
+            id_token,
+            refresh_token,
+            is_opaque,
+            metadata,
+        })
+    }
+}
+
+/// What the targets answer that are called for tokens of these scopes; those of an ID token are not called where there is no such token.
+async fn by_targets(
     oidc: &Oidc,
-    (subject, recipient): (&mut Subject, &Recipient),
+    (subject, recipient): (&Subject, &Recipient),
     (known, of_id_token): (&[(&str, Scope<'_>)], &[(&str, Scope<'_>)]),
     headers: &HeaderMap,
-) -> Result<Said, Error> {
-    let projects: Vec<String> = subject.projects.keys().cloned().collect();
-    let client_id = &*recipient.client_id;
+) -> Result<ByTargets, Error> {
+    let about = (subject, &*recipient.client_id);
     let of_access_token = if recipient.has_access_token() {
-        function::claims(oidc, (Function::PreAccessToken, known), (&mut *subject, client_id), headers).await?
+        function::claims(oidc, (Function::PreAccessToken, known), about, headers).await?
     } else {
-        Map::new()
+        Answered::default()
     };
     let of_id_token = if of_id_token.is_empty() {
-        Map::new()
+        Answered::default()
     } else {
-        function::claims(oidc, (Function::PreUserinfo, of_id_token), (&mut *subject, client_id), headers).await?
+        function::claims(oidc, (Function::PreUserinfo, of_id_token), about, headers).await?
     };
-    // It was read again where they have kept something.
-    let Subject { grants, projects: now, .. } = &*subject;
-    if !projects.iter().eq(now.keys()) || now.values().any(|project| !project.admits(grants)) {
-        return Err(Error::InvalidScope("a project that is asked for has ended meanwhile, or does not admit the user"));
-    }
-    Ok(Said { of_access_token, of_id_token })
+    Ok(ByTargets {
+        of_access_token: of_access_token.claims,
+        of_id_token: of_id_token.claims,
+        metadata: of_access_token.metadata.then(of_id_token.metadata),
+    })
 }
 
 /// Whether there is an ID token for a scope (OpenID Connect Core 1.0, section 3.1.2.1).
@@ -133,7 +181,7 @@ async fn added(
     oidc: &Oidc,
     (subject, recipient): (&Subject, &Recipient),
     (known, organization): (&[(&str, Scope<'_>)], Option<&Tenancy>),
-    by_targets: Map<String, Value>,
+    by_targets: &ByTargets,
 ) -> Result<Map<String, Value>, Error> {
     let Subject { tenant, user, grants, projects, .. } = subject;
     let asserted = recipient.asserts_roles().then_some(Scope::Roles);
@@ -148,9 +196,9 @@ async fn added(
     }
     if known.iter().any(|(_, scope)| *scope == Scope::Metadata) {
         let found = metadata::of(oidc, (tenant, user), subject.sequence).await?;
-        added.insert(metadata::CLAIM.to_owned(), metadata::claim(&found)?);
+        added.insert(metadata::CLAIM.to_owned(), metadata::claim(&by_targets.metadata.over(&found))?);
     }
-    added.extend(by_targets);
+    added.extend(by_targets.of_access_token.clone());
     let may_act = recipient.exchange().and_then(|exchange| exchange.may_act.clone());
     added.extend(may_act.map(|may_act| ("may_act".to_owned(), may_act)));
     Ok(added)

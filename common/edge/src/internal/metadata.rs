@@ -15,7 +15,7 @@ pub const MOST_ENTRIES: usize = 50;
 pub const LARGEST_METADATA: usize = 64 * 1024;
 
 /// The rule that a command breaks, phrased to follow what it is about.
-pub fn metadata_fault(PutMetadata { user_id, entries }: &PutMetadata) -> Option<String> {
+pub fn metadata_fault(PutMetadata { user_id, entries, .. }: &PutMetadata) -> Option<String> {
     if !(1..=MOST_ENTRIES).contains(&entries.len()) {
         return Some(format!("must have 1 to {MOST_ENTRIES} entries"));
     }
@@ -49,7 +49,7 @@ mod tests {
 
     fn asked(entries: &[(&str, &str)]) -> Option<String> {
         let entry = |(key, value): &(&str, &str)| MetadataEntry { key: (*key).to_owned(), value: (*value).to_owned() };
-        metadata_fault(&PutMetadata { user_id: "7".into(), entries: entries.iter().map(entry).collect() })
+        metadata_fault(&PutMetadata { user_id: "7".into(), entries: entries.iter().map(entry).collect(), depth: 0 })
     }
 
     #[test]

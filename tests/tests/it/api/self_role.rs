@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, after, done, post, send},
     eventually,
-    tenant::Tenant,
+    tenant::{Tenant, new_name},
 };
 
 const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
@@ -119,10 +119,17 @@ async fn roles_of_their_own_are_given_by_those_who_give_roles_there() {
     let made = created(&creator, PROJECTS, "Own").await;
     let (user, _) = acme.user("somebody", &acme.path(MEMBERSHIPS), "ORG_USER_SELF_MANAGER").await;
     let wanted = |user: &str, roles: &[&str]| json!({ "userId": user, "roles": roles });
+    eventually("the manager is one", async || {
+        let made = post(&manager, &acme.path(USERS), json!({ "username": new_name(), "service": {} })).await;
+        (made.status == 201).then_some(())
+    })
+    .await;
     for role in ["ORG_PROJECT_CREATOR", "ORG_USER_SELF_MANAGER", "ORG_OWNER"] {
-        for (name, client) in [("creator", &creator), ("manager", &manager)] {
+        // The creator sees no users.
+        let (unseen, seen) = ((404, "RESOURCE_NOT_FOUND"), (403, "PERMISSION_DENIED"));
+        for (name, client, (status, reason)) in [("creator", &creator, unseen), ("manager", &manager, seen)] {
             let answer = post(client, &acme.path(MEMBERSHIPS), wanted(&user, &[role])).await;
-            assert!([403, 404].contains(&answer.status.as_u16()), "{name} gives {role}: {}", answer.body);
+            answer.assert_refused(&format!("{name} gives {role}"), status, reason);
         }
     }
     let mut of_project = wanted(&user, &["ORG_PROJECT_CREATOR"]);

@@ -1,4 +1,4 @@
-//! Metadata that targets of functions have kept of a user: what is written, who knows it, and what happens where it cannot be.
+//! Metadata of a user that targets of functions set: what is written, when, and what happens where it cannot be.
 
 use base64::{
     Engine,
@@ -7,7 +7,7 @@ use base64::{
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    client::{Answer, Client, SCOPE, send},
+    client::{Answer, Client, SCOPE, post, send},
     cluster::Cluster,
     endpoint::{Endpoint, Reply, execute},
     eventually,
@@ -15,7 +15,7 @@ use tests::{
     tenant::Tenant,
 };
 
-use crate::oidc::flow::{API, App, Flow, access_token};
+use crate::oidc::flow::{API, App, Flow, access_token, answered, refresh_token};
 
 const METADATA: &str = "urn:platform:iam:user:metadata";
 const LOG: &str = "urn:platform:iam:action:preaccesstoken:log";
@@ -40,20 +40,27 @@ fn claims_of(token: &str) -> Value {
     serde_json::from_slice(&claims).expect("it is JSON")
 }
 
-/// The claims of the access token of an answer, and a client that has it.
-fn used(client: &Client, answer: &Answer) -> (Value, Client) {
+/// The claims of the access token of an answer.
+fn used(answer: &Answer) -> Value {
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
-    let token = access_token(&answer.body);
-    let claims = claims_of(token);
-    (claims, client.with(token.to_owned()))
+    claims_of(access_token(&answer.body))
 }
 
 async fn entry(client: &Client, user: &str, key: &str) -> Answer {
     send(client.request(Method::GET, &format!("{API}/users/{user}/metadata/{key}"))).await
 }
 
+/// The sequence of an entry, once it has a value.
+async fn set(client: &Client, user: &str, (key, value): (&str, &str)) -> Value {
+    eventually("the entry is set", async || {
+        let read = entry(client, user, key).await;
+        (read.body["metadata"]["value"] == value).then(|| read.body["metadata"]["details"]["sequence"].clone())
+    })
+    .await
+}
+
 #[tokio::test]
-async fn what_a_target_keeps_is_in_the_very_token_and_seen_by_it() {
+async fn what_a_target_sets_is_in_the_very_token_and_no_event_where_it_is_the_same() {
     let tenant = Tenant::start().await;
     let (client, endpoint) = (tenant.client().await, Endpoint::start().await);
     let (id, _) = endpoint.target(&client, "restRequestResponse", &json!({ "interruptOnError": true })).await;
@@ -62,31 +69,28 @@ async fn what_a_target_keeps_is_in_the_very_token_and_seen_by_it() {
     let mut sequences = vec![];
     for (plan, tier) in [("gold", "1"), ("gold", "1"), ("silver", "1"), ("gold", "1")] {
         endpoint.reply(keeping(&[("plan", plan), ("tier", tier)]));
-        let (claims, bearer) = used(&client, &granted(&client, &tenant).await);
+        let claims = used(&granted(&client, &tenant).await);
         let value = &claims[METADATA]["plan"];
-        assert_eq!(value, URL_SAFE[usize::from(plan == "silver")], "the token has what was kept for it: {claims}");
+        assert_eq!(value, URL_SAFE[usize::from(plan == "silver")], "the token has what was set for it: {claims}");
         assert_eq!(claims.get(LOG), None, "{claims}");
-        let read = entry(&bearer, &user, "plan").await;
-        assert_eq!(
-            (read.status, &read.body["metadata"]["value"]),
-            (StatusCode::OK, &json!(plan)),
-            "its bearer sees it"
-        );
-        let tier = entry(&bearer, &user, "tier").await.body["metadata"]["details"]["sequence"].clone();
-        sequences.push((read.body["metadata"]["details"]["sequence"].clone(), tier));
+        sequences.push((set(&client, &user, ("plan", plan)).await, set(&client, &user, ("tier", tier)).await));
     }
     assert_eq!(sequences[0], sequences[1], "what does not change is no event");
     assert!(sequences[1].0 != sequences[2].0 && sequences[2].0 != sequences[3].0, "{sequences:?}");
     assert!(sequences.iter().all(|(_, tier)| *tier == sequences[0].1), "{sequences:?}");
-    let told = endpoint.calls().last().expect("it was called").json()["user_metadata"].clone();
-    assert!(told.as_array().is_some_and(|entries| entries.len() == 2), "the target knows it afterwards: {told}");
+    eventually("the target is told of it", async || {
+        granted(&client, &tenant).await;
+        let told = endpoint.calls().last()?.json()["user_metadata"].clone();
+        told.as_array().filter(|entries| entries.len() == 2).map(drop)
+    })
+    .await;
 }
 
 /// `gold` and `silver`, as claims have them.
 const URL_SAFE: [&str; 2] = ["Z29sZA", "c2lsdmVy"];
 
 #[tokio::test]
-async fn what_is_kept_of_a_person_at_a_login_is_sealed_and_no_event_where_it_is_the_same() {
+async fn what_is_set_of_a_person_at_a_login_is_sealed_and_no_event_where_it_is_the_same() {
     let mut settings = App::public();
     settings["accessTokenType"] = json!("OIDC_TOKEN_TYPE_JWT");
     let flow = Flow::with(settings).await;
@@ -102,11 +106,61 @@ async fn what_is_kept_of_a_person_at_a_login_is_sealed_and_no_event_where_it_is_
         assert_eq!(claims[METADATA]["plan"], URL_SAFE[0], "{claims}");
         let said = flow.userinfo(access_token(&tokens)).await.body;
         assert_eq!(said[METADATA]["plan"], URL_SAFE[0], "{said}");
-        let read = entry(&flow.admin, &flow.person.0, "plan").await;
-        assert_eq!(read.body["metadata"]["value"], "gold", "{}", read.body);
-        sequences.push(read.body["metadata"]["details"]["sequence"].clone());
+        sequences.push(set(&flow.admin, &flow.person.0, ("plan", "gold")).await);
     }
     assert_eq!(sequences[0], sequences[1], "neither is the same value under another nonce");
+    let events = async || {
+        let asked = json!([{ "type": "user_metadata.added" }]);
+        let found = post(&flow.admin, &format!("{API}/events/_search"), asked).await.body["result"].clone();
+        found.as_array().is_some_and(|found| !found.is_empty()).then_some(found)
+    };
+    let events = eventually("the event is told", events).await.to_string();
+    assert!(!events.contains("gold"), "{events}");
+}
+
+#[tokio::test]
+async fn whoever_is_refused_tokens_sets_nothing() {
+    let settings = json!({
+        "responseTypes": ["OIDC_RESPONSE_TYPE_CODE"],
+        "grantTypes": ["OIDC_GRANT_TYPE_AUTHORIZATION_CODE", "OIDC_GRANT_TYPE_REFRESH_TOKEN"],
+    });
+    let flow = Flow::with(settings).await;
+    let endpoint = Endpoint::replying(keeping(&[("logins", "1")])).await;
+    let (id, _) = endpoint.target(&flow.admin, "restRequestResponse", &json!({ "interruptOnError": true })).await;
+    execute(&flow.admin, json!({ "function": "preaccesstoken" }), &[&id]).await;
+    let (tokens, _) = flow.tokens(&[("scope", "openid offline_access")]).await;
+    let before = set(&flow.admin, &flow.person.0, ("logins", "1")).await;
+    let first = refresh_token(&tokens).to_owned();
+    let second = flow.refreshed(&first).await;
+    flow.refreshed(refresh_token(&second)).await;
+    endpoint.reply(keeping(&[("logins", "2")]));
+    let calls = endpoint.calls().len();
+    let refused = send(flow.refreshing(&first, &[])).await;
+    assert_eq!((refused.status, &refused.body["error"]), (StatusCode::BAD_REQUEST, &json!("invalid_grant")));
+    assert!(endpoint.calls().len() > calls, "the target was called");
+    // What is written after it is known, so it would be.
+    let path = format!("{API}/users/{}/metadata/marker", flow.person.0);
+    let marker = flow.admin.request(Method::PUT, &path).header("prefer", "wait=10");
+    let marker = send(marker.json(&json!({ "value": "x" }))).await;
+    assert!(marker.status.is_success(), "{}", marker.body);
+    assert_eq!(set(&flow.admin, &flow.person.0, ("logins", "1")).await, before);
+}
+
+#[tokio::test]
+async fn executions_that_lead_to_each_other_know_how_deep_they_are() {
+    let tenant = Tenant::start().await;
+    let (client, endpoint, of_events) = (tenant.client().await, Endpoint::start().await, Endpoint::start().await);
+    let (id, _) = endpoint.target(&client, "restRequestResponse", &json!({ "interruptOnError": true })).await;
+    let (hook, _) = of_events.target(&client, "restWebhook", &json!({})).await;
+    execute(&client, json!({ "function": "preaccesstoken" }), &[&id]).await;
+    execute(&client, json!({ "event": { "event": "user_metadata.added" } }), &[&hook]).await;
+    endpoint.reply(keeping(&[("plan", "gold")]));
+    let user = &tenant.bootstrap.service_user;
+    let request = client.anonymous(Method::POST, "/oauth/v2/token").header("platform-execution-depth", "1");
+    let request = request.basic_auth(&user.client_id, Some(&user.client_secret));
+    used(&send(request.form(&[("grant_type", "client_credentials"), ("scope", SCOPE)])).await);
+    let called = of_events.called(1).await;
+    assert_eq!(called[0].header("platform-execution-depth"), "2");
 }
 
 #[tokio::test]
@@ -130,7 +184,7 @@ async fn what_nobody_could_have_is_an_error_of_the_target() {
                 let expected = json!({ "error": "access_denied", "error_description": "execution failed" });
                 assert_eq!((answer.status, &answer.body), (StatusCode::BAD_REQUEST, &expected), "{}", entries[0].0);
             } else {
-                used(&client, &answer);
+                used(&answer);
             }
             endpoint.reply(Reply::json(&json!({ "set_user_metadata": [{ "key": "plan", "value": "no base64!" }] })));
             assert_eq!(granted(&client, &tenant).await.status == StatusCode::OK, !interrupts);
@@ -142,7 +196,7 @@ async fn what_nobody_could_have_is_an_error_of_the_target() {
 }
 
 #[tokio::test]
-async fn a_login_is_not_lost_where_nobody_writes() {
+async fn a_code_gives_tokens_where_nobody_writes() {
     let cluster = Cluster::start().await;
     let allowed = [("--allow-targets", "127.0.0.0/8")];
     let _projector = cluster.node("projector", "projector", &[], &[]);
@@ -154,22 +208,28 @@ async fn a_login_is_not_lost_where_nobody_writes() {
     let endpoint = Endpoint::replying(keeping(&[("plan", "gold")])).await;
     let (id, _) = endpoint.target(&admin, "restRequestResponse", &json!({ "interruptOnError": true })).await;
     execute(&admin, json!({ "function": "preaccesstoken" }), &[&id]).await;
-    let user = &cluster.bootstrap.service_user;
-    let granted = async || {
-        let request = asking.anonymous(Method::POST, "/oauth/v2/token");
-        let request = request.basic_auth(&user.client_id, Some(&user.client_secret));
-        let scope = format!("{SCOPE} {METADATA}");
-        send(request.form(&[("grant_type", "client_credentials"), ("scope", &scope)])).await
-    };
-    eventually("the target is called", async || {
-        let (claims, _) = used(&asking, &granted().await);
-        (claims[METADATA]["plan"] == URL_SAFE[0]).then_some(())
+    let mut settings = App::public();
+    settings["accessTokenType"] = json!("OIDC_TOKEN_TYPE_JWT");
+    let mut flow = Flow::on((), admin.clone(), settings).await;
+    let (_, session) = flow.session().await;
+    flow.admin = asking;
+    let scope = format!("openid {METADATA}");
+    let code = eventually("the app sends people", async || {
+        let sent = flow.sent(&flow.asked(&[("scope", &scope)])).await;
+        let led = sent.headers.get("location")?.to_str().ok()?.to_owned();
+        let request = answered(&led).remove("authRequest")?;
+        let finished = flow.finished(&request, &session).await;
+        answered(finished.body["callbackUrl"].as_str()?).remove("code")
+    })
+    .await;
+    eventually("the target is known", async || {
+        let (sent, user) = (flow.admin.anonymous(Method::POST, "/oauth/v2/token"), &cluster.bootstrap.service_user);
+        let sent = sent.basic_auth(&user.client_id, Some(&user.client_secret));
+        send(sent.form(&[("grant_type", "client_credentials"), ("scope", SCOPE)])).await;
+        (!endpoint.calls().is_empty()).then_some(())
     })
     .await;
     command.process.kill().await;
-    endpoint.reply(keeping(&[("plan", "silver")]));
-    let (claims, _) = used(&asking, &granted().await);
+    let claims = claims_of(access_token(&flow.redeemed(&code).await));
     assert_eq!(claims[METADATA]["plan"], URL_SAFE[0], "{claims}");
-    let log = json!(["set_user_metadata was not done, or it is not known whether it was"]);
-    assert_eq!(claims[LOG], log, "{claims}");
 }

@@ -1,0 +1,166 @@
+//! Metadata that targets of functions want a user to have. It is written once the user gets what was asked for, and not where that is refused.
+//! Whether it is there already is not looked up here: the node that writes decides in its turn what changes.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use base::explain::explain;
+use base64::{
+    Engine,
+    alphabet::STANDARD,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use edge::internal::{Internal, metadata_fault};
+use proto::bus::{self, PutMetadata, internal_command::Command};
+use serde::Deserialize;
+use tokio::time::timeout;
+use view::directory::Metadata;
+
+use crate::Oidc;
+
+/// The member of an answer that asks for it.
+pub(crate) const SET: &str = "set_user_metadata";
+/// How long an answer is held back until it is written. It is written after that, too, where the node that writes is there again soon.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Base64, whether or not it is padded.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// An entry as a target names it.
+#[derive(Deserialize)]
+pub(crate) struct Entry {
+    key: String,
+    /// In base64.
+    value: String,
+}
+
+/// Entries in clear, and whose they are. It has no `Debug`: they are personal.
+#[derive(Default)]
+pub(crate) struct NewMetadata {
+    instance_id: String,
+    user_id: String,
+    /// How many executions have called the platform one within the other.
+    depth: u32,
+    trace_context: String,
+    entries: BTreeMap<String, String>,
+}
+
+/// The rule that entries break, where nobody could have them.
+pub(crate) fn fault(entries: &[Entry]) -> Option<String> {
+    if entries.is_empty() {
+        return None;
+    }
+    let fault = match decoded(entries) {
+        // Of whichever user it is.
+        Some(entries) => metadata_fault(&PutMetadata { user_id: "1".to_owned(), entries, depth: 0 }),
+        None => Some("must have values that are text in base64".to_owned()),
+    };
+    fault.map(|rule| format!("{SET} {rule}"))
+}
+
+fn decoded(entries: &[Entry]) -> Option<Vec<bus::MetadataEntry>> {
+    let entry = |Entry { key, value }: &Entry| {
+        let value = String::from_utf8(BASE64.decode(value).ok()?).ok()?;
+        Some(bus::MetadataEntry { key: key.clone(), value })
+    };
+    entries.iter().map(entry).collect()
+}
+
+impl NewMetadata {
+    /// What targets have answered about a user, by its instance and its id.
+    pub(crate) fn of(
+        (instance_id, user_id): (&str, &str),
+        (depth, trace_context): (u32, String),
+        entries: &[Entry],
+    ) -> Self {
+        let entries = decoded(entries).unwrap_or_default();
+        let entries = entries.into_iter().map(|bus::MetadataEntry { key, value }| (key, value)).collect();
+        Self { instance_id: instance_id.to_owned(), user_id: user_id.to_owned(), depth, trace_context, entries }
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The same with what was answered of the same user later, which counts where both name a key.
+    #[must_use]
+    pub(crate) fn then(mut self, later: Self) -> Self {
+        if self.is_empty() {
+            return later;
+        }
+        self.entries.extend(later.entries);
+        self
+    }
+
+    /// What the user has then.
+    pub(crate) fn over(&self, found: &Metadata) -> Metadata {
+        let mut entries: BTreeMap<_, _> = found.entries.iter().cloned().collect();
+        entries.extend(self.entries.iter().map(|(key, value)| (key.clone(), value.clone())));
+        Metadata { entries: entries.into_iter().collect(), is_all: found.is_all }
+    }
+
+    /// Has it written, and waits for that a little. Who has used up a code for tokens gets them in any case: what cannot be written is lost,
+    /// and the log of the node says so.
+    pub(crate) async fn write(self, oidc: &Oidc) {
+        if self.is_empty() {
+            return;
+        }
+        let writing = tokio::spawn(self.written(oidc.internal.clone()));
+        let _ = timeout(PATIENCE, writing).await;
+    }
+
+    async fn written(self, internal: Internal) {
+        let Self { instance_id, user_id, depth, trace_context, entries } = self;
+        let entries = entries.into_iter().map(|(key, value)| bus::MetadataEntry { key, value }).collect();
+        let command = Command::PutMetadata(PutMetadata { user_id, entries, depth });
+        match internal.ask(&instance_id, &trace_context, command).await {
+            Ok(outcome) if !outcome.denied => {}
+            Ok(_) => {
+                tracing::warn!(instance = instance_id, "metadata that targets want to be set is of nobody who is there")
+            }
+            Err(undone) => {
+                let error = explain(&undone);
+                tracing::warn!(instance = instance_id, error, "metadata that targets want to be set was not written");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(key: &str, value: &str) -> Entry {
+        Entry { key: key.to_owned(), value: value.to_owned() }
+    }
+
+    fn of(entries: &[Entry]) -> NewMetadata {
+        NewMetadata::of(("1", "7"), (0, String::new()), entries)
+    }
+
+    #[test]
+    fn values_are_text_in_base64() {
+        for value in ["Z29sZA==", "Z29sZA", ""] {
+            assert_eq!(fault(&[entry("plan", value)]), None, "{value}");
+        }
+        for value in ["gold!", "/w==", "AA=="] {
+            assert!(
+                fault(&[entry("plan", value)]).is_some_and(|rule| rule.starts_with("set_user_metadata ")),
+                "{value}"
+            );
+        }
+        assert_eq!(fault(&[]), None);
+    }
+
+    #[test]
+    fn what_is_said_later_counts_and_stands_over_what_there_is() {
+        let both = of(&[entry("plan", "Z29sZA"), entry("seat", "MQ")]).then(of(&[entry("plan", "dGlu")]));
+        let found = [("plan", "none"), ("old", "kept")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let over = both.over(&Metadata { entries: found.to_vec(), is_all: true });
+        let expected = [("old", "kept"), ("plan", "tin"), ("seat", "1")];
+        assert_eq!(over.entries, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        assert!(of(&[]).then(of(&[entry("a", "")])).user_id == "7" && of(&[]).is_empty());
+    }
+}
