@@ -101,8 +101,12 @@ impl Person {
 
 /// The state of an aggregate in the payload of an event.
 pub(crate) fn state(payload: &mut Value) -> &mut Value {
-    // Changes carry the names of the fields beside it.
-    if payload.get("to").is_some_and(Value::is_object) { &mut payload["to"] } else { payload }
+    if is_change(payload) { &mut payload["to"] } else { payload }
+}
+
+/// Whether it is the payload of a change, which has the state as `to`, with the names of the fields beside it.
+pub fn is_change(payload: &Value) -> bool {
+    payload.get("to").is_some_and(Value::is_object)
 }
 
 /// What is sealed in the payload of an event, where something is.

@@ -14,6 +14,7 @@ use page::{
     component::{Badge, Frame, PAGE, Pages, count},
 };
 use serde_json::Value;
+use view::persons::is_of_people;
 
 use super::{
     Operate,
@@ -79,15 +80,28 @@ struct List {
 
 #[derive(Template)]
 #[template(path = "failed_one.html")]
-struct One {
-    frame: Frame,
+pub(super) struct One {
+    pub(super) frame: Frame,
     shell: Shell,
     row: Row,
-    event: Event,
+    pub(super) event: Event,
     waiting: u64,
     key: String,
     may_retry: bool,
     may_discard: bool,
+    /// Whether what is personal in it can be asked for.
+    may_reveal: bool,
+    /// Why somebody wants to see that, and what is wrong with it.
+    pub(super) reason: String,
+    pub(super) reason_error: String,
+    /// What became of what is personal, where it is shown.
+    pub(super) personal: Option<Vec<Personal>>,
+}
+
+/// What became of a member of a payload that is personal.
+pub(super) struct Personal {
+    pub(super) path: String,
+    pub(super) became: &'static str,
 }
 
 /// An event as pages show it.
@@ -280,19 +294,35 @@ pub(super) async fn show_one(
     Path(id): Path<String>,
 ) -> Result<Response, Instead> {
     let found = operate.one(&visit, &id).await.map_err(|refused| visit.refused(&refused))?;
-    let frame = frame(None);
-    let row = row(&found);
-    let one = One {
-        frame: frame.clone(),
-        shell: visit.shell(FAILED_EVENTS),
-        may_retry: row.waits() && visit.may(Act::Retry),
-        may_discard: row.waits() && visit.may(Act::Discard),
-        row,
-        event: Event::of(&found["event"]),
-        waiting: number(&found["waiting"]),
-        key: base::secret::random_text(22),
-    };
-    Ok(visit.page(StatusCode::OK, &frame, &one))
+    let one = One::of(&visit, &found);
+    Ok(visit.page(StatusCode::OK, &one.frame, &one))
+}
+
+impl One {
+    /// The page of one, which shows nothing that is personal.
+    pub(super) fn of(visit: &Visit, found: &Value) -> Self {
+        let row = row(found);
+        let may = |act| row.waits() && visit.may(act);
+        Self {
+            frame: frame(None),
+            shell: visit.shell(FAILED_EVENTS),
+            may_retry: may(Act::Retry),
+            may_discard: may(Act::Discard),
+            may_reveal: may(Act::Reveal) && is_of_people(&row.kind),
+            row,
+            event: Event::of(&found["event"]),
+            waiting: number(&found["waiting"]),
+            key: base::secret::random_text(22),
+            reason: String::new(),
+            reason_error: String::new(),
+            personal: None,
+        }
+    }
+
+    /// Where all of the payload can be downloaded; nowhere where it has what is personal, which no address leads to.
+    fn download(&self) -> String {
+        if self.personal.is_some() { String::new() } else { format!("{FAILED_EVENTS}/{}/payload", self.row.id) }
+    }
 }
 
 /// All of the payload of one, as a file.

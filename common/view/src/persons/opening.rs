@@ -8,7 +8,7 @@ use std::{
 use base::{explain::explain, secret::Key};
 use bytes::Bytes;
 use domain::{
-    person::{Person, put_opened, sealed_in},
+    person::{Person, is_change, put_opened, sealed_in},
     resource::{
         user::User,
         user_metadata::{self, UserMetadata},
@@ -23,6 +23,8 @@ use serde_json::Value;
 
 use super::{PersonFailure, PersonKey, Persons, name, slot_of};
 
+/// Where the payload of a user has what is personal.
+const PERSONAL: &str = "human.personal";
 /// What every event of a user has in its payload in which something is sealed.
 const SEALED: &[u8] = b"\"personal\":\"";
 /// The same of an entry of metadata.
@@ -40,11 +42,37 @@ impl Persons {
         mut payload: Value,
     ) -> Result<Value, PersonFailure> {
         let Some(part) = Part::of(aggregate, &mut payload) else { return Ok(payload) };
-        let mut opening = Opening::new(self);
-        let is_removed = !self.removed(std::slice::from_ref(&part.user)).await?.is_empty();
-        let clear = if is_removed { None } else { opening.clear(&part, sequence).await? };
+        let clear = self.clear(&part, sequence).await?;
         part.put(&mut payload, clear);
         Ok(payload)
+    }
+
+    /// The same for somebody who looks at one event, whatever is wrong with it: with what became of each member that is sealed, by
+    /// its path. One that does not open is left out.
+    ///
+    /// # Errors
+    /// When a key cannot be had now.
+    pub async fn shown(
+        &self,
+        (aggregate, sequence): (&AggregateKey, u64),
+        mut payload: Value,
+    ) -> Result<(Value, Vec<(String, Seal)>), PersonFailure> {
+        let Some(part) = Part::of(aggregate, &mut payload) else { return Ok((payload, vec![])) };
+        let (seal, clear) = match self.clear(&part, sequence).await {
+            Ok(Some(clear)) => (Seal::Opened, Some(clear)),
+            Ok(None) => (Seal::Erased, None),
+            Err(PersonFailure::Unopened) => (Seal::Damaged, None),
+            Err(failure) => return Err(failure),
+        };
+        let path = part.path(&payload);
+        part.put(&mut payload, clear);
+        Ok((payload, vec![(path, seal)]))
+    }
+
+    /// What is sealed in one event; `None` where the key was destroyed, or the user was removed.
+    async fn clear(&self, part: &Part, sequence: u64) -> Result<Option<Clear>, PersonFailure> {
+        let is_removed = !self.removed(std::slice::from_ref(&part.user)).await?.is_empty();
+        if is_removed { Ok(None) } else { Opening::new(self).clear(part, sequence).await }
     }
 
     /// The events with what is personal in clear, for projections. What does not open though its key is there is left out.
@@ -66,6 +94,17 @@ impl Persons {
         }
         Ok(opened)
     }
+}
+
+/// What became of a member that was sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seal {
+    /// It is in clear.
+    Opened,
+    /// Its person was erased.
+    Erased,
+    /// The key of the person does not open it.
+    Damaged,
 }
 
 /// What is sealed in an event.
@@ -100,6 +139,12 @@ impl Part {
             Some(name) => key.open_metadata(name, &self.sealed).map(Clear::Metadata),
             None => key.open(&self.sealed).map(|person| Clear::Person(Box::new(person))),
         }
+    }
+
+    /// Where it is in clear, once it is opened.
+    fn path(&self, payload: &Value) -> String {
+        let member = if self.metadata_key.is_some() { user_metadata::OPENED } else { PERSONAL };
+        if is_change(payload) { format!("to.{member}") } else { member.to_owned() }
     }
 
     /// Puts what was opened in its place, or nothing.

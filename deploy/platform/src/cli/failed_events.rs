@@ -91,6 +91,12 @@ pub(crate) struct ExportFailedEvents {
 pub(crate) struct ShowFailedEvent {
     /// The id of the failed event
     pub(crate) id: String,
+    /// Show what is personal of people in clear; that you have seen it is in the log for good
+    #[arg(long, requires = "reason")]
+    pub(crate) reveal: bool,
+    /// Why you have to see it; it is in the log for good
+    #[arg(long, value_name = "TEXT", requires = "reveal")]
+    pub(crate) reason: Option<String>,
     #[command(flatten)]
     pub(crate) at: At,
     /// Print JSON

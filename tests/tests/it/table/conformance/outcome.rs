@@ -27,7 +27,8 @@ const OF_TRANSPORTS: [&str; 10] = [
 const SAME_FOR_ALL: [&str; 3] = ["idempotency-replayed", "preference-applied", "x-request-id"];
 
 /// Members whose values differ between two objects to which the same was done.
-const OF_ONE_OBJECT: [&str; 31] = [
+const OF_ONE_OBJECT: [&str; 32] = [
+    "aggregateId",
     "callbackUrl",
     "changeDate",
     "clientId",
