@@ -116,7 +116,7 @@ pub fn routes(queries: &Arc<Queries>, asked: Router, parts: Parts) -> Router {
         .route("/ui/operate/failed/discard", get(mend::confirm_discard).post(mend::discard))
         .route("/ui/operate/failed/{id}", get(failed::show_one))
         .route("/ui/operate/failed/{id}/payload", get(failed::download))
-        .route("/ui/operate/failed/{id}/reveal", post(reveal::reveal))
+        .route("/ui/operate/failed/{id}/reveal", get(reveal::hidden).post(reveal::reveal))
         .route("/ui/operate/log", get(log::show))
         .route("/ui/operate/log/{sequence}", get(log::show_one))
         .route("/ui/operate/live", get(live::follow))

@@ -60,6 +60,7 @@ pub fn personal(members: Vec<(String, Seal)>) -> Vec<PersonalMember> {
         Seal::Opened => PersonalMemberState::Shown,
         Seal::Erased => PersonalMemberState::Erased,
         Seal::Damaged => PersonalMemberState::Damaged,
+        Seal::KeyLost => PersonalMemberState::KeyLost,
     };
     members.into_iter().map(|(path, seal)| PersonalMember { path, state: state(seal).into() }).collect()
 }

@@ -78,7 +78,8 @@ pub(crate) async fn show(options: cli::ShowFailedEvent) -> Result<(), Failure> {
     let mut found = operator.ask(Method::GET, &one(&options.id), None).await?;
     if let Some(reason) = options.reason.filter(|_| options.reveal) {
         let body = json!({ "reason": reason });
-        let mut shown = operator.ask(Method::POST, &format!("{}/_reveal", one(&options.id)), Some(body)).await?;
+        let path = format!("{}/_reveal", one(&options.id));
+        let mut shown = operator.ask_at_once(Method::POST, &path, Some(body)).await?;
         (found["event"], found["personal"]) = (shown["event"].take(), shown["personal"].take());
     }
     output::print(if options.json { serde_json::to_string_pretty(&found)? } else { whole(&found) });
@@ -117,6 +118,7 @@ fn personal(members: &Value) -> String {
         let state = match state {
             "PERSONAL_MEMBER_STATE_SHOWN" => "is shown",
             "PERSONAL_MEMBER_STATE_ERASED" => "is gone: the person was erased",
+            "PERSONAL_MEMBER_STATE_KEY_LOST" => "cannot be shown: the key of the person is lost",
             _ => "is damaged, and cannot be shown",
         };
         format!("\n{path} {state}")

@@ -200,6 +200,6 @@ impl Found {
 fn reaction_line(reaction: &Reaction) -> String {
     let Reaction { name, sequence, lag_events, lag_seconds, waiting, given_up, .. } = reaction;
     format!(
-        "reaction: {name} has event {sequence}, lags {lag_events} events, {lag_seconds:.1} s, {waiting} are not done, {given_up} were given up"
+        "reaction: {name} has event {sequence}, lags {lag_events} events, {lag_seconds:.1} s, not done: {waiting}, given up: {given_up}"
     )
 }

@@ -23,7 +23,7 @@ use super::{
     reach::{Act, Reach},
     refused::Refused,
     shell::{FAILED_EVENTS, Notice, Shell, frame},
-    text::{When, failed_events, number, payload, text, word},
+    text::{SHOWN, When, failed_events, number, payload, text, word},
     visit::{Instead, Visit},
 };
 
@@ -81,9 +81,11 @@ struct List {
 #[derive(Template)]
 #[template(path = "failed_one.html")]
 pub(super) struct One {
+    /// What the head of the page needs.
     pub(super) frame: Frame,
     shell: Shell,
     row: Row,
+    /// The event that failed, in clear where that was asked for.
     pub(super) event: Event,
     waiting: u64,
     key: String,
@@ -91,8 +93,9 @@ pub(super) struct One {
     may_discard: bool,
     /// Whether what is personal in it can be asked for.
     may_reveal: bool,
-    /// Why somebody wants to see that, and what is wrong with it.
+    /// Why somebody wants to see that.
     pub(super) reason: String,
+    /// What is wrong with the reason, if anything is.
     pub(super) reason_error: String,
     /// What became of what is personal, where it is shown.
     pub(super) personal: Option<Vec<Personal>>,
@@ -158,7 +161,15 @@ impl Row {
 
 impl Event {
     pub(super) fn of(event: &Value) -> Self {
-        let (payload, is_whole) = payload(&event["payload"]);
+        Self::with(event, payload(&event["payload"], SHOWN))
+    }
+
+    /// With all of its payload, for what cannot be downloaded.
+    pub(super) fn whole(event: &Value) -> Self {
+        Self::with(event, payload(&event["payload"], usize::MAX))
+    }
+
+    fn with(event: &Value, (payload, is_whole): (String, bool)) -> Self {
         Self {
             sequence: text(&event["sequence"]),
             name: text(&event["type"]),
@@ -317,11 +328,6 @@ impl One {
             reason_error: String::new(),
             personal: None,
         }
-    }
-
-    /// Where all of the payload can be downloaded; nowhere where it has what is personal, which no address leads to.
-    fn download(&self) -> String {
-        if self.personal.is_some() { String::new() } else { format!("{FAILED_EVENTS}/{}/payload", self.row.id) }
     }
 }
 

@@ -183,10 +183,12 @@ impl TargetWorker {
 
 /// What came of one try.
 enum Tried {
+    /// Its target has it.
     Delivered,
     /// Its target is gone, or may not be told of it.
     Dropped,
-    Failed(Wrong),
+    /// Its target does not have it yet.
+    NotYet(Wrong),
 }
 
 /// What is wrong.
@@ -216,13 +218,13 @@ impl Deliveries {
                     return Ok(());
                 }
                 // What is away here is not the target's fault.
-                Tried::Failed(Wrong::Untold(failure @ (BodyFailure::Person(_) | BodyFailure::Database(_)))) => {
+                Tried::NotYet(Wrong::Untold(failure @ (BodyFailure::Person(_) | BodyFailure::Database(_)))) => {
                     let error = explain(&failure);
                     tracing::warn!(delivery = delivery.id, error, "what a target is told cannot be made yet");
                     sleep(pause(self.patience.pause, tries + 1)).await;
                     continue;
                 }
-                Tried::Failed(wrong) => wrong,
+                Tried::NotYet(wrong) => wrong,
             };
             tries += 1;
             let first_failed_at = Some(*first_failed_at.get_or_insert_with(clock::now));
@@ -246,10 +248,10 @@ impl Deliveries {
         match delivery.told(&self.database, &self.persons).await {
             Ok(Some(body)) => match self.call(&called, delivery, body).await {
                 Ok(()) => Tried::Delivered,
-                Err(error) => Tried::Failed(Wrong::Refused(error)),
+                Err(error) => Tried::NotYet(Wrong::Refused(error)),
             },
             Ok(None) => Tried::Dropped,
-            Err(failure) => Tried::Failed(Wrong::Untold(failure)),
+            Err(failure) => Tried::NotYet(Wrong::Untold(failure)),
         }
     }
 

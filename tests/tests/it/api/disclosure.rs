@@ -4,7 +4,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     auditor::connect,
-    client::{Answer, Client, done, post, put, send},
+    client::{Answer, Client, TARGETS, after, created, done, post, put, send, target},
     eventually,
     instance::Instance,
     platform::Platform,
@@ -38,11 +38,28 @@ pub(crate) async fn failed(instance: &Instance, aggregate_type: &str, id: &str) 
         row.get::<_, Option<i64>>(0)
     };
     let sequence = eventually("history has it", known).await;
+    note(instance, (aggregate_type, id), sequence).await;
+    sequence.to_string()
+}
+
+/// Notes that what an answer tells of has failed, and tells the id of that.
+async fn failed_in(instance: &Instance, (aggregate_type, id): (&str, &str), answer: &Answer) -> String {
+    let postgres = connect(&instance.postgres_url()).await;
+    let sequence = i64::try_from(answer.sequence()).expect("it is small");
+    let select = HISTORY.sql("select from {schema}.events where sequence = $1");
+    let known = async || postgres.query_opt(&select, &[&sequence]).await.expect("the table is there");
+    eventually("history has it", known).await;
+    note(instance, (aggregate_type, id), sequence).await;
+    sequence.to_string()
+}
+
+/// Notes that the event of a sequence has failed.
+async fn note(instance: &Instance, (aggregate_type, id): (&str, &str), sequence: i64) {
+    let postgres = connect(&instance.postgres_url()).await;
     let text = "insert into platform.failed_events select 'targets', max(version), 0, $1, $2, $3, $4, $4, \
                 0, 0, '', 1, 'made by hand', now(), now() from platform.checkpoints where projection = 'targets'";
     let of_instance = &instance.bootstrap.instance_id;
     postgres.execute(text, &[of_instance, &aggregate_type, &id, &sequence]).await.expect("the table is there");
-    sequence.to_string()
 }
 
 async fn reveal(caller: &Client, path: &str, id: &str) -> Answer {
@@ -54,20 +71,29 @@ fn payload(answer: &Answer) -> Value {
     serde_json::from_str(text).expect("it is JSON")
 }
 
-fn personal(path: &str, state: &str) -> Value {
-    json!([{ "path": path, "state": format!("PERSONAL_MEMBER_STATE_{state}") }])
+fn members(value: &Value) -> Vec<&String> {
+    let mut names: Vec<_> = value.as_object().map(|members| members.keys().collect()).unwrap_or_default();
+    names.sort();
+    names
 }
 
-/// The disclosures that an administrator finds, once there are so many.
-async fn disclosures(admin: &Client, count: usize) -> Vec<Value> {
-    let filters = json!([{ "type": "disclosure.made" }]);
-    let found = async || {
-        let found = post(admin, "/resources/v3alpha/events/_search", filters.clone()).await;
-        let events = found.body["result"].as_array().cloned().unwrap_or_default();
-        assert!(events.len() <= count, "{}", found.body);
-        (events.len() == count).then_some(events)
-    };
-    eventually(&format!("{count} disclosures"), found).await
+fn personal(paths: &[&str], state: &str) -> Value {
+    let member = |path: &&str| json!({ "path": path, "state": format!("PERSONAL_MEMBER_STATE_{state}") });
+    paths.iter().map(member).collect()
+}
+
+/// The members of a user that are sealed.
+const OF_USER: [&str; 2] = ["username", "human.personal"];
+
+/// The disclosures that an administrator finds: all that were made before this was asked, which history may not have yet.
+pub(crate) async fn disclosures(admin: &Client, count: usize) -> Vec<Value> {
+    let last = created(admin, TARGETS, target("after all of them")).await;
+    let request = admin.request(Method::POST, "/resources/v3alpha/events/_search");
+    let found = after(&last, request.json(&json!([{ "type": "disclosure.made" }]))).await;
+    assert_eq!(found.status, StatusCode::OK, "{}", found.body);
+    let events = found.body["result"].as_array().cloned().unwrap_or_default();
+    assert_eq!(events.len(), count, "{}", found.body);
+    events
 }
 
 #[tokio::test]
@@ -81,10 +107,15 @@ async fn what_is_personal_is_shown_to_whoever_says_why_and_each_look_is_in_the_l
     let first = reveal(&admin, OF_INSTANCE, &id).await;
     assert_eq!(first.status, StatusCode::OK, "{}", first.body);
     assert_eq!(payload(&first)["human"]["personal"]["data"]["family_name"], json!(name));
-    assert_eq!(first.body["personal"], personal("human.personal", "SHOWN"));
+    assert_eq!(first.body["personal"], personal(&OF_USER, "SHOWN"));
     assert_eq!(first.headers["cache-control"], "no-store");
-    let text = payload(&first).to_string();
-    assert!(["sealed", "secret", "wrapped", "squid"].iter().all(|secret| !text.contains(secret)), "{text}");
+    let (shown, mut rest) = (payload(&first), payload(&seen));
+    // Nothing else than what is personal is shown besides, so that no secret is.
+    (rest["username"], rest["human"]["personal"]) = (json!(name), shown["human"]["personal"].clone());
+    assert_eq!(shown, rest);
+    assert_eq!(members(&shown["human"]["personal"]), ["data", "email", "username"]);
+    assert_eq!(members(&shown["human"]), ["email_key", "personal", "phone_key", "schema_id", "username_key"]);
+    assert_eq!(members(&shown["password"]), ["changed_at", "is_change_required"]);
 
     let made = disclosures(&admin, 1).await;
     let said: Value = serde_json::from_str(made[0]["payload"].as_str().expect("it has one")).expect("it is JSON");
@@ -158,22 +189,18 @@ async fn nothing_of_an_erased_person_is_shown_and_no_stored_answer_has_it() {
     };
     let (person, metadata) = (once(&of_user).await, once(&of_metadata).await);
     assert_eq!(payload(&metadata)["value"], json!(format!("gold of {name}")), "{}", metadata.body);
-    assert_eq!(metadata.body["personal"], personal("value", "SHOWN"));
+    assert_eq!(metadata.body["personal"], personal(&["value"], "SHOWN"));
     let again = once(&of_user).await;
-    assert_eq!((&again.body, &again.headers["idempotency-replayed"]), (&person.body, &"true".parse().expect("ASCII")));
+    assert_eq!(again.headers["idempotency-replayed"], "true");
+    assert_eq!(again.body, json!({ "details": person.body["details"] }), "it is shown once");
     disclosures(&admin, 2).await;
 
     let gone = send(admin.request(Method::DELETE, &format!("{USERS}/{user}")).header("prefer", "wait=10")).await;
     assert_eq!(gone.status, StatusCode::OK, "{}", gone.body);
-    for (id, path) in [(&of_user, "human.personal"), (&of_metadata, "value")] {
-        let erased = async || {
-            let (again, anew) = (once(id).await, reveal(&admin, OF_INSTANCE, id).await);
-            (anew.body["personal"] == personal(path, "ERASED")).then_some([again, anew])
-        };
-        for answer in eventually("the person is erased", erased).await {
-            assert_eq!(answer.body["personal"], personal(path, "ERASED"));
-            assert!(!answer.body.to_string().contains(&name), "{}", answer.body);
-        }
+    for (id, paths) in [(&of_user, &OF_USER[..]), (&of_metadata, &["value"])] {
+        let (again, anew) = (once(id).await, reveal(&admin, OF_INSTANCE, id).await);
+        assert_eq!(anew.body["personal"], personal(paths, "ERASED"), "{}", anew.body);
+        assert!(!(again.body.to_string() + &anew.body.to_string()).contains(&name), "{}", anew.body);
     }
 }
 
@@ -181,8 +208,8 @@ async fn nothing_of_an_erased_person_is_shown_and_no_stored_answer_has_it() {
 async fn what_is_not_of_people_is_shown_as_it_always_is() {
     let tenant = Tenant::start().await;
     let admin = tenant.client().await;
-    let target = admin.create_target("of nobody").await.expect("it is made");
-    let id = failed(&tenant, "target", &target).await;
+    let of_nobody = admin.create_target("of nobody").await.expect("it is made");
+    let id = failed(&tenant, "target", &of_nobody).await;
     let shown = reveal(&admin, OF_INSTANCE, &id).await;
     assert_eq!((shown.status, &shown.body["personal"]), (StatusCode::OK, &Value::Null), "{}", shown.body);
     let seen = send(admin.request(Method::GET, &format!("{OF_INSTANCE}/{id}"))).await;
@@ -220,10 +247,76 @@ async fn an_operator_is_shown_it_on_the_command_line() {
     assert!(is_done && told.contains("user.added") && !told.contains(&name), "{told} {said}");
     let (is_done, told, said) = show(&["--reveal", "--reason", REASON]);
     assert!(is_done && told.contains(&name) && told.contains("human.personal is shown"), "{told} {said}");
+    assert!(told.contains("username is shown"), "{told}");
     let (is_done, told, said) = show(&["--reveal", "--reason", REASON, "--json"]);
     let told: Value = serde_json::from_str(&told).unwrap_or_else(|_| panic!("JSON: {told} {said}"));
-    assert!(is_done && told["personal"] == personal("human.personal", "SHOWN"), "{told}");
+    assert!(is_done && told["personal"] == personal(&OF_USER, "SHOWN"), "{told}");
     let (is_done, _, said) = show(&["--reveal"]);
     assert!(!is_done && said.contains("--reason"), "{said}");
     disclosures(&admin, 0).await;
+}
+
+#[tokio::test]
+async fn what_is_changed_is_shown_as_it_is_after_that() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let (user, name) = person(&admin).await;
+    let path = format!("{USERS}/{user}");
+    let data = json!({ "given_name": "Ada", "family_name": name });
+    let changed = send(admin.request(Method::PATCH, &path).json(&json!({ "human": { "data": data } }))).await;
+    assert_eq!(changed.status, StatusCode::OK, "{}", changed.body);
+    let put = async |value: &str| put(&admin, &format!("{path}/metadata/plan"), json!({ "value": value })).await;
+    let (_, gold) = (put("silver").await, put("gold").await);
+    let of_user = failed_in(&tenant, ("user", &user), &changed).await;
+    let shown = reveal(&admin, OF_INSTANCE, &of_user).await;
+    assert_eq!(shown.body["event"]["type"], "user.changed", "{}", shown.body);
+    assert_eq!(payload(&shown)["to"]["human"]["personal"]["data"], data);
+    assert_eq!(payload(&shown)["to"]["username"], json!(name));
+    assert_eq!(shown.body["personal"], personal(&["to.username", "to.human.personal"], "SHOWN"));
+    let entry = failed_in(&tenant, ("user_metadata", &format!("{user}/plan")), &gold).await;
+    let shown = reveal(&admin, OF_INSTANCE, &entry).await;
+    assert_eq!(payload(&shown)["to"]["value"], "gold", "{}", shown.body);
+    assert_eq!(shown.body["personal"], personal(&["to.value"], "SHOWN"));
+}
+
+#[tokio::test]
+async fn what_cannot_be_shown_is_refused_and_no_look_is_in_the_log() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let of_nobody = admin.create_target("of a newer build").await.expect("it is made");
+    let newer = failed(&tenant, "target", &of_nobody).await;
+    let postgres = connect(&tenant.postgres_url()).await;
+    let sequence: i64 = newer.parse().expect("it is a number");
+    let text = HISTORY.sql("update {schema}.events set type = 'target.painted' where sequence = $1");
+    assert_eq!(postgres.execute(&text, &[&sequence]).await.expect("the table is there"), 1);
+    let refused = reveal(&admin, OF_INSTANCE, &newer).await;
+    refused.assert_refused("a newer build", 400, "PRECONDITION_FAILED");
+    assert!(refused.body.to_string().contains("a newer build wrote the event"), "{}", refused.body);
+    let (absent, operator) = (sequence + 1_000_000_000, tenant.operator().await);
+    note(&tenant, ("target", "4711"), absent).await;
+    let refused = reveal(&operator, OF_SYSTEM, &absent.to_string()).await;
+    refused.assert_refused("what history lacks", 400, "PRECONDITION_FAILED");
+    disclosures(&admin, 0).await;
+}
+
+#[tokio::test]
+async fn nothing_is_shown_of_whoever_was_removed_though_everything_lags() {
+    let switch = tempfile::NamedTempFile::new().expect("a temporary file can be made").into_temp_path();
+    std::fs::remove_file(&switch).expect("it was just made");
+    let [history, erasure] =
+        ["history.applied", "erasures.destroying"].map(|point| format!("{point}:1:panic-while={}", switch.display()));
+    let platform = Platform::start_with(&[], &[("PLATFORM_FAULT", &format!("{history},{erasure}"))]).await;
+    platform.ready().await;
+    let admin = platform.client().await;
+    let (user, name) = person(&admin).await;
+    let id = failed(&platform, "user", &user).await;
+    let shown = reveal(&admin, OF_INSTANCE, &id).await;
+    assert_eq!(shown.body["personal"], personal(&OF_USER, "SHOWN"), "{}", shown.body);
+    std::fs::write(&switch, "").expect("the folder can be written");
+    let gone = send(admin.request(Method::DELETE, &format!("{USERS}/{user}"))).await;
+    assert_eq!(gone.status, StatusCode::OK, "{}", gone.body);
+    let shown = reveal(&admin, OF_INSTANCE, &id).await;
+    std::fs::remove_file(&switch).expect("it is there");
+    assert_eq!(shown.body["personal"], personal(&OF_USER, "ERASED"), "{}", shown.body);
+    assert!(!shown.body.to_string().contains(&name), "{}", shown.body);
 }

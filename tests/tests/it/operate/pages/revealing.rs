@@ -1,18 +1,25 @@
 //! What is personal in a failed event, on its page: hidden, and shown once to whoever says why.
 
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    browser::{Browser, link},
+    browser::{Browser, Shown, link},
     chromium::Chromium,
-    client::post,
+    client::{post, send},
     eventually,
     platform::Platform,
+    tenant::Tenant,
     tools,
 };
 
 use super::{assert_closed, seen};
-use crate::api::disclosure::{failed, person};
+use crate::{
+    api::disclosure::{disclosures, failed, person},
+    oidc::{
+        flow,
+        pages::operate::{gives, log_in},
+    },
+};
 
 const LIST: &str = "/ui/operate/failed";
 
@@ -43,11 +50,13 @@ async fn what_is_personal_is_shown_once_to_whoever_says_why() {
     }
     let foreign = browser.post(&form_at, &[("reason".to_owned(), "a ticket".to_owned())]).await;
     assert_eq!(foreign.status, StatusCode::FORBIDDEN, "without the token of the page: {}", foreign.text);
-    assert_eq!(browser.get(&form_at).await.status, StatusCode::METHOD_NOT_ALLOWED, "no address leads to it");
+    let led = browser.get(&form_at).await;
+    assert_eq!((led.status, led.location()), (StatusCode::SEE_OTHER, &*path), "no address leads to it");
 
     let shown = browser.post(&form_at, &form("a <b>ticket</b>")).await;
     assert_eq!(shown.status, StatusCode::OK, "{}", shown.text);
     assert!(shown.text.contains(&name) && shown.text.contains("human.personal"), "{}", shown.text);
+    assert!(shown.text.contains("That you have seen it is in the log."), "{}", shown.text);
     assert!(!shown.text.contains("<b>ticket") && !shown.text.contains("/payload\""), "{}", shown.text);
     assert_closed(&shown);
     assert!(!seen(&mut browser, &path).await.text.contains(&name), "it is shown once");
@@ -66,6 +75,48 @@ async fn what_is_personal_is_shown_once_to_whoever_says_why() {
     let target = admin.create_target("of nobody").await.expect("it is made");
     let other = failed(&platform, "target", &target).await;
     assert!(!seen(&mut browser, &format!("{LIST}/{other}")).await.text.contains("Show personal data"));
+}
+
+#[tokio::test]
+async fn roles_in_the_instance_say_who_is_shown_it() {
+    let tenant = Tenant::start().await;
+    let (admin, issuer) = (tenant.client().await, tenant.bootstrap.issuer.clone());
+    let (user, name) = person(&admin).await;
+    let id = failed(&tenant, "user", &user).await;
+    let (path, form_at) = (format!("{LIST}/{id}"), format!("{LIST}/{id}/reveal"));
+    let (looks, login) = flow::person(&admin).await;
+    let given = gives(&admin, "", &looks, "IAM_OWNER_VIEWER").await;
+    let mut browser = Browser::new(&issuer);
+    log_in(&issuer, &mut browser, &login).await;
+    let one = eventually("the role counts", async || {
+        let one = browser.clone().get(&path).await;
+        (one.status == StatusCode::OK).then_some(one)
+    })
+    .await;
+    assert!(!one.text.contains("Show personal data") && !one.text.contains(&name), "{}", one.text);
+    let form = |one: &Shown, reason: &str| {
+        let token = one.hidden().into_iter().find(|(name, _)| name == "token").expect("it has a token");
+        vec![token, ("reason".to_owned(), reason.to_owned())]
+    };
+    for reason in ["a ticket", ""] {
+        let refused = browser.post(&form_at, &form(&one, reason)).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{}", refused.text);
+        assert!(refused.text.contains("failed_event.reveal") && !refused.text.contains(&name), "{}", refused.text);
+    }
+
+    let taken = admin.request(Method::DELETE, &format!("/resources/v3alpha/memberships/{given}"));
+    assert_eq!(send(taken).await.status, StatusCode::OK);
+    gives(&admin, "", &looks, "IAM_OWNER").await;
+    let one = eventually("the other role counts", async || {
+        let one = browser.clone().get(&path).await;
+        one.text.contains("Show personal data (audited)").then_some(one)
+    })
+    .await;
+    let shown = browser.post(&form_at, &form(&one, "a ticket")).await;
+    assert!(shown.status == StatusCode::OK && shown.text.contains(&name), "{}", shown.text);
+    assert_closed(&shown);
+    let made = disclosures(&admin, 1).await;
+    assert_eq!(made[0]["actorId"], json!(looks), "{}", made[0]);
 }
 
 #[tokio::test]

@@ -127,7 +127,8 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
 }
 
 fn reveals() -> Box<dyn Check + Sync> {
-    row(&REVEAL_FAILED_EVENT, a_failed_event)
+    row(&REVEAL_FAILED_EVENT, one_of_the_instance)
+        .showing("event")
         .good("one", |it| reveal(&it.id, "a ticket"))
         .bad("no reason", "INVALID_REQUEST", |it| reveal(&it.id, ""))
         .bad("a reason that is no text", "INVALID_REQUEST", |it| reveal(&it.id, "a\0"))
@@ -167,6 +168,7 @@ fn of_instance() -> Vec<Box<dyn Check + Sync>> {
             .alike()
             .done(),
         row(&REVEAL_INSTANCE_FAILED_EVENT, one_of_the_instance)
+            .showing("event")
             .good("one", |it| RevealInstanceFailedEventRequest {
                 id: it.id.clone(),
                 reveal: reveal("", "a ticket").reveal,

@@ -27,8 +27,7 @@ const OF_TRANSPORTS: [&str; 10] = [
 const SAME_FOR_ALL: [&str; 3] = ["idempotency-replayed", "preference-applied", "x-request-id"];
 
 /// Members whose values differ between two objects to which the same was done.
-const OF_ONE_OBJECT: [&str; 32] = [
-    "aggregateId",
+const OF_ONE_OBJECT: [&str; 31] = [
     "callbackUrl",
     "changeDate",
     "clientId",
@@ -93,6 +92,15 @@ impl Outcome {
             if !SAME_FOR_ALL.contains(&name.as_str()) {
                 "...".clone_into(value);
             }
+        }
+        self
+    }
+
+    /// The same without a member of the message, by the names that lead to it.
+    pub(super) fn without(mut self, path: &[&str]) -> Self {
+        if let (Ok(body), Some((name, above))) = (&mut self.result, path.split_last()) {
+            let holder = above.iter().try_fold(body, |value, name| value.get_mut(*name));
+            holder.and_then(Value::as_object_mut).map(|members| members.remove(*name));
         }
         self
     }
