@@ -270,6 +270,7 @@ fn has_sealed(recorded: &Recorded) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use eventlog::log::LogFailure;
     use serde_json::json;
 
     use super::*;
