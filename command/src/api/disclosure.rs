@@ -72,7 +72,7 @@ async fn revealed<I: Message>(
     let found = scope.find(commands, call, id).await?;
     let event = event(commands, &scope, &found).await?;
     let (key, sequence) = (found.parked.key.clone(), found.parked.sequence);
-    let (id, command) = (found.id.to_string(), Disclose::of(scope, found, reveal));
+    let (id, command) = (found.id.to_string(), Disclose::of(scope, found, reveal.as_ref()));
     // What the turn has said of the last try of several.
     let told = Arc::new(AtomicBool::new(false));
     let is_there = told.clone();
@@ -116,10 +116,10 @@ struct Disclose {
 }
 
 impl Disclose {
-    fn of(scope: Scope, FailedEvent { id, view, parked, .. }: FailedEvent, reveal: &Option<Reveal>) -> Self {
+    fn of(scope: Scope, FailedEvent { id, view, parked, .. }: FailedEvent, reveal: Option<&Reveal>) -> Self {
         let user = user_of(&parked.key);
         let disclosed = Disclosed {
-            reason: reveal.clone().unwrap_or_default().reason,
+            reason: reveal.map(|reveal| reveal.reason.clone()).unwrap_or_default(),
             view: view.name().to_owned(),
             log: view.class().name().to_owned(),
             sequence: parked.sequence,
