@@ -2,6 +2,7 @@
 
 mod app;
 mod branding_asset;
+mod disclosure;
 mod domain;
 mod end_sessions;
 mod execution;
@@ -47,6 +48,7 @@ const RESOURCES: &[Mount<Commands>] = &[
     target::mount,
     execution::mount,
     failed_event::mount,
+    disclosure::mount,
     idp::mount,
     organization::mount,
     project::mount,

@@ -54,6 +54,9 @@ use crate::{
     writer::{Decide, Handle, Once, Origin, Verdict},
 };
 
+/// The header of an answer that was given before.
+pub(crate) const REPLAYED: &str = "idempotency-replayed";
+
 /// What the commands of a node need.
 pub struct Commands {
     /// The way to the writer.
@@ -363,7 +366,7 @@ impl Commands {
             metadata.push((ETAG, entity_tag(sequence)));
         }
         if is_replayed {
-            metadata.push(("idempotency-replayed", "true".to_owned()));
+            metadata.push((REPLAYED, "true".to_owned()));
         }
         if let Some(limit) = call.wait
             && timeout(limit, self.read_models_have(class, sequence)).await.is_ok()

@@ -143,6 +143,13 @@ impl<'a> Turn<'a> {
         Current::absent(key)
     }
 
+    /// The type of the last event of an aggregate of which an event is damaged, so that nothing can be decided on it; `None` of others.
+    pub(crate) fn end_of_damaged<A: Aggregate>(&mut self, key: &AggregateKey) -> Option<String> {
+        let Some(Entry::Loaded(events)) = self.memory.aggregates.get(key) else { return None };
+        let _damaged = restore::<A>(events).err().filter(|failure| !failure.is_newer())?;
+        events.last().map(|last| last.event.r#type.clone())
+    }
+
     /// A new aggregate under an id that was never used: nothing to load.
     pub(crate) fn unborn<A: Aggregate>(&mut self, key: &AggregateKey, owner: &Owner) -> Result<Current<A>, Refusal> {
         let was_born = |entry: &mut Entry| match entry {

@@ -17,6 +17,7 @@ mod projections;
 mod reach;
 mod reactions;
 mod refused;
+mod reveal;
 mod samples;
 mod shell;
 mod text;
@@ -115,6 +116,7 @@ pub fn routes(queries: &Arc<Queries>, asked: Router, parts: Parts) -> Router {
         .route("/ui/operate/failed/discard", get(mend::confirm_discard).post(mend::discard))
         .route("/ui/operate/failed/{id}", get(failed::show_one))
         .route("/ui/operate/failed/{id}/payload", get(failed::download))
+        .route("/ui/operate/failed/{id}/reveal", get(reveal::hidden).post(reveal::reveal))
         .route("/ui/operate/log", get(log::show))
         .route("/ui/operate/log/{sequence}", get(log::show_one))
         .route("/ui/operate/live", get(live::follow))

@@ -125,13 +125,13 @@ async fn discard_of_instance(
 }
 
 /// Of which failed events a call decides.
-struct Scope {
+pub(super) struct Scope {
     /// Where roles have to permit it, and the decision belongs.
-    owner: Owner,
+    pub(super) owner: Owner,
     /// The instance in which it is.
-    instance_id: String,
+    pub(super) instance_id: String,
     /// The instance to which it is bound.
-    within: Option<String>,
+    pub(super) within: Option<String>,
 }
 
 /// A retry of many.
@@ -149,12 +149,12 @@ impl Many {
 
 impl Scope {
     /// Of all that there are.
-    fn system() -> Self {
+    pub(super) fn system() -> Self {
         Self { owner: Owner::system(), instance_id: SYSTEM.to_owned(), within: None }
     }
 
     /// Of those of the call's instance.
-    fn instance(call: &Call) -> Self {
+    pub(super) fn instance(call: &Call) -> Self {
         let id = &call.tenant.id;
         Self { owner: Owner::instance(id), instance_id: id.clone(), within: Some(id.clone()) }
     }
@@ -211,7 +211,7 @@ impl Scope {
     }
 
     /// The failed event of an id.
-    async fn find(&self, commands: &Commands, call: &Call, id: &str) -> Result<search::FailedEvent, Error> {
+    pub(super) async fn find(&self, commands: &Commands, call: &Call, id: &str) -> Result<search::FailedEvent, Error> {
         let page = Page { filters: vec![Filter::Id(api::failed_event::id(id))], limit: 1, ..Page::default() };
         let (found, _) = self.search(commands, call, page).await?;
         Ok(found.into_iter().next().ok_or(Rejection::NotFound(FailedEvent::NAME))?)

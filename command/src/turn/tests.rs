@@ -11,7 +11,7 @@ use domain::{
     standard::{self, Command, Standard},
 };
 use edge::error::Reason;
-use eventlog::record::Answer;
+use eventlog::record::{Answer, Recorded};
 
 use super::*;
 use crate::scene::{INSTANCE, Scene, cause, key};
@@ -332,4 +332,22 @@ fn a_memory_that_forgets_knows_nothing() {
         let Some(Lack::Missing(needs)) = turn.lack() else { panic!("it lacks something") };
         assert_eq!((needs.aggregates.len(), needs.commands.len()), (1, 1));
     });
+}
+
+#[test]
+fn of_what_is_damaged_the_last_event_is_known() {
+    let event = |r#type: &str, payload: &str| {
+        let event = Event { r#type: r#type.to_owned(), payload: payload.to_owned().into(), ..Event::default() };
+        Arc::new(Recorded { sequence: 1, committed_at: Timestamp::UNIX_EPOCH, event })
+    };
+    let mut scene = scene();
+    let mut end = |events| {
+        scene.memory.aggregates.insert(key::<Organization>("4"), Entry::Loaded(events));
+        scene.look(|turn| turn.end_of_damaged::<Standard<Organization>>(&key::<Organization>("4")))
+    };
+    let damaged = || event("organization.added", "{");
+    assert_eq!(end(vec![damaged()]).as_deref(), Some("organization.added"));
+    assert_eq!(end(vec![damaged(), event("organization.removed", "{}")]).as_deref(), Some("organization.removed"));
+    assert_eq!(end(vec![event("organization.painted", "{}")]), None, "a newer build reads it");
+    assert_eq!(end(vec![]), None);
 }

@@ -5,9 +5,11 @@ use jiff::Timestamp;
 use proto::{
     object::TimestampFilterMethod,
     system::{
-        FailedEventSearchFilter, FailedEventState, FailedEventTimeFilter, failed_event_search_filter::Filter as By,
+        FailedEventSearchFilter, FailedEventState, FailedEventTimeFilter, PersonalMember, PersonalMemberState,
+        failed_event_search_filter::Filter as By,
     },
 };
+use view::persons::Seal;
 
 /// No event has it: ids have 63 bits.
 const NONE: Filter = Filter::Id(u64::MAX);
@@ -50,6 +52,17 @@ pub fn to_retry(filters: Vec<FailedEventSearchFilter>) -> Wanted {
     let Wanted { mut filters, state } = wanted(filters);
     filters.extend(state.filter(|state| *state != State::Failed).map(|_| NONE));
     Wanted { filters, state }
+}
+
+/// What became of members that are sealed, by their paths.
+pub fn personal(members: Vec<(String, Seal)>) -> Vec<PersonalMember> {
+    let state = |seal| match seal {
+        Seal::Opened => PersonalMemberState::Shown,
+        Seal::Erased => PersonalMemberState::Erased,
+        Seal::Damaged => PersonalMemberState::Damaged,
+        Seal::KeyLost => PersonalMemberState::KeyLost,
+    };
+    members.into_iter().map(|(path, seal)| PersonalMember { path, state: state(seal).into() }).collect()
 }
 
 /// The id that a text names; one that none has where the text names none.

@@ -9,6 +9,7 @@ pub mod details;
 pub mod domain;
 pub mod domain_settings;
 mod duration;
+pub mod event;
 pub mod execution;
 pub mod failed_event;
 pub mod feature_settings;

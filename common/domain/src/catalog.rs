@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     aggregate::Aggregate,
+    disclosure::Disclosure,
     failed_event::FailedEvent,
     log_class::{LogClass, OfEach},
     refresh_family::RefreshFamily,
@@ -80,6 +81,7 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.reusable::<Idp>();
     visitor.resource::<System>();
     visitor.other::<FailedEvent>();
+    visitor.other::<Disclosure>();
     visitor.other::<TokenRevocation>();
     visitor.other::<RefreshFamily>();
 }

@@ -11,6 +11,7 @@ pub mod claim;
 pub mod client_secret;
 pub mod column;
 pub mod context;
+pub mod disclosure;
 pub mod event;
 pub mod failed_event;
 pub mod links;

@@ -101,8 +101,18 @@ impl Person {
 
 /// The state of an aggregate in the payload of an event.
 pub(crate) fn state(payload: &mut Value) -> &mut Value {
-    // Changes carry the names of the fields beside it.
-    if payload.get("to").is_some_and(Value::is_object) { &mut payload["to"] } else { payload }
+    if is_change(payload) { &mut payload["to"] } else { payload }
+}
+
+/// Whether it is the payload of a change, which has the state as `to`, with the names of the fields beside it.
+fn is_change(payload: &Value) -> bool {
+    payload.get("to").is_some_and(Value::is_object)
+}
+
+/// Where members of the state are in the payload of an event.
+pub(crate) fn paths<const N: usize>(payload: &Value, members: [&str; N]) -> [String; N] {
+    let above = if is_change(payload) { "to." } else { "" };
+    members.map(|member| format!("{above}{member}"))
 }
 
 /// What is sealed in the payload of an event, where something is.
@@ -122,6 +132,11 @@ pub fn put_opened(payload: &mut Value, opened: Option<Person>) {
         Some(person) => human.insert(MEMBER.to_owned(), person),
         None => human.remove(MEMBER),
     };
+}
+
+/// Where [`put_opened`] puts it: the user name has a place of its own.
+pub fn opened_at(payload: &Value) -> [String; 2] {
+    paths(payload, ["username", "human.personal"])
 }
 
 /// Takes out what is sealed, which is of no use to who cannot open it.
@@ -349,6 +364,10 @@ mod tests {
             let mut opened = wrap(state(json!({ "username": "ada", "data": {} })));
             super::state(&mut opened)["username"] = json!("ada");
             assert_eq!(event, opened);
+            for path in opened_at(&event) {
+                let pointer = format!("/{}", path.replace('.', "/"));
+                assert!(event.pointer(&pointer).is_some_and(|member| !member.is_null()), "{path}: {event}");
+            }
             assert!(sealed_in(&mut event).is_none(), "it is open");
             let (mut erased, nothing) =
                 (wrap(state(json!("block.text"))), wrap(json!({ "username": "", "human": { "schema_id": "human" } })));

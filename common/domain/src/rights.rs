@@ -8,7 +8,7 @@ use std::{
 use crate::{
     catalog::{self, Visitor},
     context::OwnerType,
-    permission::{Permissions, STANDARD},
+    permission::Permissions,
     role::{Gives, ROLES, Role, role},
     settings::Properties,
     standard::Resource,
@@ -17,9 +17,9 @@ use crate::{
 /// What is about no resource that is built.
 const OTHERS: &[Permissions] = &[
     Permissions::new("events", &["read"]).at(&[OwnerType::System, OwnerType::Instance]),
-    Permissions::new("failed_event", &["read", "write"]).at(&[OwnerType::Instance]),
+    Permissions::new("failed_event", &["read", "write", "reveal"]).at(&[OwnerType::Instance]),
     Permissions::new("policy", &["read", "write"]),
-    Permissions::new("system.debug", STANDARD).at(&[OwnerType::System]),
+    Permissions::new("system.debug", &["read", "write", "delete", "reveal"]).at(&[OwnerType::System]),
     // No operation asks for it yet.
     Permissions::new("user.self", &["delete"]),
 ];

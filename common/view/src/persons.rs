@@ -24,7 +24,7 @@ use eventlog::{
 use tokio::sync::OnceCell;
 use zeroize::Zeroizing;
 
-pub use self::opening::slot_in;
+pub use self::opening::{Seal, slot_in, user_of};
 use crate::{
     database::{Database, DatabaseFailure},
     history::past::{Having, OfType, ask_at},

@@ -75,7 +75,13 @@ fn line(event: &Value) -> String {
 /// Prints one, with the event itself.
 pub(crate) async fn show(options: cli::ShowFailedEvent) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
-    let found = operator.ask(Method::GET, &one(&options.id), None).await?;
+    let mut found = operator.ask(Method::GET, &one(&options.id), None).await?;
+    if let Some(reason) = options.reason.filter(|_| options.reveal) {
+        let body = json!({ "reason": reason });
+        let path = format!("{}/_reveal", one(&options.id));
+        let mut shown = operator.ask_at_once(Method::POST, &path, Some(body)).await?;
+        (found["event"], found["personal"]) = (shown["event"].take(), shown["personal"].take());
+    }
     output::print(if options.json { serde_json::to_string_pretty(&found)? } else { whole(&found) });
     Ok(())
 }
@@ -102,7 +108,22 @@ fn whole(found: &Value) -> String {
             format!("{kind} by {by} at {at}: {}", payload.unwrap_or_else(|| "no payload".to_owned()))
         }
     };
-    format!("{}\n{waiting}{became}\n{event}", line(failed))
+    format!("{}\n{waiting}{became}\n{event}{}", line(failed), personal(&found["personal"]))
+}
+
+/// What became of the members of a payload that are personal, a line each; nothing where nobody has asked to see them.
+fn personal(members: &Value) -> String {
+    let line = |member: &Value| {
+        let (path, state) = (member["path"].as_str().unwrap_or_default(), member["state"].as_str().unwrap_or_default());
+        let state = match state {
+            "PERSONAL_MEMBER_STATE_SHOWN" => "is shown",
+            "PERSONAL_MEMBER_STATE_ERASED" => "is gone: the person was erased",
+            "PERSONAL_MEMBER_STATE_KEY_LOST" => "cannot be shown: the key of the person is lost",
+            _ => "is damaged, and cannot be shown",
+        };
+        format!("\n{path} {state}")
+    };
+    members.as_array().into_iter().flatten().map(line).collect()
 }
 
 /// Has views try again.

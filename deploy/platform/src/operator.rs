@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use base::explain::explain;
 use command::setup::{ADMIN, FirstPerson};
 use jiff::Timestamp;
-use reqwest::{Method, header::HOST};
+use reqwest::{Method, RequestBuilder, header::HOST};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 use url::Url;
@@ -52,14 +52,23 @@ impl Operator {
         })
     }
 
-    /// Asks for an operation.
+    /// Asks for an operation. What it writes is in the read models once this is done, unless one of them lags.
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
-        let request = self.client.request(method, format!("{}{path}", self.base));
-        let request = request
-            .header(HOST, &self.host)
-            .header("prefer", "wait=10")
-            .bearer_auth(system_user::token(&self.folder, &self.issuer)?);
-        let request = body.iter().fold(request, reqwest::RequestBuilder::json);
+        self.answer(self.request(method, path)?.header("prefer", "wait=10"), body).await
+    }
+
+    /// Asks for an operation whose effect nobody reads afterwards.
+    pub(crate) async fn ask_at_once(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+        self.answer(self.request(method, path)?, body).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Failure> {
+        let request = self.client.request(method, format!("{}{path}", self.base)).header(HOST, &self.host);
+        Ok(request.bearer_auth(system_user::token(&self.folder, &self.issuer)?))
+    }
+
+    async fn answer(&self, request: RequestBuilder, body: Option<Value>) -> Result<Value, Failure> {
+        let request = body.iter().fold(request, RequestBuilder::json);
         let answer = request.send().await.map_err(|error| {
             let error = explain(&error);
             format!("{} does not answer: {error}; start the platform, or name a node elsewhere with --url", self.base)

@@ -178,11 +178,7 @@ impl Found {
         for (name, holder) in &self.leases {
             lines.push(format!("lease: {name} is held by {holder}"));
         }
-        lines.extend(self.reactions.iter().map(|Reaction { name, sequence, lag_events, lag_seconds, waiting, .. }| {
-            format!(
-                "reaction: {name} has event {sequence}, lags {lag_events} events, {lag_seconds:.1} s, {waiting} are not done"
-            )
-        }));
+        lines.extend(self.reactions.iter().map(reaction_line));
         match &self.read_models {
             Ok(ReadModels { progress, failed }) => {
                 lines.extend(progress.iter().map(|Progress { projection, sequence, lag_events, lag_seconds }| {
@@ -198,4 +194,12 @@ impl Found {
         }
         lines
     }
+}
+
+/// How far a reaction is, and what it could not do, as a line.
+fn reaction_line(reaction: &Reaction) -> String {
+    let Reaction { name, sequence, lag_events, lag_seconds, waiting, given_up, .. } = reaction;
+    format!(
+        "reaction: {name} has event {sequence}, lags {lag_events} events, {lag_seconds:.1} s, not done: {waiting}, given up: {given_up}"
+    )
 }

@@ -2,18 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use api::details;
+use api::event::closed;
 use base::clock;
 use domain::{
-    catalog::{is_event_type, without_secrets},
     context::{Owner, OwnerType},
     log_class::LogClass,
-    person::without_sealed,
 };
 use edge::{
     answer::Answer, call::Call, consistency::HEADER, error::Error, handler::Mounting, refusal::permission_denied,
 };
-use eventlog::record::Recorded;
 use jiff::Timestamp;
 use proto::{
     event::{
@@ -22,7 +19,6 @@ use proto::{
     object::{ListDetails, ListQuery, TimestampFilterMethod},
     system::{SearchSystemEventsRequest, SearchSystemEventsResponse},
 };
-use serde_json::{Map, Value};
 use view::{
     history::audit::{self, Audit, Comparison, Filter},
     projection::HISTORY,
@@ -78,7 +74,7 @@ async fn find<O>(
     let counted = Counted { found: events.len(), total };
     let details = page_details((query.offset, limit), counted, (fresh.processed, fresh.timestamp));
     let token = call.token_at(&queries.tokens, (LogClass::Events, fresh.processed)).await?;
-    let message = answer((details, events.into_iter().map(response).collect()));
+    let message = answer((details, events.into_iter().map(closed).collect()));
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 
@@ -124,31 +120,5 @@ fn comparison(method: TimestampFilterMethod) -> Comparison {
         TimestampFilterMethod::GreaterOrEquals => Comparison::GreaterOrEqual,
         TimestampFilterMethod::Less => Comparison::Less,
         TimestampFilterMethod::LessOrEquals => Comparison::LessOrEqual,
-    }
-}
-
-/// An event as its readers see it: without what is secret.
-pub(super) fn response(recorded: Recorded) -> Event {
-    let owner: Owner = recorded.owner();
-    let event = recorded.event;
-    let mut payload: Value = serde_json::from_slice(&event.payload).unwrap_or_default();
-    // Of an event that this node does not know it does not know what is secret.
-    if is_event_type(&event.r#type) {
-        without_secrets(&mut payload);
-        without_sealed(&mut payload);
-    } else {
-        payload = Value::Object(Map::new());
-    }
-    Event {
-        sequence: recorded.sequence,
-        r#type: event.r#type,
-        aggregate_type: event.aggregate_type,
-        aggregate_id: event.aggregate_id,
-        version: event.version,
-        instance_id: event.instance_id,
-        resource_owner: Some(details::owner(&owner)),
-        actor_id: event.actor,
-        creation_date: Some(recorded.committed_at.into()),
-        payload: payload.to_string(),
     }
 }

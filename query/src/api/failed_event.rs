@@ -43,7 +43,6 @@ use view::{
     rows::Fresh,
 };
 
-use super::event;
 use crate::{
     Queries,
     search::{Counted, bounded, page_details},
@@ -143,7 +142,7 @@ async fn find_one<O>(
     let waiting = if waits_alone { 0 } else { behind };
     // As in the search of events.
     let event = event.filter(|event| !is_within || event.is_for_instance());
-    let message = answer((Some(response(found, is_within)), event.map(event::response), waiting));
+    let message = answer((Some(response(found, is_within)), event.map(api::event::closed), waiting));
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 

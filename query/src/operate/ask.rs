@@ -25,22 +25,29 @@ pub(super) struct Asked {
     body: Option<Value>,
     /// The name of a write, where it is one.
     key: Option<String>,
+    /// Whether it is answered once the read models have what it writes.
+    waits: bool,
 }
 
 impl Asked {
     /// Something of a name or number.
     pub(super) fn get(path: impl Into<String>) -> Self {
-        Self { method: Method::GET, path: path.into(), body: None, key: None }
+        Self { method: Method::GET, path: path.into(), body: None, key: None, waits: false }
     }
 
     /// A list.
     pub(super) fn list(path: impl Into<String>, body: Value) -> Self {
-        Self { method: Method::POST, path: path.into(), body: Some(body), key: None }
+        Self { method: Method::POST, path: path.into(), body: Some(body), key: None, waits: false }
     }
 
     /// A command, which is done once however often it is sent under this name.
     pub(super) fn command(path: impl Into<String>, body: Value, key: impl Into<String>) -> Self {
-        Self { method: Method::POST, path: path.into(), body: Some(body), key: Some(key.into()) }
+        Self { method: Method::POST, path: path.into(), body: Some(body), key: Some(key.into()), waits: true }
+    }
+
+    /// A command whose effect no page reads: nobody waits for read models, of which one may stand still.
+    pub(super) fn command_at_once(path: impl Into<String>, body: Value, key: impl Into<String>) -> Self {
+        Self { waits: false, ..Self::command(path, body, key) }
     }
 
     /// The request, as this visitor sends it.
@@ -53,7 +60,10 @@ impl Asked {
             request = request.header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         if let Some(key) = self.key {
-            request = request.header("idempotency-key", key).header("prefer", "wait=5");
+            request = request.header("idempotency-key", key);
+        }
+        if self.waits {
+            request = request.header("prefer", "wait=5");
         }
         let (parts, ()) = request.body(())?.into_parts();
         Ok((parts, body.unwrap_or_default().into()))

@@ -14,6 +14,7 @@ use page::{
     component::{Badge, Frame, PAGE, Pages, count},
 };
 use serde_json::Value;
+use view::persons::is_of_people;
 
 use super::{
     Operate,
@@ -22,7 +23,7 @@ use super::{
     reach::{Act, Reach},
     refused::Refused,
     shell::{FAILED_EVENTS, Notice, Shell, frame},
-    text::{When, failed_events, number, payload, text, word},
+    text::{SHOWN, When, failed_events, number, payload, text, word},
     visit::{Instead, Visit},
 };
 
@@ -79,15 +80,31 @@ struct List {
 
 #[derive(Template)]
 #[template(path = "failed_one.html")]
-struct One {
-    frame: Frame,
+pub(super) struct One {
+    /// What the head of the page needs.
+    pub(super) frame: Frame,
     shell: Shell,
     row: Row,
-    event: Event,
+    /// The event that failed, in clear where that was asked for.
+    pub(super) event: Event,
     waiting: u64,
     key: String,
     may_retry: bool,
     may_discard: bool,
+    /// Whether what is personal in it can be asked for.
+    may_reveal: bool,
+    /// Why somebody wants to see that.
+    pub(super) reason: String,
+    /// What is wrong with the reason, if anything is.
+    pub(super) reason_error: String,
+    /// What became of what is personal, where it is shown.
+    pub(super) personal: Option<Vec<Personal>>,
+}
+
+/// What became of a member of a payload that is personal.
+pub(super) struct Personal {
+    pub(super) path: String,
+    pub(super) became: &'static str,
 }
 
 /// An event as pages show it.
@@ -144,7 +161,15 @@ impl Row {
 
 impl Event {
     pub(super) fn of(event: &Value) -> Self {
-        let (payload, is_whole) = payload(&event["payload"]);
+        Self::with(event, payload(&event["payload"], SHOWN))
+    }
+
+    /// With all of its payload, for what cannot be downloaded.
+    pub(super) fn whole(event: &Value) -> Self {
+        Self::with(event, payload(&event["payload"], usize::MAX))
+    }
+
+    fn with(event: &Value, (payload, is_whole): (String, bool)) -> Self {
         Self {
             sequence: text(&event["sequence"]),
             name: text(&event["type"]),
@@ -280,19 +305,30 @@ pub(super) async fn show_one(
     Path(id): Path<String>,
 ) -> Result<Response, Instead> {
     let found = operate.one(&visit, &id).await.map_err(|refused| visit.refused(&refused))?;
-    let frame = frame(None);
-    let row = row(&found);
-    let one = One {
-        frame: frame.clone(),
-        shell: visit.shell(FAILED_EVENTS),
-        may_retry: row.waits() && visit.may(Act::Retry),
-        may_discard: row.waits() && visit.may(Act::Discard),
-        row,
-        event: Event::of(&found["event"]),
-        waiting: number(&found["waiting"]),
-        key: base::secret::random_text(22),
-    };
-    Ok(visit.page(StatusCode::OK, &frame, &one))
+    let one = One::of(&visit, &found);
+    Ok(visit.page(StatusCode::OK, &one.frame, &one))
+}
+
+impl One {
+    /// The page of one, which shows nothing that is personal.
+    pub(super) fn of(visit: &Visit, found: &Value) -> Self {
+        let row = row(found);
+        let may = |act| row.waits() && visit.may(act);
+        Self {
+            frame: frame(None),
+            shell: visit.shell(FAILED_EVENTS),
+            may_retry: may(Act::Retry),
+            may_discard: may(Act::Discard),
+            may_reveal: may(Act::Reveal) && is_of_people(&row.kind),
+            row,
+            event: Event::of(&found["event"]),
+            waiting: number(&found["waiting"]),
+            key: base::secret::random_text(22),
+            reason: String::new(),
+            reason_error: String::new(),
+            personal: None,
+        }
+    }
 }
 
 /// All of the payload of one, as a file.

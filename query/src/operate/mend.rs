@@ -298,7 +298,7 @@ pub(super) async fn discard(
 }
 
 /// What is wrong with a reason.
-fn reason_error(reason: &str) -> String {
+pub(super) fn reason_error(reason: &str) -> String {
     let (length, is_plain) = (reason.chars().count(), !reason.chars().any(char::is_control));
     match length {
         0 => "Enter the reason".to_owned(),

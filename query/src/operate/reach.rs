@@ -27,6 +27,8 @@ pub(super) enum Act {
     Retry,
     /// Leaves it out, or drops it.
     Discard,
+    /// Looks at what is personal in it.
+    Reveal,
 }
 
 impl Reach {
@@ -49,8 +51,10 @@ impl Reach {
             (Self::System, Act::Look) => OF_SYSTEM,
             (Self::System, Act::Retry) => "system.debug.write",
             (Self::System, Act::Discard) => "system.debug.delete",
+            (Self::System, Act::Reveal) => "system.debug.reveal",
             (Self::Instance, Act::Look) => OF_INSTANCE,
             (Self::Instance, Act::Retry | Act::Discard) => "failed_event.write",
+            (Self::Instance, Act::Reveal) => "failed_event.reveal",
         }
     }
 

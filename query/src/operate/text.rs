@@ -72,15 +72,15 @@ pub(super) fn number(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_default()
 }
 
-/// A payload with lines, and whether all of it is shown.
-pub(super) fn payload(value: &Value) -> (String, bool) {
+/// A payload with lines, of so many bytes at most, and whether that is all of it.
+pub(super) fn payload(value: &Value, most: usize) -> (String, bool) {
     let given = value.as_str().unwrap_or_default();
     let parsed: Result<Value, _> = serde_json::from_str(given);
     let pretty = parsed.and_then(|parsed| serde_json::to_string_pretty(&parsed)).unwrap_or_else(|_| given.to_owned());
-    if pretty.len() <= SHOWN {
+    if pretty.len() <= most {
         return (pretty, true);
     }
-    (pretty[..pretty.floor_char_boundary(SHOWN)].to_owned(), false)
+    (pretty[..pretty.floor_char_boundary(most)].to_owned(), false)
 }
 
 /// The name of a value of an enum, without what all of its names begin with.
@@ -104,9 +104,11 @@ mod tests {
 
     #[test]
     fn a_large_payload_is_cut_between_characters() {
-        let (shown, is_whole) = payload(&json!(json!({ "a": "é".repeat(SHOWN) }).to_string()));
+        let large = json!(json!({ "a": "é".repeat(SHOWN) }).to_string());
+        let (shown, is_whole) = payload(&large, SHOWN);
         assert!(!is_whole && shown.len() <= SHOWN && shown.ends_with('é'));
-        assert_eq!(payload(&json!("{\"a\":1}")), ("{\n  \"a\": 1\n}".to_owned(), true));
-        assert_eq!(payload(&json!("no json")), ("no json".to_owned(), true));
+        assert!(payload(&large, usize::MAX).1, "what has no other place is shown whole");
+        assert_eq!(payload(&json!("{\"a\":1}"), SHOWN), ("{\n  \"a\": 1\n}".to_owned(), true));
+        assert_eq!(payload(&json!("no json"), SHOWN), ("no json".to_owned(), true));
     }
 }

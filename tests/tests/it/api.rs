@@ -5,6 +5,7 @@ mod app;
 mod audit;
 mod bad_input;
 mod directory;
+pub(crate) mod disclosure;
 mod domain;
 mod ended;
 mod examples;

@@ -183,10 +183,17 @@ impl TargetWorker {
 
 /// What came of one try.
 enum Tried {
+    /// Its target has it.
     Delivered,
     /// Its target is gone, or may not be told of it.
     Dropped,
-    /// The target was called, and this is what is wrong.
+    /// Its target does not have it yet.
+    NotYet(Wrong),
+}
+
+/// What is wrong.
+enum Wrong {
+    /// The target was called, and this is wrong.
     Refused(String),
     /// Nobody was called.
     Untold(BodyFailure),
@@ -199,8 +206,7 @@ impl Deliveries {
         self.actions.executions.reached().wait_for(delivery.sequence).await;
         let (mut tries, mut first_failed_at) = (0, None);
         loop {
-            let outcome = self.try_once(&delivery).await;
-            match &outcome {
+            let wrong = match self.try_once(&delivery).await {
                 Tried::Delivered => {
                     base::fault::point("deliveries.delivered");
                     self.attempts.add(&delivery, tries + 1, (Outcome::Delivered, ""));
@@ -212,19 +218,19 @@ impl Deliveries {
                     return Ok(());
                 }
                 // What is away here is not the target's fault.
-                Tried::Untold(failure @ (BodyFailure::Person(_) | BodyFailure::Database(_))) => {
-                    let error = explain(failure);
+                Tried::NotYet(Wrong::Untold(failure @ (BodyFailure::Person(_) | BodyFailure::Database(_)))) => {
+                    let error = explain(&failure);
                     tracing::warn!(delivery = delivery.id, error, "what a target is told cannot be made yet");
                     sleep(pause(self.patience.pause, tries + 1)).await;
                     continue;
                 }
-                Tried::Refused(_) | Tried::Untold(_) => tries += 1,
-            }
+                Tried::NotYet(wrong) => wrong,
+            };
+            tries += 1;
             let first_failed_at = Some(*first_failed_at.get_or_insert_with(clock::now));
-            let is_vain =
-                matches!(&outcome, Tried::Untold(BodyFailure::Unknown(name)) if self.unknown.has_waited(name));
+            let is_vain = matches!(&wrong, Wrong::Untold(BodyFailure::Unknown(name)) if self.unknown.has_waited(name));
             let is_last = tries >= self.patience.tries || is_vain;
-            let error = self.failed(&delivery, tries, (outcome, is_last));
+            let error = self.failed(&delivery, tries, (wrong, is_last));
             if is_last {
                 let failed = Failed { delivery, tries, error, first_failed_at, failed_at: clock::now() };
                 queue.keep(place, &failed).await?;
@@ -242,18 +248,18 @@ impl Deliveries {
         match delivery.told(&self.database, &self.persons).await {
             Ok(Some(body)) => match self.call(&called, delivery, body).await {
                 Ok(()) => Tried::Delivered,
-                Err(error) => Tried::Refused(error),
+                Err(error) => Tried::NotYet(Wrong::Refused(error)),
             },
             Ok(None) => Tried::Dropped,
-            Err(failure) => Tried::Untold(failure),
+            Err(failure) => Tried::NotYet(Wrong::Untold(failure)),
         }
     }
 
     /// Tells that a try failed, which may be the last one, and returns what is wrong.
-    fn failed(&self, delivery: &Delivery, tries: u32, (outcome, is_last): (Tried, bool)) -> String {
+    fn failed(&self, delivery: &Delivery, tries: u32, (wrong, is_last): (Wrong, bool)) -> String {
         let Delivery { id, instance_id: instance, target_id: target, .. } = delivery;
-        let (error, is_called) = match outcome {
-            Tried::Untold(failure @ BodyFailure::Unknown(_)) => {
+        let (error, is_called) = match wrong {
+            Wrong::Untold(failure @ BodyFailure::Unknown(_)) => {
                 let (error, event_type) = (explain(&failure), &delivery.event_type);
                 if self.unknown.is_told_of(event_type) {
                     tracing::error!(instance, target, error, "events of a type are not delivered");
@@ -264,9 +270,8 @@ impl Deliveries {
                 }
                 return error;
             }
-            Tried::Untold(failure) => (explain(&failure), false),
-            Tried::Refused(error) => (error, true),
-            Tried::Delivered | Tried::Dropped => return String::new(),
+            Wrong::Untold(failure) => (explain(&failure), false),
+            Wrong::Refused(error) => (error, true),
         };
         let (counted, noted) = if is_last { ("failed", Outcome::GivenUp) } else { ("retried", Outcome::Failed) };
         DELIVERIES.with(&[counted]).count();

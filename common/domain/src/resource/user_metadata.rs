@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::user::User;
 use crate::{
     column::Column,
-    person::state,
+    person::{paths, state},
     projection::{ACCESS, Name},
     reference::{Link, Reference},
     rejection::Rejection,
@@ -74,6 +74,8 @@ pub fn parts(id: &str) -> Option<(&str, &str)> {
 
 /// The name of the member with what is sealed.
 const SEALED: &str = "sealed";
+/// The name of the member with the value in clear.
+const OPENED: &str = "value";
 
 /// What is sealed in the payload of an event, where something is.
 pub fn sealed_in(payload: &mut Value) -> Option<String> {
@@ -84,7 +86,12 @@ pub fn sealed_in(payload: &mut Value) -> Option<String> {
 pub fn put_opened(payload: &mut Value, opened: Option<String>) {
     let Some(entry) = state(payload).as_object_mut() else { return };
     entry.remove(SEALED);
-    entry.extend(opened.map(|value| ("value".to_owned(), value.into())));
+    entry.extend(opened.map(|value| (OPENED.to_owned(), value.into())));
+}
+
+/// Where [`put_opened`] puts it.
+pub fn opened_at(payload: &Value) -> [String; 1] {
+    paths(payload, [OPENED])
 }
 
 impl Resource for UserMetadata {

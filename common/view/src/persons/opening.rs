@@ -8,7 +8,7 @@ use std::{
 use base::{explain::explain, secret::Key};
 use bytes::Bytes;
 use domain::{
-    person::{Person, put_opened, sealed_in},
+    person::{self, Person, put_opened, sealed_in},
     resource::{
         user::User,
         user_metadata::{self, UserMetadata},
@@ -40,11 +40,32 @@ impl Persons {
         mut payload: Value,
     ) -> Result<Value, PersonFailure> {
         let Some(part) = Part::of(aggregate, &mut payload) else { return Ok(payload) };
-        let mut opening = Opening::new(self);
-        let is_removed = !self.removed(std::slice::from_ref(&part.user)).await?.is_empty();
-        let clear = if is_removed { None } else { opening.clear(&part, sequence).await? };
+        let clear = self.clear(&part, sequence).await?;
         part.put(&mut payload, clear);
         Ok(payload)
+    }
+
+    /// The same for somebody who looks at one event, whatever is wrong with it: with what became of each member that is sealed, by
+    /// its path. What does not open is left out, and so is all that is sealed where the person `is_there` no more.
+    ///
+    /// # Errors
+    /// When NATS, Postgres or the keyring cannot be asked now.
+    pub async fn shown(
+        &self,
+        (aggregate, sequence): (&AggregateKey, u64),
+        mut payload: Value,
+        is_there: bool,
+    ) -> Result<(Value, Vec<(String, Seal)>), PersonFailure> {
+        let Some(part) = Part::of(aggregate, &mut payload) else { return Ok((payload, vec![])) };
+        let clear = if is_there { self.clear(&part, sequence).await } else { Ok(None) };
+        let sealed = part.put_shown(&mut payload, clear)?;
+        Ok((payload, sealed))
+    }
+
+    /// What is sealed in one event; `None` where the key was destroyed, or the user was removed.
+    async fn clear(&self, part: &Part, sequence: u64) -> Result<Option<Clear>, PersonFailure> {
+        let is_removed = !self.removed(std::slice::from_ref(&part.user)).await?.is_empty();
+        if is_removed { Ok(None) } else { Opening::new(self).clear(part, sequence).await }
     }
 
     /// The events with what is personal in clear, for projections. What does not open though its key is there is left out.
@@ -66,6 +87,19 @@ impl Persons {
         }
         Ok(opened)
     }
+}
+
+/// What became of a member that was sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seal {
+    /// It is in clear.
+    Opened,
+    /// Its person was erased.
+    Erased,
+    /// The key of the person does not open it.
+    Damaged,
+    /// The key of the person, or the data key that wraps it, is lost or damaged.
+    KeyLost,
 }
 
 /// What is sealed in an event.
@@ -102,6 +136,33 @@ impl Part {
         }
     }
 
+    /// Where it is in clear, once it is opened.
+    fn paths(&self, payload: &Value) -> Vec<String> {
+        if self.metadata_key.is_some() {
+            user_metadata::opened_at(payload).into()
+        } else {
+            person::opened_at(payload).into()
+        }
+    }
+
+    /// Puts what was opened in its place, and tells what became of each member. What will not open tomorrow either is no failure.
+    fn put_shown(
+        &self,
+        payload: &mut Value,
+        clear: Result<Option<Clear>, PersonFailure>,
+    ) -> Result<Vec<(String, Seal)>, PersonFailure> {
+        let (seal, clear) = match clear {
+            Ok(Some(clear)) => (Seal::Opened, Some(clear)),
+            Ok(None) => (Seal::Erased, None),
+            Err(PersonFailure::Unopened) => (Seal::Damaged, None),
+            Err(PersonFailure::Lost(_) | PersonFailure::DataKey(_)) => (Seal::KeyLost, None),
+            Err(failure) => return Err(failure),
+        };
+        let paths = self.paths(payload);
+        self.put(payload, clear);
+        Ok(paths.into_iter().map(|path| (path, seal)).collect())
+    }
+
     /// Puts what was opened in its place, or nothing.
     fn put(&self, payload: &mut Value, clear: Option<Clear>) {
         match clear {
@@ -114,7 +175,7 @@ impl Part {
 }
 
 /// The user with whose key something may be sealed in an aggregate.
-fn user_of(aggregate: &AggregateKey) -> Option<AggregateKey> {
+pub fn user_of(aggregate: &AggregateKey) -> Option<AggregateKey> {
     match aggregate.aggregate_type.as_str() {
         User::NAME => Some(aggregate.clone()),
         UserMetadata::NAME => {
@@ -205,4 +266,62 @@ fn has_sealed(recorded: &Recorded) -> bool {
         _ => return false,
     };
     recorded.event.payload.windows(marker.len()).any(|part| part == marker)
+}
+
+#[cfg(test)]
+mod tests {
+    use eventlog::log::LogFailure;
+    use serde_json::json;
+
+    use super::*;
+
+    fn aggregate(name: &str, id: &str) -> AggregateKey {
+        AggregateKey { instance_id: "1".to_owned(), aggregate_type: name.to_owned(), id: id.to_owned() }
+    }
+
+    fn lost() -> PersonFailure {
+        PersonFailure::Lost(Slot { block: "ab".to_owned(), entry: "01".to_owned() })
+    }
+
+    #[test]
+    fn what_is_shown_of_a_user_says_what_became_of_each_member() {
+        let ada = || Clear::Person(Box::new(Person { username: "ada".to_owned(), ..Person::default() }));
+        let state = json!({ "username": "", "human": { "schema_id": "human", "personal": "ab.01.text" } });
+        for (payload, above) in [(state.clone(), ""), (json!({ "to": state, "fields": ["human"] }), "to.")] {
+            let shown = |clear| {
+                let mut payload = payload.clone();
+                let part = Part::of(&aggregate(User::NAME, "2"), &mut payload).expect("something is sealed");
+                part.put_shown(&mut payload, clear).map(|sealed| (payload, sealed))
+            };
+            let both = |seal| ["username", "human.personal"].map(|path| (format!("{above}{path}"), seal)).to_vec();
+            let (clear, sealed) = shown(Ok(Some(ada()))).expect("it opens");
+            assert!(clear.to_string().contains("ada") && !clear.to_string().contains("ab.01"), "{clear}");
+            assert_eq!(sealed, both(Seal::Opened));
+            let data_key = PersonFailure::DataKey("1".to_owned());
+            for (clear, seal) in [
+                (Ok(None), Seal::Erased),
+                (Err(PersonFailure::Unopened), Seal::Damaged),
+                (Err(lost()), Seal::KeyLost),
+                (Err(data_key), Seal::KeyLost),
+            ] {
+                let (clear, sealed) = shown(clear).expect("it is no failure");
+                assert!(!clear.to_string().contains("personal"), "{clear}");
+                assert_eq!(sealed, both(seal));
+            }
+            let away = PersonFailure::Blocks(LogFailure::Nats("it is away".to_owned()));
+            assert!(shown(Err(away)).is_err(), "it may open later");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_of_metadata_is_its_value() {
+        let entry = json!({ "user_id": "2", "key": "plan", "sealed": "ab.01.text" });
+        for (mut payload, path) in [(entry.clone(), "value"), (json!({ "to": entry, "fields": [] }), "to.value")] {
+            let part = Part::of(&aggregate(UserMetadata::NAME, "2/plan"), &mut payload).expect("it is sealed");
+            assert_eq!(part.user.id, "2");
+            let sealed = part.put_shown(&mut payload, Ok(Some(Clear::Metadata("gold".to_owned())))).expect("it opens");
+            assert!(payload.to_string().contains("gold") && !payload.to_string().contains("ab.01"), "{payload}");
+            assert_eq!(sealed, [(path.to_owned(), Seal::Opened)]);
+        }
+    }
 }

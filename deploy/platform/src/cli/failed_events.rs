@@ -91,6 +91,13 @@ pub(crate) struct ExportFailedEvents {
 pub(crate) struct ShowFailedEvent {
     /// The id of the failed event
     pub(crate) id: String,
+    /// Show what is personal of people in clear; that you have seen it is in the log for good. A node named by --url has to both read
+    /// and write, or be a proxy before those that do
+    #[arg(long, requires = "reason")]
+    pub(crate) reveal: bool,
+    /// Why you have to see it. It is in the log for good, and targets may be told it: the number of a ticket, and nothing personal
+    #[arg(long, value_name = "TEXT", requires = "reveal")]
+    pub(crate) reason: Option<String>,
     #[command(flatten)]
     pub(crate) at: At,
     /// Print JSON

@@ -5,6 +5,7 @@ mod entry;
 mod generations;
 mod mending;
 mod nodes;
+mod revealing;
 mod standstill;
 
 use reqwest::StatusCode;

@@ -149,6 +149,9 @@ async fn what_was_given_up_is_made_again_in_order_or_left_out() {
     endpoint.take();
     assert_eq!(retry(&operator, OF_SYSTEM, &failed[0]).await.status, StatusCode::OK);
     endpoint.called(2).await;
+    let (data, is_printed) = (platform.data().display().to_string(), |said: &str| said.contains(", given up: 3\n"));
+    let status = async || Some(run(&["status", "--data-dir", &data]).1).filter(|said| is_printed(said));
+    eventually("the status says how many were given up", status).await;
     let again = async || {
         let found = given_up(&operator, OF_SYSTEM, json!({ "id": id(&failed[0]) })).await;
         (found.first()?["lastFailed"] != failed[0]["lastFailed"]).then_some(())
@@ -161,7 +164,6 @@ async fn what_was_given_up_is_made_again_in_order_or_left_out() {
     // Those that are left come in the order of their events, though the first one was given up last.
     endpoint.take();
     endpoint.reply(Reply::status(204));
-    let data = platform.data().display().to_string();
     let (is_done, said, told) = run(&[
         "failed-events",
         "retry",

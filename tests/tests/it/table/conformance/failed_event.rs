@@ -4,18 +4,19 @@ use futures::{FutureExt, future::BoxFuture};
 use proto::{
     failed_event::{
         DiscardInstanceFailedEventRequest, GetInstanceFailedEventRequest, RetryInstanceFailedEventRequest,
-        RetryInstanceFailedEventsRequest, SearchInstanceFailedEventsRequest,
+        RetryInstanceFailedEventsRequest, RevealInstanceFailedEventRequest, SearchInstanceFailedEventsRequest,
     },
     object::{ListQuery, TimestampFilterMethod},
     operation::{
         DISCARD_FAILED_EVENT, DISCARD_INSTANCE_FAILED_EVENT, GET_FAILED_EVENT, GET_INSTANCE_FAILED_EVENT,
         RETRY_FAILED_EVENT, RETRY_FAILED_EVENTS, RETRY_INSTANCE_FAILED_EVENT, RETRY_INSTANCE_FAILED_EVENTS,
-        SEARCH_FAILED_EVENTS, SEARCH_INSTANCE_FAILED_EVENTS, SEARCH_VIEWS,
+        REVEAL_FAILED_EVENT, REVEAL_INSTANCE_FAILED_EVENT, SEARCH_FAILED_EVENTS, SEARCH_INSTANCE_FAILED_EVENTS,
+        SEARCH_VIEWS,
     },
     system::{
         Discard, DiscardFailedEventRequest, FailedEventSearchFilter, FailedEventState, FailedEventTimeFilter,
-        GetFailedEventRequest, RetryFailedEventRequest, RetryFailedEventsRequest, SearchFailedEventsRequest,
-        SearchViewsRequest, failed_event_search_filter::Filter,
+        GetFailedEventRequest, RetryFailedEventRequest, RetryFailedEventsRequest, Reveal, RevealFailedEventRequest,
+        SearchFailedEventsRequest, SearchViewsRequest, failed_event_search_filter::Filter,
     },
     wellknown::Timestamp,
 };
@@ -64,6 +65,10 @@ fn retry(filters: Vec<Filter>) -> RetryFailedEventsRequest {
 
 fn discard(id: &str, reason: &str) -> DiscardFailedEventRequest {
     DiscardFailedEventRequest { id: id.to_owned(), discard: Some(Discard { reason: reason.to_owned() }) }
+}
+
+fn reveal(id: &str, reason: &str) -> RevealFailedEventRequest {
+    RevealFailedEventRequest { id: id.to_owned(), reveal: Some(Reveal { reason: reason.to_owned() }) }
 }
 
 /// All of them.
@@ -118,7 +123,17 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
         .bad("a reason that is no text", "INVALID_REQUEST", |it| discard(&it.id, "a\0"))
         .bad("a long reason", "INVALID_REQUEST", |it| discard(&it.id, &"x".repeat(1001)));
     let all = vec![searches.done(), views.done(), gets.done(), retries.done(), retries_of_many.done(), discards.done()];
-    all.into_iter().chain(of_instance()).collect()
+    all.into_iter().chain([reveals()]).chain(of_instance()).collect()
+}
+
+fn reveals() -> Box<dyn Check + Sync> {
+    row(&REVEAL_FAILED_EVENT, one_of_the_instance)
+        .showing("event")
+        .good("one", |it| reveal(&it.id, "a ticket"))
+        .bad("no reason", "INVALID_REQUEST", |it| reveal(&it.id, ""))
+        .bad("a reason that is no text", "INVALID_REQUEST", |it| reveal(&it.id, "a\0"))
+        .bad("a long reason", "INVALID_REQUEST", |it| reveal(&it.id, &"x".repeat(1001)))
+        .done()
 }
 
 /// What an administrator of an instance has of it.
@@ -149,6 +164,14 @@ fn of_instance() -> Vec<Box<dyn Check + Sync>> {
             .good("one", |it| DiscardInstanceFailedEventRequest {
                 id: it.id.clone(),
                 discard: discard("", "its customer has left").discard,
+            })
+            .alike()
+            .done(),
+        row(&REVEAL_INSTANCE_FAILED_EVENT, one_of_the_instance)
+            .showing("event")
+            .good("one", |it| RevealInstanceFailedEventRequest {
+                id: it.id.clone(),
+                reveal: reveal("", "a ticket").reveal,
             })
             .alike()
             .done(),

@@ -95,6 +95,15 @@ impl Outcome {
         }
         self
     }
+
+    /// The same without a member of the message, by the names that lead to it.
+    pub(super) fn without(mut self, path: &[&str]) -> Self {
+        if let (Ok(body), Some((name, above))) = (&mut self.result, path.split_last()) {
+            let holder = above.iter().try_fold(body, |value, name| value.get_mut(*name));
+            holder.and_then(Value::as_object_mut).map(|members| members.remove(*name));
+        }
+        self
+    }
 }
 
 fn redact(value: &mut Value) {

@@ -1,0 +1,71 @@
+//! Disclosures: somebody was shown what is personal in an event that failed, and has said why. They are an aggregate of their own,
+//! and not something that is decided about failed events: views that meet a decision which they do not know stand still.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{aggregate::Aggregate, rejection::Rejection};
+
+/// The aggregate of what was disclosed of one failed event, whose id it has. It belongs to the system, or to the instance whose
+/// administrator was shown it.
+pub struct Disclosure;
+
+/// What somebody was shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disclosed {
+    /// Why, in the words of who was shown it.
+    pub reason: String,
+    /// The view in which the event failed.
+    pub view: String,
+    /// The log that the event is in.
+    pub log: String,
+    /// The sequence of the event there.
+    pub sequence: u64,
+    /// The instance of the event.
+    pub instance_id: String,
+    /// The type of its aggregate.
+    pub aggregate_type: String,
+    /// Its aggregate.
+    pub aggregate_id: String,
+}
+
+/// The one thing that happens to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+pub enum Event {
+    /// Somebody was shown it.
+    Made(Disclosed),
+}
+
+impl Aggregate for Disclosure {
+    const NAME: &'static str = "disclosure";
+    const EVENTS: &'static [&'static str] = &["made"];
+    type State = ();
+    type Command = Disclosed;
+    type Event = Event;
+
+    fn decide((): &(), disclosed: Disclosed) -> Result<Vec<Event>, Rejection> {
+        Ok(vec![Event::Made(disclosed)])
+    }
+
+    fn evolve((): (), _: &Event) {}
+
+    fn restores(_: &Event) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::given;
+
+    #[test]
+    fn every_look_is_an_event() {
+        let [reason, view, log] = ["a ticket", "users_index", "EVENTS"].map(str::to_owned);
+        let [instance_id, aggregate_type, aggregate_id] = ["1", "user", "2"].map(str::to_owned);
+        let disclosed = Disclosed { reason, view, log, sequence: 7, instance_id, aggregate_type, aggregate_id };
+        let made = || Event::Made(disclosed.clone());
+        given::<Disclosure>([]).when(disclosed.clone()).then([made()]);
+        given::<Disclosure>([made()]).when(disclosed.clone()).then([made()]);
+    }
+}

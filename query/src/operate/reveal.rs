@@ -1,0 +1,70 @@
+//! What is personal in a failed event, shown once to whoever says why. It is the answer to a form, and no browser keeps it: its address
+//! leads to the failed event, and whoever has the form sent again has looked once more.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, State},
+    response::Response,
+};
+use base::secret;
+use edge::refusal::permission_denied;
+use http::StatusCode;
+use page::answer::see_other;
+use serde_json::{Value, json};
+
+use super::{
+    Operate,
+    ask::Asked,
+    failed::{Event, One, Personal},
+    mend::reason_error,
+    reach::Act,
+    refused::Refused,
+    shell::FAILED_EVENTS,
+    text::{text, word},
+    visit::{Instead, Posted, Visit},
+};
+
+/// Leads to the failed event whoever follows the address that the form was sent to.
+pub(super) async fn hidden(visit: Visit, Path(id): Path<String>) -> Result<Response, Instead> {
+    let id: u64 = id.parse().map_err(|_| visit.refused(&Refused::not_found()))?;
+    Ok(see_other(&format!("{FAILED_EVENTS}/{id}")))
+}
+
+/// Shows what is personal in one.
+pub(super) async fn reveal(
+    State(operate): State<Arc<Operate>>,
+    Path(id): Path<String>,
+    Posted { visit, form }: Posted,
+) -> Result<Response, Instead> {
+    let found = operate.one(&visit, &id).await.map_err(|refused| visit.refused(&refused))?;
+    if !visit.may(Act::Reveal) {
+        let denied = permission_denied(visit.reach.permission(Act::Reveal));
+        return Err(visit.refused(&Refused::of(&denied)));
+    }
+    let mut one = One::of(&visit, &found);
+    form.get("reason").unwrap_or_default().clone_into(&mut one.reason);
+    one.reason_error = reason_error(&one.reason);
+    if !one.reason_error.is_empty() {
+        return Ok(visit.page(StatusCode::BAD_REQUEST, &one.frame, &one));
+    }
+    let path = format!("{}/_reveal", visit.reach.one(&id));
+    // Every look is one of its own, also where the same form is sent twice.
+    let asked = Asked::command_at_once(path, json!({ "reason": one.reason }), secret::random_text(22));
+    let shown = operate.api.ask(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;
+    one.event = Event::whole(&shown["event"]);
+    one.personal = Some(shown["personal"].as_array().into_iter().flatten().map(Personal::of).collect());
+    Ok(visit.page(StatusCode::OK, &one.frame, &one))
+}
+
+impl Personal {
+    fn of(member: &Value) -> Self {
+        let became = match word(&member["state"], "PERSONAL_MEMBER_STATE_").as_str() {
+            "shown" => "Shown",
+            "erased" => "Gone: the person was erased",
+            "key_lost" => "Cannot be opened: the key of the person is lost",
+            _ => "Damaged: the key of the person does not open it",
+        };
+        Self { path: text(&member["path"]), became }
+    }
+}
