@@ -8,6 +8,7 @@ pub mod api;
 mod authority;
 mod cache;
 mod challenge;
+mod checked_user;
 mod client_secret;
 mod escalation;
 mod execute;

@@ -29,6 +29,7 @@ use proto::session::{
 
 use crate::{
     authority::Object,
+    checked_user::{checked_now, has_ended},
     client_secret::{draw, hash_of},
     execute::{Command, Commands, Deciding},
     existence,
@@ -197,10 +198,9 @@ impl Command for Patch {
             if user.as_ref().is_some_and(|user| user.id != before.id) {
                 return Err(Rejection::Precondition("the session is of another user: create a new one").into());
             }
-            // It ends a moment later, by another command.
             let key = AggregateKey::of::<Standard<User>>(&*self.key.instance_id, before.id.as_str());
             let current = turn.get::<Standard<User>>(&key);
-            let has_ended = current.resource().is_none_or(|user| before.has_ended(user));
+            let has_ended = has_ended(turn, &self.key.instance_id, before);
             let is_live = !has_ended && organization_of_live(turn, &current)?.is_some();
             match self.proven {
                 Some(_) if !is_live => return Err(wrong().into()),
@@ -277,12 +277,6 @@ fn checked(
         Rejection::Precondition("the user is inactive or locked, or the organization of the user is inactive");
     let organization_id = organization_of_live(turn, &current)?.ok_or_else(|| or_wrong(inactive))?;
     Ok(Some(checked_now(turn, (&key.id, organization_id))))
-}
-
-/// That a user of an organization is checked now.
-pub(crate) fn checked_now(turn: &Turn<'_>, (id, organization_id): (&str, String)) -> CheckedUser {
-    let (checked_at, seen) = (turn.now().as_millisecond(), turn.ends().events);
-    CheckedUser { id: id.to_owned(), organization_id, checked_at, seen }
 }
 
 /// Whom a check names.

@@ -25,7 +25,7 @@ use proto::{
 
 use super::By;
 use crate::{
-    api::session::checked_now,
+    checked_user::{checked_now, has_ended},
     client_secret::{draw, hash_of},
     execute::Commands,
     login::{Found, Proven, found_by_name, organization_of_live, wrong},
@@ -195,9 +195,7 @@ pub(super) fn shown_by(
     let now = turn.now().as_millisecond();
     let found = session.resource().filter(|session| session.expires_at > now && is_kept(shown, &session.token))?;
     let checked = found.user.clone()?;
-    let user = AggregateKey::of::<Standard<User>>(&*session.key.instance_id, checked.id.as_str());
-    let has_ended = turn.get::<Standard<User>>(&user).resource().is_none_or(|user| checked.has_ended(user));
-    (!has_ended).then_some(checked)
+    (!has_ended(turn, &session.key.instance_id, &checked)).then_some(checked)
 }
 
 #[cfg(test)]
