@@ -15,6 +15,7 @@ mod logins;
 mod machine;
 mod naive;
 mod nodes;
+mod pages;
 mod pair;
 mod parking;
 mod passwords;
