@@ -41,6 +41,7 @@ mod stored_answer;
 mod tail;
 mod trial;
 mod turn;
+mod user_agent;
 pub mod writer;
 
 pub use challenge::Challenges;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use api::session::lifetime;
+use api::session::{lifetime, user_agent};
 use domain::{
     context::Owner,
     log_class::LogClass,
@@ -11,7 +11,7 @@ use domain::{
         session::{CheckedUser, LONGEST_LIFE_MS, Session, SessionPatch, with_entries},
         user::User,
     },
-    secret::Hashed,
+    secret::{Hashed, Sealed},
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{
@@ -24,7 +24,7 @@ use edge::{
 use eventlog::record::AggregateKey;
 use proto::session::{
     CheckPassword, Checks, CreateSessionRequest, CreateSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
-    PatchSessionRequest, PatchSessionResponse, check_user::Search,
+    PatchSessionRequest, PatchSessionResponse, UserAgent, check_user::Search,
 };
 
 use crate::{
@@ -36,6 +36,7 @@ use crate::{
     login::{Proven, Whose, named, organization_of_live, wrong},
     standard::{self, details},
     turn::{Decided, Refusal, Turn},
+    user_agent::{Device, Said},
 };
 
 /// Mounts what is written here.
@@ -51,12 +52,18 @@ async fn create(
     let (id, asked) = (commands.ids.next(), request.session.clone().unwrap_or_default());
     let checks = asked.checks.unwrap_or_default();
     let (secret, token) = draw(&commands, &call.tenant.id, &id).await?;
+    let key = standard::key::<Session>(&call, &id)?;
+    let proven = proven(&commands, &call, (&checks, None)).await?;
+    // One of which nothing is said is none.
+    let said = asked.user_agent.filter(|said| *said != UserAgent::default());
+    let device = device(&commands, &call, (said, &checks), (&key, proven.as_ref(), false)).await?;
     let command = Create {
-        key: standard::key::<Session>(&call, &id)?,
+        key,
         owner: Owner::instance(&call.tenant.id),
-        proven: proven(&commands, &call, (&checks, None)).await?,
+        proven,
         checks,
         metadata: asked.metadata,
+        device,
         lifetime: asked.lifetime.map_or(LONGEST_LIFE_MS, lifetime),
         token,
     };
@@ -75,11 +82,14 @@ async fn patch(
     let (id, asked) = (request.id.clone(), request.session.clone().unwrap_or_default());
     let (checks, key) = (asked.checks.unwrap_or_default(), standard::named::<Session>(&call, &request)?);
     let (secret, token) = draw(&commands, &call.tenant.id, &id).await?;
+    let proven = proven(&commands, &call, (&checks, Some(&key))).await?;
+    let device = device(&commands, &call, (asked.user_agent, &checks), (&key, proven.as_ref(), true)).await?;
     let command = Patch {
-        proven: proven(&commands, &call, (&checks, Some(&key))).await?,
+        proven,
         key,
         checks,
         metadata: asked.metadata,
+        device,
         lifetime: asked.lifetime.map(lifetime),
         shown: Shown::of(&commands, &call, (&id, &asked.session_token)).await?,
         token,
@@ -131,6 +141,7 @@ struct Create {
     checks: Checks,
     proven: Option<Proven>,
     metadata: BTreeMap<String, String>,
+    device: Option<Device>,
     /// How long it lives, in milliseconds.
     lifetime: i64,
     token: Hashed,
@@ -151,6 +162,7 @@ impl Command for Create {
         let user = checked(turn, deciding, (instance_id, &self.checks))?;
         let session = Session {
             password_checked_at: password_checked(turn, (instance_id, user.as_ref()), self.proven.as_ref())?,
+            user_agent: kept(self.device.as_ref(), user.as_ref())?,
             user,
             metadata: with_entries(BTreeMap::new(), self.metadata.clone()),
             token: self.token.clone(),
@@ -166,6 +178,7 @@ struct Patch {
     checks: Checks,
     proven: Option<Proven>,
     metadata: BTreeMap<String, String>,
+    device: Option<Device>,
     /// How long it lives from now on, in milliseconds, where that changes.
     lifetime: Option<i64>,
     shown: Shown,
@@ -189,7 +202,7 @@ impl Command for Patch {
         existence::insist(turn, &current)?;
         let session = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
         // Whoever has the token finds out nobody by it, nor makes more of it than it was given.
-        if self.checks == Checks::default() && self.lifetime.is_none() {
+        if self.checks == Checks::default() && self.lifetime.is_none() && self.device.is_none() {
             self.shown.stand_in(deciding, (&self.key, session));
         }
         deciding.permit_on(turn, &current)?;
@@ -218,8 +231,9 @@ impl Command for Patch {
         }
         let of = (&*self.key.instance_id, user.as_ref().or(session.user.as_ref()));
         let password_checked_at = password_checked(turn, of, self.proven.as_ref())?;
+        let user_agent = kept(self.device.as_ref(), of.1)?;
         let (metadata, token, before) = (self.metadata.clone(), self.token.clone(), current.head.sequence);
-        let patch = SessionPatch { user, password_checked_at, metadata, expires_at, token };
+        let patch = SessionPatch { user, password_checked_at, metadata, user_agent, expires_at, token };
         let decided = deciding.decide(turn, current, Asked::Patch(patch))?;
         let has_changed = decided.sequence != before;
         Ok((decided, has_changed))
@@ -301,6 +315,24 @@ async fn proven(
     commands.proven(call, whose, password).await.map(Some)
 }
 
+/// The device that is said, sealed for whom is checked, or for whom the session is of where it `exists`.
+async fn device(
+    commands: &Commands,
+    call: &Call,
+    (said, checks): (Option<UserAgent>, &Checks),
+    (session, proven, exists): (&AggregateKey, Option<&Proven>, bool),
+) -> Result<Option<Device>, Error> {
+    let Some(said) = said else { return Ok(None) };
+    let named = searched(checks).map(|search| Whose::Named(call.tenant.id.clone(), search.clone()));
+    let whose = named.or_else(|| exists.then(|| Whose::OfSession(session.clone())));
+    commands.device(call, Said { agent: user_agent(said), session, whose, proven }).await.map(Some)
+}
+
+/// What the session of a user keeps of its device, where something is said of that.
+fn kept(device: Option<&Device>, user: Option<&CheckedUser>) -> Result<Option<Sealed>, Refusal> {
+    device.map(|device| device.decide(user.map(|user| user.id.as_str()))).transpose()
+}
+
 /// When the password was checked, where it was.
 fn password_checked(
     turn: &mut Turn<'_>,
@@ -332,6 +364,7 @@ mod tests {
                 checks: Checks::default(),
                 proven: None,
                 metadata: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+                device: None,
                 lifetime: None,
                 shown: Shown(None),
                 token: Hashed::new("next"),

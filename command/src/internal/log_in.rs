@@ -10,8 +10,9 @@ use domain::{
         session::{CheckedUser, LONGEST_LIFE_MS, Session, SessionPatch},
         user::User,
     },
-    secret::Hashed,
+    secret::{Hashed, Sealed},
     standard::{Command, Resource, Standard},
+    user_agent::UserAgent as Agent,
 };
 use edge::{
     error::{Error, Reason},
@@ -19,7 +20,7 @@ use edge::{
 };
 use eventlog::record::AggregateKey;
 use proto::{
-    bus::{CheckPassword, Checked, checked::Fault},
+    bus::{CheckPassword, Checked, UserAgent, checked::Fault},
     session::check_user::Search,
 };
 
@@ -39,14 +40,14 @@ const NAME: &str = "CheckPassword";
 
 /// Checks a password, and says what became of it.
 pub(super) async fn check(commands: &Commands, by: By, asked: CheckPassword) -> Result<Checked, Error> {
-    let CheckPassword { login_name, password, session_token } = asked;
+    let CheckPassword { login_name, password, session_token, user_agent } = asked;
     let trial = by.trial(NAME);
     let look =
         Look { instance_id: by.instance_id.clone(), keys: by.keys.clone(), search: Search::LoginName(login_name) };
     let checked = async {
         let found = decided(commands, &trial, look).await?;
         let proven = commands.proven_of(&trial, found, password.into()).await?;
-        log_in(commands, &by, (&trial, proven), &session_token).await
+        log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await
     };
     checked.await.or_else(told)
 }
@@ -68,30 +69,39 @@ pub(super) async fn log_in(
     commands: &Commands,
     by: &By,
     (trial, proven): (&Trial, Proven),
-    session_token: &str,
+    (session_token, browser): (&str, Option<UserAgent>),
 ) -> Result<Checked, Error> {
+    let agent = known(browser.unwrap_or_default());
     if let Some(sent) = SESSION.parse(session_token) {
         let shown = hash_of(commands, &by.instance_id, (sent.id, sent.secret)).await?;
         let again = (sent.id.to_owned(), Some(shown));
-        if let Some(checked) = logged_in(commands, by, (trial, &proven), again).await? {
+        if let Some(checked) = logged_in(commands, by, (trial, &proven, &agent), again).await? {
             return Ok(checked);
         }
     }
-    let checked = logged_in(commands, by, (trial, &proven), (commands.ids.next(), None)).await?;
+    let checked = logged_in(commands, by, (trial, &proven, &agent), (commands.ids.next(), None)).await?;
     checked.ok_or_else(|| writer_unavailable("a new session was there before"))
+}
+
+/// A browser as sessions keep it.
+fn known(UserAgent { ip, user_agent }: UserAgent) -> Agent {
+    let header = [("user-agent".to_owned(), vec![user_agent])].into_iter().filter(|(_, values)| !values[0].is_empty());
+    Agent { ip, header: header.collect(), ..Agent::default() }
 }
 
 /// Nothing where the session that was shown is over, or of another person.
 async fn logged_in(
     commands: &Commands,
     by: &By,
-    (trial, proven): (&Trial, &Proven),
+    (trial, proven, agent): (&Trial, &Proven, &Agent),
     (id, shown): (String, Option<Hashed>),
 ) -> Result<Option<Checked>, Error> {
     let (secret, token) = draw(commands, &by.instance_id, &id).await?;
     let session = AggregateKey::of::<Standard<Session>>(by.instance_id.as_str(), id.as_str());
     let user_id = proven.user_id.clone();
-    let log_in = LogIn { by: by.clone(), session, proven: proven.clone(), shown, token };
+    let (sealing, _) = commands.key_of_person(&by.instance_id, &user_id, &proven.human).await?;
+    let user_agent = sealing.seal_user_agent(&id, agent);
+    let log_in = LogIn { by: by.clone(), session, proven: proven.clone(), user_agent, shown, token };
     let seen = decided(commands, trial, log_in).await?;
     let session_token = SESSION.token(&id, &secret);
     Ok(seen.map(|seen| Checked { session_token, user_id, seen, ..Checked::default() }))
@@ -130,6 +140,8 @@ struct LogIn {
     by: By,
     session: AggregateKey,
     proven: Proven,
+    /// The browser, sealed for that session and that person.
+    user_agent: Sealed,
     /// The hash of the token of a session that there is.
     shown: Option<Hashed>,
     token: Hashed,
@@ -161,6 +173,7 @@ impl Decide for LogIn {
                     user: Some(checked),
                     password_checked_at: Some(at),
                     metadata: BTreeMap::new(),
+                    user_agent: Some(self.user_agent.clone()),
                     token: token.clone(),
                     expires_at: turn.now().as_millisecond().saturating_add(LONGEST_LIFE_MS),
                 };
@@ -176,6 +189,7 @@ impl Decide for LogIn {
                     user: Some(CheckedUser { seen: before.seen, ..checked }),
                     password_checked_at: Some(at),
                     metadata: BTreeMap::new(),
+                    user_agent: Some(self.user_agent.clone()),
                     expires_at: None,
                     token: token.clone(),
                 };
@@ -200,6 +214,8 @@ pub(super) fn shown_by(
 
 #[cfg(test)]
 mod tests {
+    use domain::resource::user::Human;
+
     use super::*;
     use crate::scene::{self, ENDS, INSTANCE, PERSON, Scene, cause, key};
 
@@ -210,7 +226,8 @@ mod tests {
             let log_in = LogIn {
                 by: By { instance_id: INSTANCE.into(), keys: scene.keys.clone(), cause: cause() },
                 session: key::<Session>(scene::SESSION),
-                proven: Proven { user_id: PERSON.into(), password: scene::password() },
+                proven: Proven { user_id: PERSON.into(), human: Human::default(), password: scene::password() },
+                user_agent: Sealed::new("browser"),
                 shown: Some(Hashed::new("token")),
                 token: Hashed::new("next"),
             };

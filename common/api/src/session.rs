@@ -1,12 +1,15 @@
 //! Sessions in the API's words. Their tokens are never shown.
 
-use domain::resource::session::{CheckedUser, Session, column};
+use domain::{
+    resource::session::{CheckedUser, Session, column},
+    user_agent::UserAgent,
+};
 use index::{Filter, Method, SortKey};
 use jiff::Timestamp;
 use proto::{
     session::{
-        Factors, GetSession, GetSessionRequest, PasswordFactor, SearchSessionsRequest, SessionFieldName, UserFactor,
-        session_search_filter::Filter as Wanted,
+        self as said, Factors, GetSession, GetSessionRequest, HeaderValues, PasswordFactor, SearchSessionsRequest,
+        SessionFieldName, UserFactor, session_search_filter::Filter as Wanted,
     },
     wellknown::Duration,
 };
@@ -43,8 +46,25 @@ impl Shown for Session {
             factors: Some(Factors { user: user.map(user_factor), password }),
             metadata,
             expiration_date: time(expires_at),
+            // It is sealed here.
+            user_agent: None,
         }
     }
+}
+
+/// A device as it is said.
+pub fn user_agent(said: said::UserAgent) -> UserAgent {
+    let said::UserAgent { fingerprint_id, ip, description, header } = said;
+    let header = header.into_iter().map(|(name, HeaderValues { values })| (name, values)).collect();
+    UserAgent { fingerprint_id, ip, description, header }
+}
+
+/// The same as it is read; nothing where nothing of it is known.
+pub fn shown_user_agent(agent: UserAgent) -> Option<said::UserAgent> {
+    let is_known = agent != UserAgent::default();
+    let UserAgent { fingerprint_id, ip, description, header } = agent;
+    let header = header.into_iter().map(|(name, values)| (name, HeaderValues { values })).collect();
+    is_known.then_some(said::UserAgent { fingerprint_id, ip, description, header })
 }
 
 /// How long a session lives, in milliseconds.

@@ -40,4 +40,5 @@ mod target;
 mod tenancy;
 mod transports;
 mod user;
+mod user_agent;
 mod user_metadata;

@@ -13,7 +13,7 @@ use crate::{
     projection::Name,
     reference::{Link, Reference},
     rejection::Rejection,
-    secret::Hashed,
+    secret::{Hashed, Sealed},
     standard::Resource,
 };
 
@@ -38,6 +38,9 @@ pub struct Session {
     /// What the app keeps of it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
+    /// The device that the person uses, under the key of the person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_agent: Option<Sealed>,
     /// The keyed hash of the secret part of its newest token.
     #[serde(flatten)]
     pub token: Hashed,
@@ -74,6 +77,8 @@ pub struct SessionPatch {
     pub password_checked_at: Option<i64>,
     /// Entries to set; an empty one is taken away.
     pub metadata: BTreeMap<String, String>,
+    /// The device from now on.
+    pub user_agent: Option<Sealed>,
     /// See [`Session::expires_at`].
     pub expires_at: Option<i64>,
     /// The token from now on, if anything changes.
@@ -146,12 +151,14 @@ impl Resource for Session {
         Ok(())
     }
 
-    fn patched(self, SessionPatch { user, password_checked_at, metadata, expires_at, token }: SessionPatch) -> Self {
+    fn patched(self, patch: SessionPatch) -> Self {
+        let token = patch.token;
         let after = Self {
-            user: user.or_else(|| self.user.clone()),
-            password_checked_at: password_checked_at.or(self.password_checked_at),
-            metadata: with_entries(self.metadata.clone(), metadata),
-            expires_at: expires_at.unwrap_or(self.expires_at),
+            user: patch.user.or_else(|| self.user.clone()),
+            password_checked_at: patch.password_checked_at.or(self.password_checked_at),
+            metadata: with_entries(self.metadata.clone(), patch.metadata),
+            user_agent: patch.user_agent.or_else(|| self.user_agent.clone()),
+            expires_at: patch.expires_at.unwrap_or(self.expires_at),
             token: self.token.clone(),
         };
         if after == self { self } else { Self { token, ..after } }
@@ -173,6 +180,7 @@ mod tests {
     use super::*;
     use crate::{
         aggregate::Aggregate,
+        catalog::without_secrets,
         context::Owner,
         standard::{Command, Event, Standard},
         testing::{assert_columns, given},
@@ -181,7 +189,7 @@ mod tests {
 
     fn session() -> Session {
         let (token, metadata) = (Hashed::new("first"), BTreeMap::new());
-        Session { user: None, password_checked_at: None, metadata, token, expires_at: 10 }
+        Session { user: None, password_checked_at: None, metadata, user_agent: None, token, expires_at: 10 }
     }
 
     fn checked(checked_at: i64) -> CheckedUser {
@@ -194,7 +202,7 @@ mod tests {
 
     fn patch() -> SessionPatch {
         let (token, metadata) = (Hashed::new("second"), BTreeMap::new());
-        SessionPatch { user: None, password_checked_at: None, metadata, expires_at: None, token }
+        SessionPatch { user: None, password_checked_at: None, metadata, user_agent: None, expires_at: None, token }
     }
 
     fn patched(patch: SessionPatch, to: Session, fields: &[&str]) {
@@ -244,10 +252,29 @@ mod tests {
             Session { metadata: entries(&[("b", "3")]), ..second() },
             &["metadata", "secret"],
         );
+        let agent = || Some(Sealed::new("x"));
+        patched(
+            SessionPatch { user_agent: agent(), ..patch() },
+            Session { user_agent: agent(), ..second() },
+            &["secret", "user_agent"],
+        );
         let same = SessionPatch { metadata: entries(&[("a", "1"), ("c", "")]), expires_at: Some(10), ..patch() };
         for nothing in [patch(), same] {
             given::<Standard<Session>>([Event::Added(before().into())]).when(Command::Patch(nothing)).then([]);
         }
+    }
+
+    #[test]
+    fn what_is_personal_of_it_is_told_to_nobody_and_stays_where_nothing_is_said_of_it() {
+        let before = Session { user_agent: Some(Sealed::new("x")), ..session() };
+        let written = serde_json::to_value(&before).unwrap();
+        assert_eq!(written["user_agent"], json!({ "sealed": "x" }));
+        assert_eq!(serde_json::from_value::<Session>(written.clone()).unwrap(), before);
+        let mut told = written;
+        without_secrets(&mut told);
+        assert_eq!(told, json!({ "user_agent": {}, "expires_at": 10 }));
+        let after = before.clone().patched(SessionPatch { expires_at: Some(20), ..patch() });
+        assert_eq!(after.user_agent, before.user_agent);
     }
 
     #[test]

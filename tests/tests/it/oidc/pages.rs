@@ -8,6 +8,7 @@ mod home;
 mod look;
 pub(crate) mod operate;
 mod register;
+mod user_agent;
 mod way;
 
 use reqwest::StatusCode;

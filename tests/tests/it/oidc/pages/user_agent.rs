@@ -1,0 +1,72 @@
+//! A session says by which browser somebody has logged in on a page.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::{
+    browser::Browser,
+    client::{post, send},
+    eventually,
+    tenant::new_name,
+};
+
+use super::{
+    super::flow::{API, Flow, PASSWORD},
+    back, browser, said, start,
+};
+
+/// The device of a session, once it was read with what is expected of it.
+async fn device(flow: &Flow, session: &str, header: &str) -> Value {
+    eventually("the session says by which browser it is", async || {
+        let read = send(flow.admin.request(Method::GET, &format!("{API}/sessions/{session}"))).await.body;
+        let agent = read["session"]["userAgent"].clone();
+        (agent["header"]["user-agent"]["values"] == json!([header])).then_some(agent)
+    })
+    .await
+}
+
+/// The session in which the app was answered.
+async fn session(flow: &Flow, shown: &tests::browser::Shown) -> String {
+    let id_token = said(&flow.redeemed(&back(shown)["code"]).await);
+    id_token["sid"].as_str().expect("it is of a session").to_owned()
+}
+
+fn saying(browser: &mut Browser, header: &str) {
+    browser.sent_from.retain(|(name, _)| *name != "user-agent");
+    browser.sent_from.push(("user-agent", header.to_owned()));
+}
+
+#[tokio::test]
+async fn the_session_of_a_login_says_by_which_browser_and_from_where() {
+    let flow = start().await;
+    let mut browser = browser(&flow.tenant);
+    saying(&mut browser, "Mozilla/5.0 (first)");
+    let shown = flow.logs_in(&mut browser, &flow.person.1, &[]).await;
+    let id = session(&flow, &shown).await;
+    let first = device(&flow, &id, "Mozilla/5.0 (first)").await;
+    assert_eq!(first["ip"], json!("127.0.0.1"), "{first}");
+    let filter = json!([{ "userId": flow.person.0 }]);
+    let found = post(&flow.admin, &format!("{API}/sessions/_search"), filter).await.body;
+    assert!(found.to_string().contains("Mozilla/5.0 (first)"), "{found}");
+
+    // The same session, when the password is asked for once more.
+    let long = "x".repeat(900);
+    saying(&mut browser, &long);
+    let shown = flow.sent_by(&mut browser, &[("prompt", "login")]).await;
+    let shown = flow.send(&mut browser, &shown, &[("username", &flow.person.1), ("password", PASSWORD)]).await;
+    assert_eq!(session(&flow, &shown).await, id);
+    device(&flow, &id, &long[..500]).await;
+}
+
+#[tokio::test]
+async fn so_does_the_session_of_somebody_who_registers() {
+    let flow = start().await;
+    let mut browser = browser(&flow.tenant);
+    saying(&mut browser, "Mozilla/5.0 (new)");
+    let shown = flow.sent_by(&mut browser, &[("prompt", "create")]).await;
+    let name = new_name();
+    let fields = [("given_name", "Grace"), ("family_name", "Hopper"), ("email", "grace@example.com")];
+    let fields = [&fields[..], &[("username", name.as_str()), ("password", PASSWORD)]].concat();
+    let shown = flow.send(&mut browser, &shown, &fields).await;
+    let id = session(&flow, &shown).await;
+    assert_eq!(device(&flow, &id, "Mozilla/5.0 (new)").await["ip"], json!("127.0.0.1"));
+}
