@@ -68,8 +68,9 @@ impl Faults {
         let told = self.0.len();
         for violation in violations {
             if unset.contains(&violation.field) {
-                let fault = self.0[..told].iter_mut().find(|fault| fault.field.path() == violation.field);
-                fault.into_iter().for_each(|fault| fault.field = FieldFault::from(violation.clone()));
+                if let Some(fault) = self.0[..told].iter_mut().find(|fault| fault.field.path() == violation.field) {
+                    fault.field = FieldFault::from(violation);
+                }
                 continue;
             }
             if !self.are_enough() && !self.0[..told].iter().any(|fault| violation.follows_from(&fault.field.path())) {
