@@ -1,4 +1,4 @@
-//! That a person was checked in a session, and whether that one still counts.
+//! The check of a person in a session, and whether the session has ended since.
 
 use domain::{
     resource::{session::CheckedUser, user::User},

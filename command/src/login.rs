@@ -60,7 +60,7 @@ pub(crate) enum Whose {
 #[derive(Clone)]
 pub(crate) struct Proven {
     pub(crate) user_id: String,
-    /// With the key of whom what is personal is sealed.
+    /// The person, which names the key that seals what is personal.
     pub(crate) human: Human,
     pub(crate) password: Password,
 }

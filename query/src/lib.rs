@@ -14,7 +14,7 @@ use std::time::Duration;
 use edge::{consistency::Tokens, page::Limits, seats::Seats};
 use index::Indexes;
 use proto::operation::Facts;
-use view::{database::Database, ended::Ended, persons::Persons, progress::Progress, settings::SettingsIndex};
+use view::{database::Database, ended::Ended, progress::Progress, settings::SettingsIndex};
 
 /// What the queries of a node need.
 pub struct Queries {
@@ -28,8 +28,6 @@ pub struct Queries {
     pub settings: SettingsIndex,
     /// The newest snapshots of the search indexes.
     pub indexes: Indexes,
-    /// The keys of people, for what is read of them under these.
-    pub persons: Persons,
     /// Consistency tokens.
     pub tokens: Tokens,
     /// Seats for searches.

@@ -55,23 +55,14 @@ pub(crate) async fn search<R: Shown>(
     call: Call,
     request: R::Search,
 ) -> Result<Answer<<R::Search as Request>::Response>, Error> {
-    let (list, column) = list::<R>(&queries, &call, request);
-    let answer =
-        |details, hits: Hits<R>| R::Search::response(details, column, hits.page.iter().map(R::shown).collect());
-    queries.search(&call, list, answer).await
-}
-
-/// What a request asks for, and by what it wants that sorted.
-pub(crate) fn list<R: Shown>(
-    queries: &Queries,
-    call: &Call,
-    request: R::Search,
-) -> (List<R>, <R::Search as Search>::Column) {
-    let is_gone = is_gone::<R>(queries, call, request.holder());
+    let is_gone = is_gone::<R>(&queries, &call, request.holder());
     let of_holder = request.holder().map(|holder| if is_gone { Filter::Ids(vec![]) } else { R::of_holder(holder) });
     let (query, column, filters) = request.list();
     let filters = filters.into_iter().map(R::filter).chain(of_holder).collect();
-    (List { query, key: R::key(column), filters }, column)
+    let list = List { query, key: R::key(column), filters };
+    let answer =
+        |details, hits: Hits<R>| R::Search::response(details, column, hits.page.iter().map(R::shown).collect());
+    queries.search(&call, list, answer).await
 }
 
 /// Whether what a path names before a resource was removed: all that it holds is gone with it.

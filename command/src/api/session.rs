@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use api::session::{lifetime, user_agent};
+use api::session::lifetime;
 use domain::{
     context::Owner,
     log_class::LogClass,
@@ -11,7 +11,7 @@ use domain::{
         session::{CheckedUser, LONGEST_LIFE_MS, Session, SessionPatch, with_entries},
         user::User,
     },
-    secret::{Hashed, Sealed},
+    secret::Hashed,
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{
@@ -24,19 +24,19 @@ use edge::{
 use eventlog::record::AggregateKey;
 use proto::session::{
     CheckPassword, Checks, CreateSessionRequest, CreateSessionResponse, DeleteSessionRequest, DeleteSessionResponse,
-    PatchSessionRequest, PatchSessionResponse, UserAgent, check_user::Search,
+    PatchSessionRequest, PatchSessionResponse, check_user::Search,
 };
 
 use crate::{
     authority::Object,
-    checked_user::{checked_now, has_ended},
+    checked_user::checked_now,
     client_secret::{draw, hash_of},
     execute::{Command, Commands, Deciding},
     existence,
     login::{Proven, Whose, named, organization_of_live, wrong},
     standard::{self, details},
     turn::{Decided, Refusal, Turn},
-    user_agent::{Device, Said},
+    user_agent::{self, NewUserAgent, OfSession},
 };
 
 /// Mounts what is written here.
@@ -53,17 +53,18 @@ async fn create(
     let checks = asked.checks.unwrap_or_default();
     let (secret, token) = draw(&commands, &call.tenant.id, &id).await?;
     let key = standard::key::<Session>(&call, &id)?;
+    let user_agent = user_agent::checked(asked.user_agent)?;
     let proven = proven(&commands, &call, (&checks, None)).await?;
-    // One of which nothing is said is none.
-    let said = asked.user_agent.filter(|said| *said != UserAgent::default());
-    let device = device(&commands, &call, (said, &checks), (&key, proven.as_ref(), false)).await?;
+    let whose = whose(&call, &checks);
+    let of = OfSession { user_agent, session: &key, whose, proven: proven.as_ref() };
+    let user_agent = commands.new_user_agent(&call, of).await?;
     let command = Create {
         key,
         owner: Owner::instance(&call.tenant.id),
         proven,
         checks,
         metadata: asked.metadata,
-        device,
+        user_agent,
         lifetime: asked.lifetime.map_or(LONGEST_LIFE_MS, lifetime),
         token,
     };
@@ -82,14 +83,17 @@ async fn patch(
     let (id, asked) = (request.id.clone(), request.session.clone().unwrap_or_default());
     let (checks, key) = (asked.checks.unwrap_or_default(), standard::named::<Session>(&call, &request)?);
     let (secret, token) = draw(&commands, &call.tenant.id, &id).await?;
+    let user_agent = user_agent::checked(asked.user_agent)?;
     let proven = proven(&commands, &call, (&checks, Some(&key))).await?;
-    let device = device(&commands, &call, (asked.user_agent, &checks), (&key, proven.as_ref(), true)).await?;
+    let whose = Some(whose(&call, &checks).unwrap_or_else(|| Whose::OfSession(key.clone())));
+    let of = OfSession { user_agent, session: &key, whose, proven: proven.as_ref() };
+    let user_agent = commands.new_user_agent(&call, of).await?;
     let command = Patch {
         proven,
         key,
         checks,
         metadata: asked.metadata,
-        device,
+        user_agent,
         lifetime: asked.lifetime.map(lifetime),
         shown: Shown::of(&commands, &call, (&id, &asked.session_token)).await?,
         token,
@@ -141,7 +145,7 @@ struct Create {
     checks: Checks,
     proven: Option<Proven>,
     metadata: BTreeMap<String, String>,
-    device: Option<Device>,
+    user_agent: NewUserAgent,
     /// How long it lives, in milliseconds.
     lifetime: i64,
     token: Hashed,
@@ -162,7 +166,7 @@ impl Command for Create {
         let user = checked(turn, deciding, (instance_id, &self.checks))?;
         let session = Session {
             password_checked_at: password_checked(turn, (instance_id, user.as_ref()), self.proven.as_ref())?,
-            user_agent: kept(self.device.as_ref(), user.as_ref())?,
+            user_agent: self.user_agent.decide(user.as_ref().map(|user| &*user.id))?.applied(None),
             user,
             metadata: with_entries(BTreeMap::new(), self.metadata.clone()),
             token: self.token.clone(),
@@ -178,7 +182,7 @@ struct Patch {
     checks: Checks,
     proven: Option<Proven>,
     metadata: BTreeMap<String, String>,
-    device: Option<Device>,
+    user_agent: NewUserAgent,
     /// How long it lives from now on, in milliseconds, where that changes.
     lifetime: Option<i64>,
     shown: Shown,
@@ -202,7 +206,7 @@ impl Command for Patch {
         existence::insist(turn, &current)?;
         let session = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
         // Whoever has the token finds out nobody by it, nor makes more of it than it was given.
-        if self.checks == Checks::default() && self.lifetime.is_none() && self.device.is_none() {
+        if self.checks == Checks::default() && self.lifetime.is_none() && !self.user_agent.is_named() {
             self.shown.stand_in(deciding, (&self.key, session));
         }
         deciding.permit_on(turn, &current)?;
@@ -213,7 +217,7 @@ impl Command for Patch {
             }
             let key = AggregateKey::of::<Standard<User>>(&*self.key.instance_id, before.id.as_str());
             let current = turn.get::<Standard<User>>(&key);
-            let has_ended = has_ended(turn, &self.key.instance_id, before);
+            let has_ended = current.resource().is_none_or(|user| before.has_ended(user));
             let is_live = !has_ended && organization_of_live(turn, &current)?.is_some();
             match self.proven {
                 Some(_) if !is_live => return Err(wrong().into()),
@@ -231,7 +235,7 @@ impl Command for Patch {
         }
         let of = (&*self.key.instance_id, user.as_ref().or(session.user.as_ref()));
         let password_checked_at = password_checked(turn, of, self.proven.as_ref())?;
-        let user_agent = kept(self.device.as_ref(), of.1)?;
+        let user_agent = self.user_agent.decide(of.1.map(|user| &*user.id))?;
         let (metadata, token, before) = (self.metadata.clone(), self.token.clone(), current.head.sequence);
         let patch = SessionPatch { user, password_checked_at, metadata, user_agent, expires_at, token };
         let decided = deciding.decide(turn, current, Asked::Patch(patch))?;
@@ -315,22 +319,9 @@ async fn proven(
     commands.proven(call, whose, password).await.map(Some)
 }
 
-/// The device that is said, sealed for whom is checked, or for whom the session is of where it `exists`.
-async fn device(
-    commands: &Commands,
-    call: &Call,
-    (said, checks): (Option<UserAgent>, &Checks),
-    (session, proven, exists): (&AggregateKey, Option<&Proven>, bool),
-) -> Result<Option<Device>, Error> {
-    let Some(said) = said else { return Ok(None) };
-    let named = searched(checks).map(|search| Whose::Named(call.tenant.id.clone(), search.clone()));
-    let whose = named.or_else(|| exists.then(|| Whose::OfSession(session.clone())));
-    commands.device(call, Said { agent: user_agent(said), session, whose, proven }).await.map(Some)
-}
-
-/// What the session of a user keeps of its device, where something is said of that.
-fn kept(device: Option<&Device>, user: Option<&CheckedUser>) -> Result<Option<Sealed>, Refusal> {
-    device.map(|device| device.decide(user.map(|user| user.id.as_str()))).transpose()
+/// The person whom checks name.
+fn whose(call: &Call, checks: &Checks) -> Option<Whose> {
+    searched(checks).map(|search| Whose::Named(call.tenant.id.clone(), search.clone()))
 }
 
 /// When the password was checked, where it was.
@@ -364,7 +355,7 @@ mod tests {
                 checks: Checks::default(),
                 proven: None,
                 metadata: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
-                device: None,
+                user_agent: NewUserAgent::Unnamed,
                 lifetime: None,
                 shown: Shown(None),
                 token: Hashed::new("next"),

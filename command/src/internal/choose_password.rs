@@ -19,7 +19,7 @@ use proto::bus::{ChangePassword, Checked, checked::Fault};
 
 use super::{
     By, fault_of_new, faulty,
-    log_in::{decided, log_in, shown_by, told},
+    log_in::{SealableUserAgent, decided, log_in, shown_by, told},
 };
 use crate::{
     client_secret::hash_of,
@@ -72,6 +72,7 @@ async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Ch
     if !decided(commands, &trial, Set { by: by.clone(), user, before: password, new }).await? {
         return fault(Fault::Over);
     }
+    let user_agent = SealableUserAgent::new(user_agent, sealing);
     // Whoever has just chosen it need not say it again.
     log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await
 }

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use super::{
     By, fault_of_new, faulty,
-    log_in::{decided, log_in, told},
+    log_in::{SealableUserAgent, decided, log_in, told},
 };
 use crate::{
     execute::Commands,
@@ -85,6 +85,7 @@ async fn registered(commands: &Commands, by: By, asked: Register) -> Result<Chec
         Err(error) => return Err(error),
     }
     let proven = Proven { user_id: id, human, password };
+    let user_agent = SealableUserAgent::new(user_agent, sealing);
     let logged_in = log_in(commands, &by, (&trial, proven), ("", user_agent)).await;
     logged_in.or_else(|error| {
         tracing::warn!(reason = error.reason().name(), "somebody has registered and is not logged in");

@@ -2,7 +2,6 @@
 //! in memory beyond what it was asked for.
 
 mod opening;
-mod user_agent;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -13,7 +12,7 @@ use async_nats::jetstream::kv::Store;
 use base::secret::Key;
 use domain::{
     person::{Person, Personal},
-    resource::{data_key::DataKey, user::User, user_metadata::UserMetadata},
+    resource::{data_key::DataKey, session::Session, user::User, user_metadata::UserMetadata},
     secret::Sealed,
     standard::{Event, Resource, Standard},
     user_agent::UserAgent,
@@ -26,7 +25,7 @@ use eventlog::{
 use tokio::sync::OnceCell;
 use zeroize::Zeroizing;
 
-pub use self::{opening::slot_in, user_agent::OfSession};
+pub use self::opening::slot_in;
 use crate::{
     database::{Database, DatabaseFailure},
     history::past::{Having, OfType, ask_at},
@@ -119,7 +118,7 @@ impl PersonKey {
         str::from_utf8(&opened).map(str::to_owned).map_err(|_| PersonFailure::Unopened)
     }
 
-    /// Seals the device of a session of the person.
+    /// Seals the user agent of a session of the person.
     pub fn seal_user_agent(&self, session_id: &str, agent: &UserAgent) -> Sealed {
         let text = Zeroizing::new(serde_json::to_vec(agent).expect("it is plain data"));
         Sealed::new(self.seal_for(&sealing_user_agent(&self.name, session_id), &text))
@@ -311,7 +310,7 @@ fn sealing_user_agent(name: &str, session_id: &str) -> String {
 
 /// Whether something of a person may be sealed in what aggregates of a type are.
 pub fn is_of_people(aggregate_type: &str) -> bool {
-    [User::NAME, UserMetadata::NAME].contains(&aggregate_type)
+    [User::NAME, UserMetadata::NAME, Session::NAME].contains(&aggregate_type)
 }
 
 #[cfg(test)]

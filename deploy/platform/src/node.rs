@@ -336,18 +336,9 @@ impl Node {
         let seats = std::thread::available_parallelism().map_or(2, usize::from) * 2;
         let searches = Seats::new(seats);
         let (ended, settings) = (self.ended.clone(), self.settings.clone());
-        let queries = Arc::new(Queries {
-            database,
-            progress,
-            ended,
-            settings,
-            indexes,
-            persons: self.persons.clone(),
-            tokens,
-            searches,
-            bounds: self.searches,
-            operations: built(),
-        });
+        let (operations, bounds) = (built(), self.searches);
+        let queries = Queries { database, progress, ended, settings, indexes, tokens, searches, bounds, operations };
+        let queries = Arc::new(queries);
         let routes = query::api::routes(Router::new(), edge, &queries);
         let nodes = Nodes::default();
         presence::listen(&self.adapters.log.client(), SHARD, nodes.clone()).await?;

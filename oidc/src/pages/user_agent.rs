@@ -1,18 +1,19 @@
-//! What a session says of the browser in which somebody logs in.
+//! The user agent of a request, which the session gets in which somebody logs in.
 
 use http::{Extensions, HeaderMap, header};
 use proto::bus::UserAgent;
 use server::connections::Peer;
 
-/// How much is kept of what a browser says of itself, in characters.
+/// How much of the User-Agent header is taken, in characters.
 const LONGEST: usize = 500;
 
-/// What is known of the browser that has sent a request: its address, as a trusted proxy says it, and what it says of itself.
+/// The address from which a request came, where a trusted proxy has already been believed, and its User-Agent header (RFC 9110, section
+/// 10.1.5).
 pub(super) fn of(extensions: &Extensions, headers: &HeaderMap) -> UserAgent {
     let ip = extensions.get::<Peer>().map(|peer| peer.0.ip().to_canonical().to_string());
-    let said = headers.get(header::USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    let header = headers.get(header::USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let user_agent =
-        said.unwrap_or_default().chars().filter(|character| !character.is_control()).take(LONGEST).collect();
+        header.unwrap_or_default().chars().filter(|character| !character.is_control()).take(LONGEST).collect();
     UserAgent { ip: ip.unwrap_or_default(), user_agent }
 }
 
@@ -25,12 +26,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_address_and_as_much_as_is_kept_of_what_the_browser_says() {
-        let of = |said: &[u8], from: &str| {
+    fn it_is_the_address_and_the_first_characters_of_the_header() {
+        let of = |header: &[u8], from: &str| {
             let (mut extensions, mut headers) = (Extensions::new(), HeaderMap::new());
             let from: SocketAddr = from.parse().expect("it is an address");
             extensions.insert(Peer(from));
-            headers.insert(header::USER_AGENT, HeaderValue::from_bytes(said).expect("it can be sent"));
+            headers.insert(header::USER_AGENT, HeaderValue::from_bytes(header).expect("it can be sent"));
             of(&extensions, &headers)
         };
         let agent = of(b"Mozilla/5.0\t(X11)", "[::ffff:192.0.2.7]:80");

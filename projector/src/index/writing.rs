@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How long what was erased may stay in segments, which are written anew for it: seldom, for a segment may be large. Apps delete
-/// metadata every day, and that of people looks like any other.
+/// metadata every day, and that of people looks like any other; and sessions end all the time.
 fn erased_within(table: &Table) -> Duration {
     let long = if table.aggregate_type == User::NAME { Duration::from_mins(10) } else { Duration::from_hours(1) };
     fault::shortened(long, Duration::from_secs(1))
@@ -42,6 +42,14 @@ impl Erasing {
     /// Notes who is erased.
     pub(super) fn note(&mut self, table: &Table, changes: &[Change]) {
         if is_of_people(table.aggregate_type) && changes.iter().any(|change| change.row.is_none()) {
+            self.0.get_or_insert_with(|| Instant::now() + erased_within(table));
+        }
+    }
+
+    /// Notes that documents of resources that ended long ago are deleted, which may be of somebody who is erased before segments are
+    /// written anew.
+    pub(super) fn note_forgotten(&mut self, table: &Table) {
+        if is_of_people(table.aggregate_type) {
             self.0.get_or_insert_with(|| Instant::now() + erased_within(table));
         }
     }

@@ -10,10 +10,13 @@ use bytes::Bytes;
 use domain::{
     person::{Person, put_opened, sealed_in},
     resource::{
+        session::Session,
         user::User,
         user_metadata::{self, UserMetadata},
     },
+    secret::Sealed,
     standard::{Resource, Standard},
+    user_agent::{self, UserAgent},
 };
 use eventlog::{
     blocks::{Slot, Values},
@@ -25,8 +28,8 @@ use super::{PersonFailure, PersonKey, Persons, name, slot_of};
 
 /// What every event of a user has in its payload in which something is sealed.
 const SEALED: &[u8] = b"\"personal\":\"";
-/// The same of an entry of metadata.
-const SEALED_METADATA: &[u8] = b"\"sealed\":\"";
+/// The same of an entry of metadata, and of a session.
+const SEALED_SECRET: &[u8] = b"\"sealed\":\"";
 
 impl Persons {
     /// The payload of an event of an aggregate, by its sequence, with what is personal in clear; nothing is left of that where the
@@ -39,10 +42,10 @@ impl Persons {
         (aggregate, sequence): (&AggregateKey, u64),
         mut payload: Value,
     ) -> Result<Value, PersonFailure> {
-        let Some(part) = Part::of(aggregate, &mut payload) else { return Ok(payload) };
+        let Some(part) = Part::of((aggregate, sequence), &mut payload) else { return Ok(payload) };
         let mut opening = Opening::new(self);
         let is_removed = !self.removed(std::slice::from_ref(&part.user)).await?.is_empty();
-        let clear = if is_removed { None } else { opening.clear(&part, sequence).await? };
+        let clear = if is_removed { None } else { opening.clear(&part).await? };
         part.put(&mut payload, clear);
         Ok(payload)
     }
@@ -52,8 +55,8 @@ impl Persons {
     /// # Errors
     /// When a key cannot be had now: then none of it may be applied.
     pub async fn open_events(&self, events: &[Arc<Recorded>]) -> Result<Vec<Arc<Recorded>>, PersonFailure> {
-        let sealed = events.iter().filter(|recorded| has_sealed(recorded));
-        let mut users: Vec<_> = sealed.filter_map(|recorded| user_of(&recorded.key())).collect();
+        let sealed: Vec<_> = events.iter().map(|recorded| SealedEvent::of(recorded)).collect();
+        let mut users: Vec<_> = sealed.iter().flatten().map(|sealed| sealed.part.user.clone()).collect();
         if users.is_empty() {
             return Ok(events.to_vec());
         }
@@ -61,10 +64,31 @@ impl Persons {
         users.dedup();
         let (removed, mut opening) = (self.removed(&users).await?, Opening::new(self));
         let mut opened = Vec::with_capacity(events.len());
-        for recorded in events {
-            opened.push(if has_sealed(recorded) { opening.open(recorded, &removed).await? } else { recorded.clone() });
+        for (recorded, sealed) in events.iter().zip(sealed) {
+            opened.push(match sealed {
+                Some(sealed) => opening.open(recorded, sealed, &removed).await?,
+                None => recorded.clone(),
+            });
         }
         Ok(opened)
+    }
+}
+
+/// An event in which something is sealed.
+struct SealedEvent {
+    payload: Value,
+    part: Part,
+}
+
+impl SealedEvent {
+    fn of(recorded: &Recorded) -> Option<Self> {
+        if !has_sealed(recorded) {
+            return None;
+        }
+        // What is no JSON is found to be that by who decodes it.
+        let mut payload = serde_json::from_slice(&recorded.event.payload).unwrap_or_default();
+        let part = Part::of((&recorded.key(), recorded.sequence), &mut payload)?;
+        Some(Self { payload, part })
     }
 }
 
@@ -72,56 +96,71 @@ impl Persons {
 struct Part {
     /// The user whose key has sealed it.
     user: AggregateKey,
-    /// Which entry it is the value of, where it is metadata.
-    metadata_key: Option<String>,
+    /// A sequence of the log that is kept for ever, at which the data key of the instance was there.
+    sequence: u64,
+    kind: Kind,
     sealed: String,
+}
+
+/// What something sealed is.
+enum Kind {
+    Person,
+    /// The value of the entry with this key.
+    Metadata(String),
+    /// That of the session with this id.
+    UserAgent(String),
 }
 
 /// What was sealed.
 enum Clear {
     Person(Box<Person>),
     Metadata(String),
+    UserAgent(UserAgent),
 }
 
 impl Part {
-    fn of(aggregate: &AggregateKey, payload: &mut Value) -> Option<Self> {
-        let user = user_of(aggregate)?;
-        match user_metadata::parts(&aggregate.id).filter(|_| aggregate.aggregate_type == UserMetadata::NAME) {
-            Some((_, key)) => {
-                let sealed = user_metadata::sealed_in(payload)?;
-                Some(Self { user, metadata_key: Some(key.to_owned()), sealed })
+    fn of((aggregate, sequence): (&AggregateKey, u64), payload: &mut Value) -> Option<Self> {
+        let user = |id: &str| AggregateKey::of::<Standard<User>>(&*aggregate.instance_id, id);
+        match aggregate.aggregate_type.as_str() {
+            User::NAME => {
+                let sealed = sealed_text(payload)?;
+                Some(Self { user: aggregate.clone(), sequence, kind: Kind::Person, sealed })
             }
-            None => Some(Self { user, metadata_key: None, sealed: sealed_text(payload)? }),
+            UserMetadata::NAME => {
+                let (id, key) = user_metadata::parts(&aggregate.id)?;
+                let sealed = user_metadata::sealed_in(payload)?;
+                Some(Self { user: user(id), sequence, kind: Kind::Metadata(key.to_owned()), sealed })
+            }
+            Session::NAME => {
+                let (id, seen) = user_agent::user_in(payload)?;
+                let sealed = user_agent::sealed_in(payload)?.expose().to_owned();
+                // The event has a sequence of the other log.
+                Some(Self { user: user(&id), sequence: seen, kind: Kind::UserAgent(aggregate.id.clone()), sealed })
+            }
+            _ => None,
         }
     }
 
     fn open(&self, key: &PersonKey) -> Result<Clear, PersonFailure> {
-        match &self.metadata_key {
-            Some(name) => key.open_metadata(name, &self.sealed).map(Clear::Metadata),
-            None => key.open(&self.sealed).map(|person| Clear::Person(Box::new(person))),
+        match &self.kind {
+            Kind::Person => key.open(&self.sealed).map(|person| Clear::Person(Box::new(person))),
+            Kind::Metadata(name) => key.open_metadata(name, &self.sealed).map(Clear::Metadata),
+            Kind::UserAgent(session) => {
+                key.open_user_agent(session, &Sealed::new(self.sealed.as_str())).map(Clear::UserAgent)
+            }
         }
     }
 
     /// Puts what was opened in its place, or nothing.
     fn put(&self, payload: &mut Value, clear: Option<Clear>) {
-        match clear {
-            Some(Clear::Person(person)) => put_opened(payload, Some(*person)),
-            Some(Clear::Metadata(value)) => user_metadata::put_opened(payload, Some(value)),
-            None if self.metadata_key.is_some() => user_metadata::put_opened(payload, None),
-            None => put_opened(payload, None),
+        match (clear, &self.kind) {
+            (Some(Clear::Person(person)), _) => put_opened(payload, Some(*person)),
+            (Some(Clear::Metadata(value)), _) => user_metadata::put_opened(payload, Some(value)),
+            (Some(Clear::UserAgent(opened)), _) => user_agent::put_opened(payload, Some(&opened)),
+            (None, Kind::Person) => put_opened(payload, None),
+            (None, Kind::Metadata(_)) => user_metadata::put_opened(payload, None),
+            (None, Kind::UserAgent(_)) => user_agent::put_opened(payload, None),
         }
-    }
-}
-
-/// The user with whose key something may be sealed in an aggregate.
-fn user_of(aggregate: &AggregateKey) -> Option<AggregateKey> {
-    match aggregate.aggregate_type.as_str() {
-        User::NAME => Some(aggregate.clone()),
-        UserMetadata::NAME => {
-            let (user, _) = user_metadata::parts(&aggregate.id)?;
-            Some(AggregateKey::of::<Standard<User>>(&aggregate.instance_id, user))
-        }
-        _ => None,
     }
 }
 
@@ -139,14 +178,12 @@ impl<'a> Opening<'a> {
 
     async fn open(
         &mut self,
-        recorded: &Arc<Recorded>,
+        recorded: &Recorded,
+        SealedEvent { mut payload, part }: SealedEvent,
         removed: &HashSet<AggregateKey>,
     ) -> Result<Arc<Recorded>, PersonFailure> {
-        // What is no JSON is found to be that by who decodes it.
-        let mut payload: Value = serde_json::from_slice(&recorded.event.payload).unwrap_or_default();
-        let Some(part) = Part::of(&recorded.key(), &mut payload) else { return Ok(recorded.clone()) };
         let is_removed = removed.contains(&part.user);
-        let clear = if is_removed { Ok(None) } else { self.clear(&part, recorded.sequence).await };
+        let clear = if is_removed { Ok(None) } else { self.clear(&part).await };
         let clear = match clear {
             // Whatever is wrong with it, nobody else waits for that.
             Err(failure @ PersonFailure::Unopened) => {
@@ -164,8 +201,8 @@ impl<'a> Opening<'a> {
     }
 
     /// What is sealed of a user; `None` where its key was destroyed.
-    async fn clear(&mut self, part: &Part, sequence: u64) -> Result<Option<Clear>, PersonFailure> {
-        let key = self.key((&part.user, sequence), &part.sealed).await?;
+    async fn clear(&mut self, part: &Part) -> Result<Option<Clear>, PersonFailure> {
+        let key = self.key((&part.user, part.sequence), &part.sealed).await?;
         key.map(|key| part.open(&key)).transpose()
     }
 
@@ -201,7 +238,7 @@ fn sealed_text(payload: &mut Value) -> Option<String> {
 fn has_sealed(recorded: &Recorded) -> bool {
     let marker = match recorded.event.aggregate_type.as_str() {
         User::NAME => SEALED,
-        UserMetadata::NAME => SEALED_METADATA,
+        UserMetadata::NAME | Session::NAME => SEALED_SECRET,
         _ => return false,
     };
     recorded.event.payload.windows(marker.len()).any(|part| part == marker)

@@ -1,12 +1,9 @@
-//! The devices of sessions: said when a person is checked, read by whoever may read the session, and sealed with the key of the person.
+//! The user agents of sessions: a request names one when a person is checked, and whoever may read the session reads it.
 
-use eventlog::blocks::Blocks;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, after, created, post, send},
-    eventually,
-    platform::Platform,
     tenant::{Tenant, new_name},
 };
 
@@ -33,7 +30,7 @@ async fn patched(who: &Client, id: &str, body: Value) -> Answer {
     send(who.request(Method::PATCH, &format!("{SESSIONS}/{id}")).json(&body)).await
 }
 
-/// The device of a session, as it is read alone and in a list, after a write.
+/// The user agent of a session, as it is read alone and in a list, after a write.
 async fn read(admin: &Client, written: &Answer, id: &str) -> Value {
     let alone = after(written, admin.request(Method::GET, &format!("{SESSIONS}/{id}"))).await.body;
     let list = admin.request(Method::POST, &format!("{SESSIONS}/_search")).json(&json!([{ "inIds": { "ids": [id] } }]));
@@ -44,7 +41,7 @@ async fn read(admin: &Client, written: &Answer, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_session_says_which_device_it_is_of() {
+async fn a_session_says_which_user_agent_it_is_of() {
     let tenant = Tenant::start().await;
     let admin = tenant.client().await;
     let user = person(&admin).await;
@@ -63,10 +60,32 @@ async fn a_session_says_which_device_it_is_of() {
     let none = patched(&admin, &id, json!({ "userAgent": {} })).await;
     assert_eq!(none.status, 200, "{}", none.body);
     assert_eq!(read(&admin, &none, &id).await, Value::Null);
+    let again = patched(&admin, &id, json!({ "userAgent": {} })).await;
+    assert_eq!((again.status.as_u16(), again.sequence()), (200, none.sequence()), "{}", again.body);
+    assert_eq!(again.body["sessionToken"], Value::Null, "the token stays: {}", again.body);
 }
 
 #[tokio::test]
-async fn a_device_is_that_of_a_person_and_needs_the_permission() {
+async fn a_request_with_a_wrong_user_agent_tells_nothing_of_the_password() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
+    let password = "nine-lives-of-a-tabby-cat";
+    let human = json!({ "data": data, "password": { "password": password } });
+    let user = created(&admin, USERS, json!({ "username": new_name(), "human": human })).await.id();
+    let session = created(&admin, SESSIONS, of_person(&user, &agent())).await.id();
+    for said in [password, "eight-lives-of-a-tabby-cat"] {
+        let checks = json!({ "user": { "userId": user }, "password": { "password": said } });
+        let body = json!({ "checks": checks, "userAgent": { "ip": "1.2" } });
+        for refused in [post(&admin, SESSIONS, body.clone()).await, patched(&admin, &session, body).await] {
+            refused.assert_refused(said, 400, "INVALID_REQUEST");
+            assert!(refused.body.to_string().contains("userAgent.ip"), "{said}: {}", refused.body);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_user_agent_is_that_of_a_person_and_needs_the_permission() {
     let tenant = Tenant::start().await;
     let admin = tenant.client().await;
     let user = person(&admin).await;
@@ -75,6 +94,8 @@ async fn a_device_is_that_of_a_person_and_needs_the_permission() {
     assert!(refused.body.to_string().contains("session.userAgent needs checks.user"), "{}", refused.body);
     let nobodys = created(&admin, SESSIONS, json!({ "userAgent": {} })).await;
     let id = nobodys.id();
+    let none = patched(&admin, &id, json!({ "userAgent": {} })).await;
+    assert_eq!((none.status.as_u16(), none.sequence()), (200, nobodys.sequence()), "{}", none.body);
     patched(&admin, &id, json!({ "userAgent": agent() })).await.assert_refused("of nobody", 400, "INVALID_REQUEST");
     let checked = patched(&admin, &id, of_person(&user, &agent())).await;
     assert_eq!(checked.status, 200, "{}", checked.body);
@@ -92,30 +113,12 @@ async fn a_device_is_that_of_a_person_and_needs_the_permission() {
         (json!({ "fingerprintId": "x".repeat(201) }), "userAgent.fingerprintId"),
         (json!({ "description": "a\u{0}" }), "userAgent.description"),
         (json!({ "header": { "User-Agent": { "values": ["x"] } } }), "userAgent.header"),
+        (json!({ "header": { "cookie": { "values": ["x"] } } }), "userAgent.header"),
+        (json!({ "header": { "authorization": { "values": ["x"] } } }), "userAgent.header"),
         (json!({ "header": { "a": { "values": vec!["x".repeat(1000); 5] } } }), "userAgent"),
     ] {
         let refused = post(&admin, SESSIONS, of_person(&user, &wrong)).await;
         refused.assert_refused(field, 400, "INVALID_REQUEST");
         assert!(refused.body.to_string().contains(field), "{field}: {}", refused.body);
     }
-}
-
-#[tokio::test]
-async fn a_session_is_read_without_its_device_once_the_key_of_the_person_is_destroyed() {
-    let platform = Platform::start().await;
-    let admin = platform.client().await;
-    let user = person(&admin).await;
-    let made = created(&admin, SESSIONS, of_person(&user, &agent())).await;
-    assert_eq!(read(&admin, &made, &made.id()).await, agent());
-    let (client, connection) =
-        tokio_postgres::connect(&platform.postgres_url(), tokio_postgres::NoTls).await.expect("Postgres is there");
-    tokio::spawn(connection);
-    let select = "select payload from history_2.events where aggregate_type = 'user' and aggregate_id = $1 limit 1";
-    let row = eventually("history has the person", async || client.query_opt(select, &[&user]).await.ok().flatten());
-    let event: Value = serde_json::from_slice(row.await.get(0)).expect("payloads are JSON");
-    let mut slot = event["human"]["personal"].as_str().expect("it is sealed").split('.').map(str::to_owned);
-    let (block, entry) = (slot.next().expect("it has a block"), slot.next().expect("it has an entry"));
-    let blocks = Blocks::open(platform.log().await.context(), 1).await.expect("the bucket is there");
-    blocks.destroy(&block, &[entry]).await.expect("NATS is there");
-    assert_eq!(read(&admin, &made, &made.id()).await, Value::Null);
 }

@@ -4,7 +4,7 @@ mod accounts;
 mod chromium;
 mod device;
 mod forged;
-mod home;
+pub(crate) mod home;
 mod look;
 pub(crate) mod operate;
 mod register;

@@ -1,6 +1,6 @@
 //! What is personal of people: in read models only, and nowhere once they are erased.
 
-mod devices;
+mod user_agents;
 
 use std::{
     fs,

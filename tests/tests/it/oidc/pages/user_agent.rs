@@ -1,4 +1,4 @@
-//! A session says by which browser somebody has logged in on a page.
+//! The session of somebody who has logged in on a page has the user agent of the browser.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,17 +6,18 @@ use tests::{
     browser::Browser,
     client::{post, send},
     eventually,
+    platform::Platform,
     tenant::new_name,
 };
 
 use super::{
-    super::flow::{API, Flow, PASSWORD},
-    back, browser, said, start,
+    super::flow::{API, Flow, PASSWORD, person},
+    back, browser, home, said, start,
 };
 
-/// The device of a session, once it was read with what is expected of it.
-async fn device(flow: &Flow, session: &str, header: &str) -> Value {
-    eventually("the session says by which browser it is", async || {
+/// The user agent of a session, once that was read with this header.
+async fn user_agent(flow: &Flow, session: &str, header: &str) -> Value {
+    eventually("the session has the user agent", async || {
         let read = send(flow.admin.request(Method::GET, &format!("{API}/sessions/{session}"))).await.body;
         let agent = read["session"]["userAgent"].clone();
         (agent["header"]["user-agent"]["values"] == json!([header])).then_some(agent)
@@ -42,7 +43,7 @@ async fn the_session_of_a_login_says_by_which_browser_and_from_where() {
     saying(&mut browser, "Mozilla/5.0 (first)");
     let shown = flow.logs_in(&mut browser, &flow.person.1, &[]).await;
     let id = session(&flow, &shown).await;
-    let first = device(&flow, &id, "Mozilla/5.0 (first)").await;
+    let first = user_agent(&flow, &id, "Mozilla/5.0 (first)").await;
     assert_eq!(first["ip"], json!("127.0.0.1"), "{first}");
     let filter = json!([{ "userId": flow.person.0 }]);
     eventually("it is found with that", async || {
@@ -57,7 +58,7 @@ async fn the_session_of_a_login_says_by_which_browser_and_from_where() {
     let shown = flow.sent_by(&mut browser, &[("prompt", "login")]).await;
     let shown = flow.send(&mut browser, &shown, &[("username", &flow.person.1), ("password", PASSWORD)]).await;
     assert_eq!(session(&flow, &shown).await, id);
-    device(&flow, &id, &long[..500]).await;
+    user_agent(&flow, &id, &long[..500]).await;
 }
 
 #[tokio::test]
@@ -71,5 +72,24 @@ async fn so_does_the_session_of_somebody_who_registers() {
     let fields = [&fields[..], &[("username", name.as_str()), ("password", PASSWORD)]].concat();
     let shown = flow.send(&mut browser, &shown, &fields).await;
     let id = session(&flow, &shown).await;
-    assert_eq!(device(&flow, &id, "Mozilla/5.0 (new)").await["ip"], json!("127.0.0.1"));
+    assert_eq!(user_agent(&flow, &id, "Mozilla/5.0 (new)").await["ip"], json!("127.0.0.1"));
+}
+
+#[tokio::test]
+async fn the_address_is_that_which_a_trusted_proxy_says() {
+    for (trusted, address) in [("127.0.0.0/8", "203.0.113.9"), ("192.0.2.0/24", "127.0.0.1")] {
+        let platform = Platform::start_with(&["--trusted-proxies".to_owned(), trusted.to_owned()], &[]).await;
+        let admin = platform.client().await;
+        let (user, name) = person(&admin).await;
+        let issuer = &platform.bootstrap.issuer;
+        let mut browser = Browser::new(issuer);
+        browser.sent_from.push(("x-forwarded-for", "203.0.113.9".to_owned()));
+        let shown = home::logs_in(issuer, &mut browser, (&name, PASSWORD)).await;
+        assert_eq!(shown.status, 200, "{trusted}: {}", shown.text);
+        let found = eventually("the session is found", async || {
+            let found = post(&admin, &format!("{API}/sessions/_search"), json!([{ "userId": user }])).await.body;
+            found["result"].get(0).cloned()
+        });
+        assert_eq!(found.await["userAgent"]["ip"], json!(address), "{trusted}");
+    }
 }

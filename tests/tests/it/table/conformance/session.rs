@@ -79,7 +79,7 @@ fn entries(of: &[(&str, &str)]) -> BTreeMap<String, String> {
     of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-fn a_device(ip: &str) -> UserAgent {
+fn a_user_agent(ip: &str) -> UserAgent {
     let header = BTreeMap::from([("user-agent".to_owned(), HeaderValues { values: vec!["Mozilla/5.0".to_owned()] })]);
     UserAgent { fingerprint_id: "7".to_owned(), ip: ip.to_owned(), description: "a phone".to_owned(), header }
 }
@@ -97,7 +97,7 @@ fn create() -> Box<dyn Check + Sync> {
         .good("of nobody yet", |_| creating(Session::default()))
         .good("of a person", |it| {
             let metadata = entries(&[("device", "tablet")]);
-            let (checks, user_agent) = (Some(by_id(it, 0)), Some(a_device("192.0.2.7")));
+            let (checks, user_agent) = (Some(by_id(it, 0)), Some(a_user_agent("192.0.2.7")));
             creating(Session { checks, metadata, lifetime: Some(seconds(60)), user_agent })
         })
         .good("by user name, in another case", |it| {
@@ -123,11 +123,11 @@ fn create() -> Box<dyn Check + Sync> {
         .bad("long metadata", "INVALID_REQUEST", |_| {
             creating(Session { metadata: entries(&[("a", &"x".repeat(16_384))]), ..Session::default() })
         })
-        .bad("the device of nobody", "INVALID_REQUEST", |_| {
-            creating(Session { user_agent: Some(a_device("192.0.2.7")), ..Session::default() })
+        .bad("the user agent of nobody", "INVALID_REQUEST", |_| {
+            creating(Session { user_agent: Some(a_user_agent("192.0.2.7")), ..Session::default() })
         })
         .bad("no address", "INVALID_REQUEST", |it| {
-            let (checks, user_agent) = (Some(by_id(it, 0)), Some(a_device("1.2")));
+            let (checks, user_agent) = (Some(by_id(it, 0)), Some(a_user_agent("1.2")));
             creating(Session { checks, user_agent, ..Session::default() })
         })
         .bad("nobody", "RESOURCE_NOT_FOUND", |_| {
@@ -166,8 +166,8 @@ fn patch() -> Box<dyn Check + Sync> {
             let checks = Some(with_password(Checks::default(), PASSWORD));
             patching(it, PatchSession { checks, ..PatchSession::default() })
         })
-        .good("another device", |it| {
-            patching(it, PatchSession { user_agent: Some(a_device("2001:db8::7")), ..PatchSession::default() })
+        .good("another user agent", |it| {
+            patching(it, PatchSession { user_agent: Some(a_user_agent("2001:db8::7")), ..PatchSession::default() })
         })
         .good("a shorter life", |it| {
             patching(it, PatchSession { lifetime: Some(seconds(60)), ..PatchSession::default() })
