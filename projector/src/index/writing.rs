@@ -46,12 +46,13 @@ impl Erasing {
         }
     }
 
-    /// Notes that documents of resources that ended long ago are deleted, which may be of somebody who is erased before segments are
+    /// Notes where a commit forgets what ended long ago, and gives that back: it may be of somebody who is erased before segments are
     /// written anew.
-    pub(super) fn note_forgotten(&mut self, table: &Table) {
-        if is_of_people(table.aggregate_type) {
+    pub(super) fn forgets(&mut self, table: &Table, forgets: bool) -> bool {
+        if forgets && is_of_people(table.aggregate_type) {
             self.0.get_or_insert_with(|| Instant::now() + erased_within(table));
         }
+        forgets
     }
 
     pub(super) fn is_due(&self) -> bool {
