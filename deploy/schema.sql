@@ -467,9 +467,9 @@ create table if not exists access_10.feature_settings (
   primary key (instance_id, id)
 );
 
-create schema if not exists sessions_2;
+create schema if not exists sessions_3;
 
-create table if not exists sessions_2.sessions (
+create table if not exists sessions_3.sessions (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -483,9 +483,9 @@ create table if not exists sessions_2.sessions (
   expires_at bigint not null,
   primary key (instance_id, id)
 );
-create index if not exists sessions_by_user_id on sessions_2.sessions (instance_id, user_id);
-create index if not exists sessions_by_organization_id on sessions_2.sessions (instance_id, organization_id);
-create index if not exists sessions_by_expires_at on sessions_2.sessions (expires_at);
+create index if not exists sessions_by_user_id on sessions_3.sessions (instance_id, user_id);
+create index if not exists sessions_by_organization_id on sessions_3.sessions (instance_id, organization_id);
+create index if not exists sessions_by_expires_at on sessions_3.sessions (expires_at);
 
 create schema if not exists settings_1;
 

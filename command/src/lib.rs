@@ -8,6 +8,7 @@ pub mod api;
 mod authority;
 mod cache;
 mod challenge;
+mod checked_user;
 mod client_secret;
 mod escalation;
 mod execute;
@@ -40,6 +41,7 @@ mod stored_answer;
 mod tail;
 mod trial;
 mod turn;
+mod user_agent;
 pub mod writer;
 
 pub use challenge::Challenges;

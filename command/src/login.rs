@@ -13,7 +13,7 @@ use domain::{
     resource::{
         organization::Organization,
         session::Session,
-        user::{Password, User, UserPatch},
+        user::{Human, Password, User, UserPatch},
     },
     setting::lockout::Lockout,
     standard::{Command as Asked, Resource, Standard},
@@ -60,6 +60,8 @@ pub(crate) enum Whose {
 #[derive(Clone)]
 pub(crate) struct Proven {
     pub(crate) user_id: String,
+    /// The person, which names the key that seals what is personal.
+    pub(crate) human: Human,
     pub(crate) password: Password,
 }
 
@@ -107,7 +109,7 @@ impl Commands {
         let right = self.tried(trial, &found, said.clone()).await?;
         let (Some(hash), Some(login)) = (right, found.login) else { return Err(wrong()) };
         let password = self.renewed(trial, &login, (hash, said)).await;
-        Ok(Proven { user_id: login.user.id, password })
+        Ok(Proven { user_id: login.user.id, human: login.human, password })
     }
 
     /// The hash of a password that was said rightly, in one of the tries that somebody has; nothing where it is wrong.

@@ -79,6 +79,7 @@ impl Scene {
             user: Some(CheckedUser { id, organization_id, checked_at: 0, seen: 7 }),
             password_checked_at: Some(0),
             metadata: BTreeMap::new(),
+            user_agent: None,
             token: Hashed::new("token"),
             expires_at: 1_000_000,
         };

@@ -21,9 +21,11 @@ mod new_password;
 mod next;
 mod operate;
 mod password;
+mod person;
 mod refused;
 mod register;
 mod shell;
+mod user_agent;
 mod visit;
 
 use std::sync::Arc;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use domain::{resource::user::User, standard::Resource};
+use domain::{
+    resource::{session::Session, user::User},
+    standard::Resource,
+};
 use eventlog::record::Recorded;
 use view::{
     persons::{PersonFailure, Persons, is_of_people},
@@ -26,7 +29,7 @@ pub(crate) async fn opened(
     events: Vec<Arc<Recorded>>,
 ) -> Result<Vec<Arc<Recorded>>, PersonFailure> {
     let keeps_people = match &projection.kind {
-        Kind::Rows(_) => User::ROWS.is_some_and(|rows| rows.name == projection.view),
+        Kind::Rows(_) => [User::ROWS, Session::ROWS].iter().flatten().any(|rows| rows.name == projection.view),
         Kind::Index(table) => is_of_people(table.aggregate_type),
         Kind::History => false,
     };

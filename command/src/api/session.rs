@@ -29,12 +29,14 @@ use proto::session::{
 
 use crate::{
     authority::Object,
+    checked_user::checked_now,
     client_secret::{draw, hash_of},
     execute::{Command, Commands, Deciding},
     existence,
     login::{Proven, Whose, named, organization_of_live, wrong},
     standard::{self, details},
     turn::{Decided, Refusal, Turn},
+    user_agent::{self, NewUserAgent, OfSession},
 };
 
 /// Mounts what is written here.
@@ -50,12 +52,19 @@ async fn create(
     let (id, asked) = (commands.ids.next(), request.session.clone().unwrap_or_default());
     let checks = asked.checks.unwrap_or_default();
     let (secret, token) = draw(&commands, &call.tenant.id, &id).await?;
+    let key = standard::key::<Session>(&call, &id)?;
+    let user_agent = user_agent::checked(asked.user_agent)?;
+    let proven = proven(&commands, &call, (&checks, None)).await?;
+    let whose = whose(&call, &checks);
+    let of = OfSession { user_agent, session: &key, whose, proven: proven.as_ref() };
+    let user_agent = commands.new_user_agent(&call, of).await?;
     let command = Create {
-        key: standard::key::<Session>(&call, &id)?,
+        key,
         owner: Owner::instance(&call.tenant.id),
-        proven: proven(&commands, &call, (&checks, None)).await?,
+        proven,
         checks,
         metadata: asked.metadata,
+        user_agent,
         lifetime: asked.lifetime.map_or(LONGEST_LIFE_MS, lifetime),
         token,
     };
@@ -74,11 +83,17 @@ async fn patch(
     let (id, asked) = (request.id.clone(), request.session.clone().unwrap_or_default());
     let (checks, key) = (asked.checks.unwrap_or_default(), standard::named::<Session>(&call, &request)?);
     let (secret, token) = draw(&commands, &call.tenant.id, &id).await?;
+    let user_agent = user_agent::checked(asked.user_agent)?;
+    let proven = proven(&commands, &call, (&checks, Some(&key))).await?;
+    let whose = Some(whose(&call, &checks).unwrap_or_else(|| Whose::OfSession(key.clone())));
+    let of = OfSession { user_agent, session: &key, whose, proven: proven.as_ref() };
+    let user_agent = commands.new_user_agent(&call, of).await?;
     let command = Patch {
-        proven: proven(&commands, &call, (&checks, Some(&key))).await?,
+        proven,
         key,
         checks,
         metadata: asked.metadata,
+        user_agent,
         lifetime: asked.lifetime.map(lifetime),
         shown: Shown::of(&commands, &call, (&id, &asked.session_token)).await?,
         token,
@@ -130,6 +145,7 @@ struct Create {
     checks: Checks,
     proven: Option<Proven>,
     metadata: BTreeMap<String, String>,
+    user_agent: NewUserAgent,
     /// How long it lives, in milliseconds.
     lifetime: i64,
     token: Hashed,
@@ -150,6 +166,7 @@ impl Command for Create {
         let user = checked(turn, deciding, (instance_id, &self.checks))?;
         let session = Session {
             password_checked_at: password_checked(turn, (instance_id, user.as_ref()), self.proven.as_ref())?,
+            user_agent: self.user_agent.decide(user.as_ref().map(|user| &*user.id))?.applied(None),
             user,
             metadata: with_entries(BTreeMap::new(), self.metadata.clone()),
             token: self.token.clone(),
@@ -165,6 +182,7 @@ struct Patch {
     checks: Checks,
     proven: Option<Proven>,
     metadata: BTreeMap<String, String>,
+    user_agent: NewUserAgent,
     /// How long it lives from now on, in milliseconds, where that changes.
     lifetime: Option<i64>,
     shown: Shown,
@@ -188,7 +206,7 @@ impl Command for Patch {
         existence::insist(turn, &current)?;
         let session = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
         // Whoever has the token finds out nobody by it, nor makes more of it than it was given.
-        if self.checks == Checks::default() && self.lifetime.is_none() {
+        if self.checks == Checks::default() && self.lifetime.is_none() && !self.user_agent.is_named() {
             self.shown.stand_in(deciding, (&self.key, session));
         }
         deciding.permit_on(turn, &current)?;
@@ -197,7 +215,6 @@ impl Command for Patch {
             if user.as_ref().is_some_and(|user| user.id != before.id) {
                 return Err(Rejection::Precondition("the session is of another user: create a new one").into());
             }
-            // It ends a moment later, by another command.
             let key = AggregateKey::of::<Standard<User>>(&*self.key.instance_id, before.id.as_str());
             let current = turn.get::<Standard<User>>(&key);
             let has_ended = current.resource().is_none_or(|user| before.has_ended(user));
@@ -218,8 +235,9 @@ impl Command for Patch {
         }
         let of = (&*self.key.instance_id, user.as_ref().or(session.user.as_ref()));
         let password_checked_at = password_checked(turn, of, self.proven.as_ref())?;
+        let user_agent = self.user_agent.decide(of.1.map(|user| &*user.id))?;
         let (metadata, token, before) = (self.metadata.clone(), self.token.clone(), current.head.sequence);
-        let patch = SessionPatch { user, password_checked_at, metadata, expires_at, token };
+        let patch = SessionPatch { user, password_checked_at, metadata, user_agent, expires_at, token };
         let decided = deciding.decide(turn, current, Asked::Patch(patch))?;
         let has_changed = decided.sequence != before;
         Ok((decided, has_changed))
@@ -279,12 +297,6 @@ fn checked(
     Ok(Some(checked_now(turn, (&key.id, organization_id))))
 }
 
-/// That a user of an organization is checked now.
-pub(crate) fn checked_now(turn: &Turn<'_>, (id, organization_id): (&str, String)) -> CheckedUser {
-    let (checked_at, seen) = (turn.now().as_millisecond(), turn.ends().events);
-    CheckedUser { id: id.to_owned(), organization_id, checked_at, seen }
-}
-
 /// Whom a check names.
 fn searched(checks: &Checks) -> Option<&Search> {
     checks.user.as_ref()?.search.as_ref()
@@ -305,6 +317,11 @@ async fn proven(
         }
     };
     commands.proven(call, whose, password).await.map(Some)
+}
+
+/// The person whom checks name.
+fn whose(call: &Call, checks: &Checks) -> Option<Whose> {
+    searched(checks).map(|search| Whose::Named(call.tenant.id.clone(), search.clone()))
 }
 
 /// When the password was checked, where it was.
@@ -338,6 +355,7 @@ mod tests {
                 checks: Checks::default(),
                 proven: None,
                 metadata: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
+                user_agent: NewUserAgent::Unnamed,
                 lifetime: None,
                 shown: Shown(None),
                 token: Hashed::new("next"),

@@ -19,7 +19,7 @@ use proto::bus::{ChangePassword, Checked, checked::Fault};
 
 use super::{
     By, fault_of_new, faulty,
-    log_in::{decided, log_in, shown_by, told},
+    log_in::{SealableUserAgent, decided, log_in, shown_by, told},
 };
 use crate::{
     client_secret::hash_of,
@@ -43,7 +43,7 @@ pub(super) async fn choose(commands: &Commands, by: By, asked: ChangePassword) -
 
 async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Checked, Error> {
     let fault = |fault| Ok(faulty(fault));
-    let ChangePassword { session_token, new_password } = asked;
+    let ChangePassword { session_token, new_password, user_agent } = asked;
     if !is_possible(&new_password) {
         return fault(Fault::Rules);
     }
@@ -68,12 +68,13 @@ async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Ch
         Err(faults) => return fault(fault_of_new(&faults)),
     };
     let new = sealed_password(&sealing, &hash, Terms::default());
-    let proven = Proven { user_id: user.id.clone(), password: new.clone() };
+    let proven = Proven { user_id: user.id.clone(), human: human.clone(), password: new.clone() };
     if !decided(commands, &trial, Set { by: by.clone(), user, before: password, new }).await? {
         return fault(Fault::Over);
     }
+    let user_agent = SealableUserAgent::new(user_agent, sealing);
     // Whoever has just chosen it need not say it again.
-    log_in(commands, &by, (&trial, proven), &session_token).await
+    log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await
 }
 
 /// Looks who must choose another password.

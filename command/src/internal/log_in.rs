@@ -12,6 +12,7 @@ use domain::{
     },
     secret::Hashed,
     standard::{Command, Resource, Standard},
+    user_agent::{UserAgent, UserAgentPatch},
 };
 use edge::{
     error::{Error, Reason},
@@ -19,13 +20,14 @@ use edge::{
 };
 use eventlog::record::AggregateKey;
 use proto::{
-    bus::{CheckPassword, Checked, checked::Fault},
+    bus::{self, CheckPassword, Checked, checked::Fault},
     session::check_user::Search,
 };
+use view::persons::PersonKey;
 
 use super::By;
 use crate::{
-    api::session::checked_now,
+    checked_user::{checked_now, has_ended},
     client_secret::{draw, hash_of},
     execute::Commands,
     login::{Found, Proven, found_by_name, organization_of_live, wrong},
@@ -39,14 +41,15 @@ const NAME: &str = "CheckPassword";
 
 /// Checks a password, and says what became of it.
 pub(super) async fn check(commands: &Commands, by: By, asked: CheckPassword) -> Result<Checked, Error> {
-    let CheckPassword { login_name, password, session_token } = asked;
+    let CheckPassword { login_name, password, session_token, user_agent } = asked;
     let trial = by.trial(NAME);
     let look =
         Look { instance_id: by.instance_id.clone(), keys: by.keys.clone(), search: Search::LoginName(login_name) };
     let checked = async {
         let found = decided(commands, &trial, look).await?;
         let proven = commands.proven_of(&trial, found, password.into()).await?;
-        log_in(commands, &by, (&trial, proven), &session_token).await
+        let user_agent = sealable(commands, &by, &proven, user_agent).await;
+        log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await
     };
     checked.await.or_else(told)
 }
@@ -68,30 +71,76 @@ pub(super) async fn log_in(
     commands: &Commands,
     by: &By,
     (trial, proven): (&Trial, Proven),
-    session_token: &str,
+    (session_token, user_agent): (&str, Option<SealableUserAgent>),
 ) -> Result<Checked, Error> {
+    let user_agent = user_agent.as_ref();
     if let Some(sent) = SESSION.parse(session_token) {
         let shown = hash_of(commands, &by.instance_id, (sent.id, sent.secret)).await?;
         let again = (sent.id.to_owned(), Some(shown));
-        if let Some(checked) = logged_in(commands, by, (trial, &proven), again).await? {
+        if let Some(checked) = logged_in(commands, by, (trial, &proven, user_agent), again).await? {
             return Ok(checked);
         }
     }
-    let checked = logged_in(commands, by, (trial, &proven), (commands.ids.next(), None)).await?;
+    let checked = logged_in(commands, by, (trial, &proven, user_agent), (commands.ids.next(), None)).await?;
     checked.ok_or_else(|| writer_unavailable("a new session was there before"))
+}
+
+/// The user agent of a person who logs in, and the key to seal it with.
+pub(super) struct SealableUserAgent {
+    user_agent: UserAgent,
+    key: PersonKey,
+}
+
+impl SealableUserAgent {
+    /// Nothing where the node that serves the page did not send one, as those of earlier versions, or one that breaks a rule: then a
+    /// session keeps what it has.
+    pub(super) fn new(sent: Option<bus::UserAgent>, key: PersonKey) -> Option<Self> {
+        of_page(sent).map(|user_agent| Self { user_agent, key })
+    }
+
+    /// What becomes of the user agent of a session of that person.
+    fn patch(&self, session_id: &str) -> UserAgentPatch {
+        UserAgentPatch::Set(self.key.seal_user_agent(session_id, &self.user_agent))
+    }
+}
+
+/// The same of whose password was right. Whoever has said it rightly is let in also where the key cannot be had now.
+async fn sealable(
+    commands: &Commands,
+    by: &By,
+    proven: &Proven,
+    sent: Option<bus::UserAgent>,
+) -> Option<SealableUserAgent> {
+    let user_agent = of_page(sent)?;
+    match commands.key_of_person(&by.instance_id, &proven.user_id, &proven.human).await {
+        Ok((key, _)) => Some(SealableUserAgent { user_agent, key }),
+        Err(error) => {
+            tracing::warn!(reason = error.reason().name(), "a person is logged in without the user agent");
+            None
+        }
+    }
+}
+
+/// A user agent as a node sends it that serves a page; nothing where it is empty or breaks a rule.
+fn of_page(sent: Option<bus::UserAgent>) -> Option<UserAgent> {
+    let bus::UserAgent { ip, user_agent } = sent?;
+    let header = [("user-agent".to_owned(), vec![user_agent])].into_iter().filter(|(_, values)| !values[0].is_empty());
+    let user_agent = UserAgent { ip, header: header.collect(), ..UserAgent::default() };
+    (user_agent != UserAgent::default() && user_agent.fault().is_none()).then_some(user_agent)
 }
 
 /// Nothing where the session that was shown is over, or of another person.
 async fn logged_in(
     commands: &Commands,
     by: &By,
-    (trial, proven): (&Trial, &Proven),
+    (trial, proven, user_agent): (&Trial, &Proven, Option<&SealableUserAgent>),
     (id, shown): (String, Option<Hashed>),
 ) -> Result<Option<Checked>, Error> {
     let (secret, token) = draw(commands, &by.instance_id, &id).await?;
     let session = AggregateKey::of::<Standard<Session>>(by.instance_id.as_str(), id.as_str());
     let user_id = proven.user_id.clone();
-    let log_in = LogIn { by: by.clone(), session, proven: proven.clone(), shown, token };
+    let user_agent = user_agent.map(|user_agent| user_agent.patch(&id)).unwrap_or_default();
+    let log_in = LogIn { by: by.clone(), session, proven: proven.clone(), user_agent, shown, token };
     let seen = decided(commands, trial, log_in).await?;
     let session_token = SESSION.token(&id, &secret);
     Ok(seen.map(|seen| Checked { session_token, user_id, seen, ..Checked::default() }))
@@ -130,6 +179,7 @@ struct LogIn {
     by: By,
     session: AggregateKey,
     proven: Proven,
+    user_agent: UserAgentPatch,
     /// The hash of the token of a session that there is.
     shown: Option<Hashed>,
     token: Hashed,
@@ -161,6 +211,7 @@ impl Decide for LogIn {
                     user: Some(checked),
                     password_checked_at: Some(at),
                     metadata: BTreeMap::new(),
+                    user_agent: self.user_agent.clone().applied(None),
                     token: token.clone(),
                     expires_at: turn.now().as_millisecond().saturating_add(LONGEST_LIFE_MS),
                 };
@@ -176,6 +227,7 @@ impl Decide for LogIn {
                     user: Some(CheckedUser { seen: before.seen, ..checked }),
                     password_checked_at: Some(at),
                     metadata: BTreeMap::new(),
+                    user_agent: self.user_agent.clone(),
                     expires_at: None,
                     token: token.clone(),
                 };
@@ -195,27 +247,58 @@ pub(super) fn shown_by(
     let now = turn.now().as_millisecond();
     let found = session.resource().filter(|session| session.expires_at > now && is_kept(shown, &session.token))?;
     let checked = found.user.clone()?;
-    let user = AggregateKey::of::<Standard<User>>(&*session.key.instance_id, checked.id.as_str());
-    let has_ended = turn.get::<Standard<User>>(&user).resource().is_none_or(|user| checked.has_ended(user));
-    (!has_ended).then_some(checked)
+    (!has_ended(turn, &session.key.instance_id, &checked)).then_some(checked)
 }
 
 #[cfg(test)]
 mod tests {
+    use domain::{resource::user::Human, secret::Sealed, user_agent::PersonalUserAgent};
+
     use super::*;
     use crate::scene::{self, ENDS, INSTANCE, PERSON, Scene, cause, key};
+
+    fn again(scene: &Scene, user_agent: UserAgentPatch, shown: &str) -> LogIn {
+        LogIn {
+            by: By { instance_id: INSTANCE.into(), keys: scene.keys.clone(), cause: cause() },
+            session: key::<Session>(scene::SESSION),
+            proven: Proven { user_id: PERSON.into(), human: Human::default(), password: scene::password() },
+            user_agent,
+            shown: Some(Hashed::new(shown)),
+            token: Hashed::new("next"),
+        }
+    }
+
+    #[test]
+    fn a_session_keeps_its_user_agent_where_none_comes_with_a_check() {
+        let mut scene = Scene::logged_in(None);
+        let sealed = Sealed::new("browser");
+        let first = again(&scene, UserAgentPatch::Set(sealed.clone()), "token");
+        scene.turn(|turn, _| first.decide(turn)).expect("it is not refused");
+        let second = again(&scene, UserAgentPatch::Keep, "next");
+        let (_, seen) = scene.turn(|turn, _| second.decide(turn)).expect("it is not refused");
+        assert!(seen.is_some(), "the check is added");
+        let user_agent = scene.look(|turn| {
+            let current = turn.get::<Standard<Session>>(&key::<Session>(scene::SESSION));
+            current.resource().and_then(|session| session.user_agent.clone())
+        });
+        assert_eq!(user_agent, Some(PersonalUserAgent::Sealed(sealed)));
+    }
+
+    #[test]
+    fn what_a_page_sends_is_left_out_where_it_is_empty_or_breaks_a_rule() {
+        let of = |ip: &str, user_agent: &str| {
+            of_page(Some(bus::UserAgent { ip: ip.to_owned(), user_agent: user_agent.to_owned() }))
+        };
+        assert!(of("192.0.2.7", "").is_some() && of("", "Mozilla/5.0").is_some());
+        assert_eq!((of("", ""), of_page(None)), (None, None));
+        assert_eq!((of("nowhere", "Mozilla/5.0"), of("", &"x".repeat(5000))), (None, None));
+    }
 
     #[test]
     fn a_check_is_added_to_a_session_that_was_not_ended_with_all_others() {
         for (end, lives) in ENDS {
             let mut scene = Scene::logged_in(end);
-            let log_in = LogIn {
-                by: By { instance_id: INSTANCE.into(), keys: scene.keys.clone(), cause: cause() },
-                session: key::<Session>(scene::SESSION),
-                proven: Proven { user_id: PERSON.into(), password: scene::password() },
-                shown: Some(Hashed::new("token")),
-                token: Hashed::new("next"),
-            };
+            let log_in = again(&scene, UserAgentPatch::Set(Sealed::new("browser")), "token");
             let (_, seen) = scene.turn(|turn, _| log_in.decide(turn)).expect("it is not refused");
             assert_eq!(seen.is_some(), lives, "{end:?}");
         }

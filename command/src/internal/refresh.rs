@@ -22,6 +22,7 @@ use super::{
     revoke::{self, revoke},
 };
 use crate::{
+    checked_user::has_ended,
     turn::{Current, Decided, Refusal, Turn},
     writer::Decide,
 };
@@ -52,11 +53,9 @@ impl By {
         let key = AggregateKey::of::<Standard<Session>>(self.instance_id.as_str(), session_id);
         let now = turn.now().as_millisecond();
         let session = turn.get::<Standard<Session>>(&key);
-        let user = AggregateKey::of::<Standard<User>>(self.instance_id.as_str(), user_id);
-        let user = turn.get::<Standard<User>>(&user);
         let living = session.resource().filter(|found| found.expires_at > now);
         let checked = living.and_then(|found| found.user.as_ref()).filter(|checked| checked.id == user_id);
-        checked.zip(user.resource()).is_some_and(|(checked, user)| !checked.has_ended(user))
+        checked.is_some_and(|checked| !has_ended(turn, &self.instance_id, checked))
     }
 
     /// Whether a user is active and has the password that was checked at a time, in milliseconds since the Unix epoch.

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use super::{
     By, fault_of_new, faulty,
-    log_in::{decided, log_in, told},
+    log_in::{SealableUserAgent, decided, log_in, told},
 };
 use crate::{
     execute::Commands,
@@ -44,7 +44,7 @@ pub(super) async fn register(commands: &Commands, by: By, asked: Register) -> Re
 }
 
 async fn registered(commands: &Commands, by: By, asked: Register) -> Result<Checked, Error> {
-    let Register { organization_id, username, given_name, family_name, email, password, origin } = asked;
+    let Register { organization_id, username, given_name, family_name, email, password, origin, user_agent } = asked;
     let password = Zeroizing::new(password);
     let fault = |fault| Ok(faulty(fault));
     let newcomer = Newcomer { username, given_name, family_name, email: Some(email) };
@@ -73,9 +73,10 @@ async fn registered(commands: &Commands, by: By, asked: Register) -> Result<Chec
         Availability::Closed => return fault(Fault::Closed),
     }
     let sealing = commands.persons.create(&by.instance_id, &id).await.map_err(away)?;
-    let human = Some(commands.sealed(&by.instance_id, (&sealing, &person)).await?);
+    let human = commands.sealed(&by.instance_id, (&sealing, &person)).await?;
     let password = sealed_password(&sealing, &hash, Terms::default());
-    let user = User { human, password: Some(password.clone()), is_active: true, ..User::default() };
+    let user =
+        User { human: Some(human.clone()), password: Some(password.clone()), is_active: true, ..User::default() };
     match decided(commands, &trial, New { by: by.clone(), id: id.clone(), owner, user }).await {
         Ok(true) => {}
         Ok(false) => return fault(Fault::Closed),
@@ -83,7 +84,9 @@ async fn registered(commands: &Commands, by: By, asked: Register) -> Result<Chec
         Err(error) if error.reason() == Reason::OutcomeUnknown => return fault(Fault::Made),
         Err(error) => return Err(error),
     }
-    let logged_in = log_in(commands, &by, (&trial, Proven { user_id: id, password }), "").await;
+    let proven = Proven { user_id: id, human, password };
+    let user_agent = SealableUserAgent::new(user_agent, sealing);
+    let logged_in = log_in(commands, &by, (&trial, proven), ("", user_agent)).await;
     logged_in.or_else(|error| {
         tracing::warn!(reason = error.reason().name(), "somebody has registered and is not logged in");
         fault(Fault::Made)

@@ -26,6 +26,7 @@ use eventlog::{
 use tokio_util::sync::CancellationToken;
 use view::{
     database::{Database, DatabaseFailure},
+    persons::REMOVED,
     projection::{SESSIONS, Sql},
     read_model::ReadModel,
 };
@@ -104,7 +105,10 @@ impl SessionEnds {
             return Ok(None);
         }
         let Event { instance_id, aggregate_id, .. } = &ending.recorded.event;
-        let (now, statement) = (clock::now().as_millisecond(), connection.prepare_cached(ending.select).await?);
+        let statement = connection.prepare_cached(ending.select).await?;
+        // Of somebody who is erased no user agent is left either, also not in sessions that are over.
+        let is_erasure = ending.recorded.event.r#type == REMOVED;
+        let now = if is_erasure { i64::MIN } else { clock::now().as_millisecond() };
         let rows = connection.query(&statement, &[instance_id, aggregate_id, &ending.last, &now]).await?;
         Ok(Some(rows.iter().map(|row| row.get(0)).collect()))
     }

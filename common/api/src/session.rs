@@ -1,12 +1,15 @@
 //! Sessions in the API's words. Their tokens are never shown.
 
-use domain::resource::session::{CheckedUser, Session, column};
+use domain::{
+    resource::session::{CheckedUser, Session, column},
+    user_agent::{PersonalUserAgent, UserAgent},
+};
 use index::{Filter, Method, SortKey};
 use jiff::Timestamp;
 use proto::{
     session::{
-        Factors, GetSession, GetSessionRequest, PasswordFactor, SearchSessionsRequest, SessionFieldName, UserFactor,
-        session_search_filter::Filter as Wanted,
+        Factors, GetSession, GetSessionRequest, HeaderValues, PasswordFactor, SearchSessionsRequest, SessionFieldName,
+        UserFactor, session_search_filter::Filter as Wanted,
     },
     wellknown::Duration,
 };
@@ -36,15 +39,31 @@ impl Shown for Session {
     }
 
     fn shown(found: &Found<Self>) -> GetSession {
-        let Self { user, password_checked_at, metadata, expires_at, .. } = found.state.clone();
+        let Self { user, password_checked_at, metadata, user_agent, expires_at, .. } = found.state.clone();
         let password = password_checked_at.map(|at| PasswordFactor { verified_at: time(at) });
         GetSession {
             details: Some(details::of(found)),
             factors: Some(Factors { user: user.map(user_factor), password }),
             metadata,
             expiration_date: time(expires_at),
+            user_agent: user_agent.as_ref().and_then(PersonalUserAgent::opened).and_then(shown_user_agent),
         }
     }
+}
+
+/// A user agent, from the words of the API.
+pub fn user_agent(message: proto::session::UserAgent) -> UserAgent {
+    let proto::session::UserAgent { fingerprint_id, ip, description, header } = message;
+    let header = header.into_iter().map(|(name, HeaderValues { values })| (name, values)).collect();
+    UserAgent { fingerprint_id, ip, description, header }
+}
+
+/// The same in the words of the API; nothing where nothing of it is known.
+fn shown_user_agent(user_agent: &UserAgent) -> Option<proto::session::UserAgent> {
+    let is_known = *user_agent != UserAgent::default();
+    let UserAgent { fingerprint_id, ip, description, header } = user_agent.clone();
+    let header = header.into_iter().map(|(name, values)| (name, HeaderValues { values })).collect();
+    is_known.then_some(proto::session::UserAgent { fingerprint_id, ip, description, header })
 }
 
 /// How long a session lives, in milliseconds.

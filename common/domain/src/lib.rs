@@ -35,6 +35,7 @@ pub mod setting;
 pub mod settings;
 pub mod standard;
 pub mod token_revocation;
+pub mod user_agent;
 pub mod with_unknown;
 
 #[cfg(test)]

@@ -12,9 +12,10 @@ use async_nats::jetstream::kv::Store;
 use base::secret::Key;
 use domain::{
     person::{Person, Personal},
-    resource::{data_key::DataKey, user::User, user_metadata::UserMetadata},
+    resource::{data_key::DataKey, session::Session, user::User, user_metadata::UserMetadata},
     secret::Sealed,
     standard::{Event, Resource, Standard},
+    user_agent::UserAgent,
 };
 use eventlog::{
     blocks::{Blocks, Slot, Values},
@@ -115,6 +116,21 @@ impl PersonKey {
     pub fn open_metadata(&self, key: &str, value: &str) -> Result<String, PersonFailure> {
         let opened = self.open_for(&sealing_metadata(&self.name, key), value)?;
         str::from_utf8(&opened).map(str::to_owned).map_err(|_| PersonFailure::Unopened)
+    }
+
+    /// Seals the user agent of a session of the person.
+    pub fn seal_user_agent(&self, session_id: &str, agent: &UserAgent) -> Sealed {
+        let text = Zeroizing::new(serde_json::to_vec(agent).expect("it is plain data"));
+        Sealed::new(self.seal_for(&sealing_user_agent(&self.name, session_id), &text))
+    }
+
+    /// Opens it.
+    ///
+    /// # Errors
+    /// As [`PersonKey::open`] has them, and where it was sealed for another session.
+    pub fn open_user_agent(&self, session_id: &str, agent: &Sealed) -> Result<UserAgent, PersonFailure> {
+        let opened = self.open_for(&sealing_user_agent(&self.name, session_id), agent.expose())?;
+        serde_json::from_slice(&opened).map_err(|_| PersonFailure::Unopened)
     }
 
     fn seal_for(&self, purpose: &str, text: &[u8]) -> String {
@@ -288,9 +304,13 @@ fn sealing_metadata(name: &str, key: &str) -> String {
     format!("metadata/{name}/{key}")
 }
 
+fn sealing_user_agent(name: &str, session_id: &str) -> String {
+    format!("user-agent/{name}/{session_id}")
+}
+
 /// Whether something of a person may be sealed in what aggregates of a type are.
 pub fn is_of_people(aggregate_type: &str) -> bool {
-    [User::NAME, UserMetadata::NAME].contains(&aggregate_type)
+    [User::NAME, UserMetadata::NAME, Session::NAME].contains(&aggregate_type)
 }
 
 #[cfg(test)]
@@ -325,5 +345,10 @@ mod tests {
             "it is another entry"
         );
         assert!(matches!(other.open_metadata("plan", value.expose()), Err(PersonFailure::Unopened)));
+        let agent = UserAgent { ip: "192.0.2.7".to_owned(), ..UserAgent::default() };
+        let sealed = own.seal_user_agent("9", &agent);
+        assert_eq!(own.open_user_agent("9", &sealed).unwrap(), agent);
+        assert!(matches!(own.open_user_agent("8", &sealed), Err(PersonFailure::Unopened)), "it is another session");
+        assert!(matches!(other.open_user_agent("9", &sealed), Err(PersonFailure::Unopened)));
     }
 }

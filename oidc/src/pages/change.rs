@@ -61,7 +61,8 @@ pub(super) async fn change(Posted(mut visit): Posted) -> Result<Response, Instea
         return wrong(&visit, faults);
     }
     let session_token = visit.visitor.browser.account(&whose.user_id).map(|account| account.token.clone());
-    let asked = ChangePassword { session_token: session_token.unwrap_or_default(), new_password };
+    let (session_token, user_agent) = (session_token.unwrap_or_default(), Some(visit.visitor.user_agent.clone()));
+    let asked = ChangePassword { session_token, new_password, user_agent };
     let checked = visit.ask(Command::ChangePassword(asked)).await.unwrap_or_default();
     match checked.fault() {
         Fault::Unspecified if !checked.session_token.is_empty() => {

@@ -79,7 +79,12 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
         return wrong(&visit, "password.empty");
     }
     let session_token = session_of(&visit, &login_name).await?;
-    let asked = CheckPassword { login_name: login_name.clone(), password, session_token };
+    let asked = CheckPassword {
+        login_name: login_name.clone(),
+        password,
+        session_token,
+        user_agent: Some(visit.visitor.user_agent.clone()),
+    };
     let Ok(checked) = visit.ask(Command::CheckPassword(asked)).await else {
         return Ok(busy(&visit, &names));
     };

@@ -83,7 +83,8 @@ pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Inst
     let Newcomer { username, given_name, family_name, email } = newcomer;
     let (organization_id, email, origin) = (owner.id.clone(), email.unwrap_or_default(), visit.visitor.origin.clone());
     let (request, name) = (visit.visitor.request.clone(), username.clone());
-    let asked = Register { organization_id, username, given_name, family_name, email, password, origin };
+    let user_agent = Some(visit.visitor.user_agent.clone());
+    let asked = Register { organization_id, username, given_name, family_name, email, password, origin, user_agent };
     let checked = match visit.ask(Command::Register(asked)).await {
         Ok(checked) => checked,
         Err(Undone::NoWriter) => Checked { fault: Fault::Busy.into(), ..Checked::default() },

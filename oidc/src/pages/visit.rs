@@ -10,8 +10,7 @@ use axum::{
 use base::{explain::explain, fold::fold};
 use domain::{
     context::{Owner, OwnerType},
-    person::Person,
-    resource::{project::PrivateLabeling, user::password::outdated},
+    resource::project::PrivateLabeling,
     setting::login::Login,
     settings::Chain,
 };
@@ -25,12 +24,14 @@ use page::{
     origin,
     site::Site,
 };
-use proto::bus::{Checked, internal_command::Command};
+use proto::bus::{Checked, UserAgent, internal_command::Command};
 use view::directory::{Client, Name, Named, Principal, Tenant};
 
+pub(super) use super::person::{Known, Shown, login_name};
 use super::{
     browser::{Account, Browser, Keys},
     hidden_domain::HiddenDomain,
+    user_agent,
 };
 use crate::{
     Oidc,
@@ -53,6 +54,8 @@ pub(super) struct Visitor {
     pub(super) headers: HeaderMap,
     /// Where the browser is, as what those who ask too often are known by.
     pub(super) origin: String,
+    /// What a session says of the browser.
+    pub(super) user_agent: UserAgent,
     pub(super) browser: Browser,
     /// What was sent, in the query or in a form.
     pub(super) form: Form,
@@ -81,51 +84,6 @@ pub(super) struct Visit {
 
 /// The same, who has sent a form of ours.
 pub(super) struct Posted(pub(super) Visit);
-
-/// An account of a browser whose user is known.
-pub(super) struct Known {
-    pub(super) account: Account,
-    pub(super) user: Arc<Principal>,
-    /// When the password was checked in its session, in milliseconds since 1970.
-    checked_at: Option<i64>,
-}
-
-impl Known {
-    /// Whether the person may log in, and need not say or choose a password for that.
-    pub(super) fn is_logged_in(&self) -> bool {
-        let password = self.user.user.password.as_ref();
-        self.user.is_live && self.checked_at.is_some_and(|checked_at| outdated(password, checked_at).is_none())
-    }
-
-    /// By what the person logs in.
-    pub(super) fn login_name(&self) -> &str {
-        login_name(&self.user)
-    }
-
-    /// What the person is called.
-    pub(super) fn name(&self) -> String {
-        self.user.user.person().map_or_else(|| self.user.user.username.clone(), Person::name)
-    }
-}
-
-/// An account as a page shows it.
-pub(super) struct Shown {
-    pub(super) user_id: String,
-    pub(super) login_name: String,
-    pub(super) name: String,
-}
-
-impl From<&Known> for Shown {
-    fn from(known: &Known) -> Self {
-        let (login_name, name) = (known.login_name().to_owned(), known.name());
-        Self { user_id: known.account.user_id.clone(), login_name, name }
-    }
-}
-
-/// By what a person logs in.
-pub(super) fn login_name(user: &Principal) -> &str {
-    user.user.person().map_or(&user.user.username, |person| &person.username)
-}
 
 impl Visitor {
     pub(super) async fn read(oidc: &Arc<Oidc>, request: Request) -> Result<Self, Instead> {
@@ -162,9 +120,21 @@ impl Visitor {
         if let Some(code) = form.get("language").filter(|_| !is_post) {
             browser.pick(&request, code);
         }
-        let (oidc, path, origin) = (oidc.clone(), uri.path().to_owned(), origin_of(&parts.extensions));
-        let headers = parts.headers;
-        Ok(Self { oidc, site, tenant, headers, origin, browser, form, request, path, keys, before, is_given })
+        Ok(Self {
+            oidc: oidc.clone(),
+            site,
+            tenant,
+            origin: origin_of(&parts.extensions),
+            user_agent: user_agent::of(&parts.extensions, headers),
+            browser,
+            form,
+            request,
+            path: uri.path().to_owned(),
+            keys,
+            before,
+            is_given,
+            headers: parts.headers,
+        })
     }
 
     /// A token for the forms of a page.

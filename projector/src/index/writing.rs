@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How long what was erased may stay in segments, which are written anew for it: seldom, for a segment may be large. Apps delete
-/// metadata every day, and that of people looks like any other.
+/// metadata every day, and that of people looks like any other; and sessions end all the time.
 fn erased_within(table: &Table) -> Duration {
     let long = if table.aggregate_type == User::NAME { Duration::from_mins(10) } else { Duration::from_hours(1) };
     fault::shortened(long, Duration::from_secs(1))
@@ -44,6 +44,15 @@ impl Erasing {
         if is_of_people(table.aggregate_type) && changes.iter().any(|change| change.row.is_none()) {
             self.0.get_or_insert_with(|| Instant::now() + erased_within(table));
         }
+    }
+
+    /// Notes where a commit forgets what ended long ago, and gives that back: it may be of somebody who is erased before segments are
+    /// written anew.
+    pub(super) fn forgets(&mut self, table: &Table, forgets: bool) -> bool {
+        if forgets && is_of_people(table.aggregate_type) {
+            self.0.get_or_insert_with(|| Instant::now() + erased_within(table));
+        }
+        forgets
     }
 
     pub(super) fn is_due(&self) -> bool {

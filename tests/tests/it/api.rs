@@ -42,4 +42,5 @@ mod target;
 mod tenancy;
 mod transports;
 mod user;
+mod user_agent;
 mod user_metadata;

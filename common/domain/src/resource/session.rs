@@ -15,6 +15,7 @@ use crate::{
     rejection::Rejection,
     secret::Hashed,
     standard::Resource,
+    user_agent::{PersonalUserAgent, UserAgentPatch},
 };
 
 /// What is done with sessions: also that they are linked to what an app has asked for.
@@ -38,6 +39,9 @@ pub struct Session {
     /// What the app keeps of it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
+    /// The user agent of the person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_agent: Option<PersonalUserAgent>,
     /// The keyed hash of the secret part of its newest token.
     #[serde(flatten)]
     pub token: Hashed,
@@ -74,6 +78,8 @@ pub struct SessionPatch {
     pub password_checked_at: Option<i64>,
     /// Entries to set; an empty one is taken away.
     pub metadata: BTreeMap<String, String>,
+    /// See [`Session::user_agent`].
+    pub user_agent: UserAgentPatch,
     /// See [`Session::expires_at`].
     pub expires_at: Option<i64>,
     /// The token from now on, if anything changes.
@@ -122,8 +128,8 @@ impl Resource for Session {
     const NAME: &'static str = "session";
     const CLASS: LogClass = LogClass::Sessions;
     const COLUMNS: &'static [Column<Self>] = &[column::USER_ID, column::ORGANIZATION_ID, column::EXPIRES_AT];
-    const ROWS: Option<Name> = Some(Name { name: "sessions", version: 2 });
-    const INDEX: Option<Name> = Some(Name::first("sessions_index"));
+    const ROWS: Option<Name> = Some(Name { name: "sessions", version: 3 });
+    const INDEX: Option<Name> = Some(Name { name: "sessions_index", version: 2 });
     const EXPIRES_AT: Option<&'static Column<Self>> = Some(&column::EXPIRES_AT);
     const LINKS: &'static [Link] = &[USER];
     const STANDS_ON: &'static [(&'static str, &'static Column<Self>)] = &[(User::NAME, &column::USER_ID)];
@@ -132,6 +138,9 @@ impl Resource for Session {
     type Patch = SessionPatch;
 
     fn validate(&self) -> Result<(), Rejection> {
+        if self.user_agent.as_ref().is_some_and(|it| it.opened().is_some()) {
+            return Err(Rejection::Precondition("what is personal must be sealed before it is written"));
+        }
         let field = "session.metadata";
         let size: usize = self.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
         if self.metadata.len() > MOST_METADATA {
@@ -147,12 +156,14 @@ impl Resource for Session {
         Ok(())
     }
 
-    fn patched(self, SessionPatch { user, password_checked_at, metadata, expires_at, token }: SessionPatch) -> Self {
+    fn patched(self, patch: SessionPatch) -> Self {
+        let token = patch.token;
         let after = Self {
-            user: user.or_else(|| self.user.clone()),
-            password_checked_at: password_checked_at.or(self.password_checked_at),
-            metadata: with_entries(self.metadata.clone(), metadata),
-            expires_at: expires_at.unwrap_or(self.expires_at),
+            user: patch.user.or_else(|| self.user.clone()),
+            password_checked_at: patch.password_checked_at.or(self.password_checked_at),
+            metadata: with_entries(self.metadata.clone(), patch.metadata),
+            user_agent: patch.user_agent.applied(self.user_agent.clone()),
+            expires_at: patch.expires_at.unwrap_or(self.expires_at),
             token: self.token.clone(),
         };
         if after == self { self } else { Self { token, ..after } }
@@ -174,15 +185,23 @@ mod tests {
     use super::*;
     use crate::{
         aggregate::Aggregate,
+        catalog::without_secrets,
         context::Owner,
+        secret::Sealed,
         standard::{Command, Event, Standard},
         testing::{assert_columns, given},
+        user_agent::UserAgent,
         with_unknown::WithUnknown,
     };
 
     fn session() -> Session {
         let (token, metadata) = (Hashed::new("first"), BTreeMap::new());
-        Session { user: None, password_checked_at: None, metadata, token, expires_at: 10 }
+        Session { user: None, password_checked_at: None, metadata, user_agent: None, token, expires_at: 10 }
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "it is what a session has")]
+    fn sealed(text: &str) -> Option<PersonalUserAgent> {
+        Some(PersonalUserAgent::Sealed(Sealed::new(text)))
     }
 
     fn checked(checked_at: i64) -> CheckedUser {
@@ -195,7 +214,8 @@ mod tests {
 
     fn patch() -> SessionPatch {
         let (token, metadata) = (Hashed::new("second"), BTreeMap::new());
-        SessionPatch { user: None, password_checked_at: None, metadata, expires_at: None, token }
+        let user_agent = UserAgentPatch::Keep;
+        SessionPatch { user: None, password_checked_at: None, metadata, user_agent, expires_at: None, token }
     }
 
     fn patched(patch: SessionPatch, to: Session, fields: &[&str]) {
@@ -245,10 +265,35 @@ mod tests {
             Session { metadata: entries(&[("b", "3")]), ..second() },
             &["metadata", "secret"],
         );
+        patched(
+            SessionPatch { user_agent: UserAgentPatch::Set(Sealed::new("x")), ..patch() },
+            Session { user_agent: sealed("x"), ..second() },
+            &["secret", "user_agent"],
+        );
         let same = SessionPatch { metadata: entries(&[("a", "1"), ("c", "")]), expires_at: Some(10), ..patch() };
-        for nothing in [patch(), same] {
+        let none = SessionPatch { user_agent: UserAgentPatch::Clear, ..patch() };
+        for nothing in [patch(), same, none] {
             given::<Standard<Session>>([Event::Added(before().into())]).when(Command::Patch(nothing)).then([]);
         }
+    }
+
+    #[test]
+    fn the_user_agent_is_told_to_nobody_and_stays_where_nothing_is_said_of_it() {
+        let before = Session { user_agent: sealed("x"), ..session() };
+        let written = serde_json::to_value(&before).unwrap();
+        assert_eq!(written["user_agent"], json!({ "sealed": "x" }));
+        assert_eq!(serde_json::from_value::<Session>(written.clone()).unwrap(), before);
+        let mut told = written;
+        without_secrets(&mut told);
+        assert_eq!(told, json!({ "user_agent": {}, "expires_at": 10 }));
+        let after = before.clone().patched(SessionPatch { expires_at: Some(20), ..patch() });
+        assert_eq!(after.user_agent, before.user_agent);
+        let cleared = before.clone().patched(SessionPatch { user_agent: UserAgentPatch::Clear, ..patch() });
+        assert_eq!((cleared.user_agent, cleared.token), (None, Hashed::new("second")));
+        let agent = UserAgent { ip: "192.0.2.7".to_owned(), ..UserAgent::default() };
+        let clear = Session { user_agent: Some(PersonalUserAgent::Opened(agent.into())), ..session() };
+        let sealed_first = Rejection::Precondition("what is personal must be sealed before it is written");
+        assert_eq!((before.validate(), clear.validate()), (Ok(()), Err(sealed_first)));
     }
 
     #[test]

@@ -25,16 +25,22 @@ pub(super) fn explain(
     read: impl Fn(Map<String, Value>) -> Result<Vec<Violation>, Unread>,
 ) -> Error {
     let size: usize = request.values().map(size).sum();
+    let mut unset = vec![];
     for _ in 0..(VALUES / size.max(1)).clamp(1, READINGS) {
         match read(request.clone()) {
             Ok(violations) => {
-                faults.add_rules(violations);
+                faults.add_rules(violations, &unset);
                 break;
             }
             Err(unread) => {
+                let nothing = nothing(&unread).filter(|_| !unset.contains(&field(&unread.path)));
                 let (fault, cut) = found(unread);
                 faults.add(fault);
-                if faults.are_enough() || !remove(&mut request, &cut) {
+                let is_replaced = nothing.is_some_and(|nothing| replace(&mut request, &cut, &nothing));
+                if is_replaced {
+                    unset.push(field(&cut));
+                }
+                if faults.are_enough() || !is_replaced && !remove(&mut request, &cut) {
                     break;
                 }
             }
@@ -70,6 +76,37 @@ fn found(Unread { mut path, why }: Unread) -> (Fault, Vec<Segment>) {
         }
         read::Fault::Value(rule) => (Fault::invalid(field(&path), rule), path),
     }
+}
+
+/// The value by which an enumeration says nothing, where one could not be read: whether a field may say that is known to its rules only.
+fn nothing(unread: &Unread) -> Option<String> {
+    let read::Fault::Value(rule) = &unread.why else { return None };
+    let first = rule.strip_prefix(read::ONE_OF)?.split(", ").next()?;
+    first.ends_with("_UNSPECIFIED").then(|| first.to_owned())
+}
+
+/// Puts a text in the place of something; false where that is not there.
+fn replace(request: &mut Map<String, Value>, path: &[Segment], by: &str) -> bool {
+    let Some((Segment::Map { key }, rest)) = path.split_first() else { return false };
+    let Some(mut node) = member(request, key) else { return false };
+    for segment in rest {
+        let next = match (node, segment) {
+            (Value::Object(members), Segment::Map { key }) => member(members, key),
+            (Value::Array(items), Segment::Seq { index }) => items.get_mut(*index),
+            _ => None,
+        };
+        let Some(next) = next else { return false };
+        node = next;
+    }
+    *node = Value::String(by.to_owned());
+    true
+}
+
+/// The last member that is this field, in whichever spelling.
+fn member<'a>(members: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut Value> {
+    let name = snake_case(name);
+    let key = members.keys().rfind(|key| snake_case(key) == name).cloned()?;
+    members.get_mut(&key)
 }
 
 /// Takes something out of a tree; false where it is not there. An item of an array is replaced instead, so that those
@@ -136,6 +173,23 @@ mod tests {
             (json!(""), None),
         ] {
             assert_eq!(replacement(&item), other, "{item}");
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_takes_the_place_of_what_cannot_be_read() {
+        let key = |key: &str| Segment::Map { key: key.to_owned() };
+        let replaced = |path: &[Segment]| {
+            let mut request = Map::from_iter([("appTypes".to_owned(), json!([{ "kind": 5 }, 6]))]);
+            replace(&mut request, path, "NONE").then_some(Value::Object(request))
+        };
+        let at = |index: usize| Segment::Seq { index };
+        assert_eq!(replaced(&[key("app_types")]), Some(json!({ "appTypes": "NONE" })));
+        assert_eq!(replaced(&[key("appTypes"), at(1)]), Some(json!({ "appTypes": [{ "kind": 5 }, "NONE"] })));
+        let kind = [key("appTypes"), at(0), key("kind")];
+        assert_eq!(replaced(&kind), Some(json!({ "appTypes": [{ "kind": "NONE" }, 6] })));
+        for path in [&[][..], &[at(0)], &[key("other")], &[key("appTypes"), at(7)], &[key("appTypes"), key("kind")]] {
+            assert_eq!(replaced(path), None, "{path:?}");
         }
     }
 

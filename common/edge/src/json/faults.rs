@@ -62,10 +62,17 @@ impl Faults {
         self.0.iter().any(|fault| fault.field.path() == field)
     }
 
-    /// Adds the rules that what could be read breaks. What could not be read is missing there, and breaks none.
-    pub(super) fn add_rules(&mut self, violations: Vec<Violation>) {
+    /// Adds the rules that what could be read breaks. What could not be read is missing there, and breaks none; of these fields there is
+    /// a value that means nothing in its place, and where a rule refuses that too, it is the rule that is told.
+    pub(super) fn add_rules(&mut self, violations: Vec<Violation>, unset: &[String]) {
         let told = self.0.len();
         for violation in violations {
+            if unset.contains(&violation.field) {
+                if let Some(fault) = self.0[..told].iter_mut().find(|fault| fault.field.path() == violation.field) {
+                    fault.field = FieldFault::from(violation);
+                }
+                continue;
+            }
             if !self.are_enough() && !self.0[..told].iter().any(|fault| violation.follows_from(&fault.field.path())) {
                 self.0.push(FieldFault::from(violation).into());
             }

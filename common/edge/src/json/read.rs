@@ -17,6 +17,9 @@ use super::{faults::told, snake_case};
 /// What is said of a member that is there twice.
 pub(super) const ONCE: &str = "must be set once, and without an alternative to it";
 
+/// What is said before the values that an enumeration has.
+pub(super) const ONE_OF: &str = "must be one of ";
+
 /// Why a message could not be read, and where.
 #[derive(Debug)]
 pub(crate) struct Unread {
@@ -95,7 +98,7 @@ impl de::Error for Fault {
     }
 
     fn unknown_variant(_: &str, variants: &'static [&'static str]) -> Self {
-        Self::Value(format!("must be one of {}", variants.join(", ")))
+        Self::Value(format!("{ONE_OF}{}", variants.join(", ")))
     }
 
     fn unknown_field(name: &str, _: &'static [&'static str]) -> Self {

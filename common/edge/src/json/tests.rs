@@ -179,6 +179,25 @@ fn bad_parameters_are_refused() {
 }
 
 #[test]
+fn a_field_that_has_to_be_set_is_not_told_the_value_that_sets_nothing() {
+    let app = |oidc: &str| {
+        let body = format!(r#"{{"projectId":"7","name":"Shop","oidc":{oidc}}}"#);
+        refusal(bind::<proto::app::CreateAppRequest>(&proto::operation::CREATE_APP.facts, [], None, body.as_bytes())).1
+    };
+    for (oidc, field) in [
+        (r#"{"appType":"NONE"}"#, "app.oidc.app_type"),
+        (r#"{"app_type":99}"#, "app.oidc.app_type"),
+        (r#"{"grantTypes":["OIDC_GRANT_TYPE_IMPLICIT","NONE"]}"#, "app.oidc.grant_types[1]"),
+    ] {
+        let message = app(oidc);
+        assert!(message.contains(&format!("{field} must be one of OIDC_")), "{message}");
+        assert!(!message.contains("UNSPECIFIED"), "{message}");
+    }
+    let both = app(r#"{"appType":"NONE","grantTypes":5,"nothing":1}"#);
+    assert!(both.contains("there is no field app.oidc.nothing") && both.contains("grant_types"), "{both}");
+}
+
+#[test]
 fn numbers_may_be_text_and_have_an_empty_fraction() {
     for (text, offset) in [("5", 5), ("\"5\"", 5), ("5.0", 5), ("1e3", 1000), ("\"18446744073709551615\"", u64::MAX)] {
         let request = search("", &format!(r#"{{"query":{{"offset":{text}}}}}"#)).unwrap();

@@ -10,10 +10,13 @@ use bytes::Bytes;
 use domain::{
     person::{self, Person, put_opened, sealed_in},
     resource::{
+        session::Session,
         user::User,
         user_metadata::{self, UserMetadata},
     },
+    secret::Sealed,
     standard::{Resource, Standard},
+    user_agent::{self, UserAgent},
 };
 use eventlog::{
     blocks::{Slot, Values},
@@ -25,8 +28,8 @@ use super::{PersonFailure, PersonKey, Persons, name, slot_of};
 
 /// What every event of a user has in its payload in which something is sealed.
 const SEALED: &[u8] = b"\"personal\":\"";
-/// The same of an entry of metadata.
-const SEALED_METADATA: &[u8] = b"\"sealed\":\"";
+/// The same of an entry of metadata, and of a session.
+const SEALED_SECRET: &[u8] = b"\"sealed\":\"";
 
 impl Persons {
     /// The payload of an event of an aggregate, by its sequence, with what is personal in clear; nothing is left of that where the
@@ -39,8 +42,8 @@ impl Persons {
         (aggregate, sequence): (&AggregateKey, u64),
         mut payload: Value,
     ) -> Result<Value, PersonFailure> {
-        let Some(part) = Part::of(aggregate, &mut payload) else { return Ok(payload) };
-        let clear = self.clear(&part, sequence).await?;
+        let Some(part) = Part::of((aggregate, sequence), &mut payload) else { return Ok(payload) };
+        let clear = self.clear(&part).await?;
         part.put(&mut payload, clear);
         Ok(payload)
     }
@@ -56,16 +59,16 @@ impl Persons {
         mut payload: Value,
         is_there: bool,
     ) -> Result<(Value, Vec<(String, Seal)>), PersonFailure> {
-        let Some(part) = Part::of(aggregate, &mut payload) else { return Ok((payload, vec![])) };
-        let clear = if is_there { self.clear(&part, sequence).await } else { Ok(None) };
+        let Some(part) = Part::of((aggregate, sequence), &mut payload) else { return Ok((payload, vec![])) };
+        let clear = if is_there { self.clear(&part).await } else { Ok(None) };
         let sealed = part.put_shown(&mut payload, clear)?;
         Ok((payload, sealed))
     }
 
     /// What is sealed in one event; `None` where the key was destroyed, or the user was removed.
-    async fn clear(&self, part: &Part, sequence: u64) -> Result<Option<Clear>, PersonFailure> {
+    async fn clear(&self, part: &Part) -> Result<Option<Clear>, PersonFailure> {
         let is_removed = !self.removed(std::slice::from_ref(&part.user)).await?.is_empty();
-        if is_removed { Ok(None) } else { Opening::new(self).clear(part, sequence).await }
+        if is_removed { Ok(None) } else { Opening::new(self).clear(part).await }
     }
 
     /// The events with what is personal in clear, for projections. What does not open though its key is there is left out.
@@ -73,8 +76,8 @@ impl Persons {
     /// # Errors
     /// When a key cannot be had now: then none of it may be applied.
     pub async fn open_events(&self, events: &[Arc<Recorded>]) -> Result<Vec<Arc<Recorded>>, PersonFailure> {
-        let sealed = events.iter().filter(|recorded| has_sealed(recorded));
-        let mut users: Vec<_> = sealed.filter_map(|recorded| user_of(&recorded.key())).collect();
+        let sealed: Vec<_> = events.iter().map(|recorded| SealedEvent::of(recorded)).collect();
+        let mut users: Vec<_> = sealed.iter().flatten().map(|sealed| sealed.part.user.clone()).collect();
         if users.is_empty() {
             return Ok(events.to_vec());
         }
@@ -82,8 +85,11 @@ impl Persons {
         users.dedup();
         let (removed, mut opening) = (self.removed(&users).await?, Opening::new(self));
         let mut opened = Vec::with_capacity(events.len());
-        for recorded in events {
-            opened.push(if has_sealed(recorded) { opening.open(recorded, &removed).await? } else { recorded.clone() });
+        for (recorded, sealed) in events.iter().zip(sealed) {
+            opened.push(match sealed {
+                Some(sealed) => opening.open(recorded, sealed, &removed).await?,
+                None => recorded.clone(),
+            });
         }
         Ok(opened)
     }
@@ -102,46 +108,89 @@ pub enum Seal {
     KeyLost,
 }
 
+/// An event in which something is sealed.
+struct SealedEvent {
+    payload: Value,
+    part: Part,
+}
+
+impl SealedEvent {
+    fn of(recorded: &Recorded) -> Option<Self> {
+        if !has_sealed(recorded) {
+            return None;
+        }
+        // What is no JSON is found to be that by who decodes it.
+        let mut payload = serde_json::from_slice(&recorded.event.payload).unwrap_or_default();
+        let part = Part::of((&recorded.key(), recorded.sequence), &mut payload)?;
+        Some(Self { payload, part })
+    }
+}
+
 /// What is sealed in an event.
 struct Part {
     /// The user whose key has sealed it.
     user: AggregateKey,
-    /// Which entry it is the value of, where it is metadata.
-    metadata_key: Option<String>,
+    /// A sequence of the log that is kept for ever, at which the data key of the instance was there.
+    sequence: u64,
+    kind: Kind,
     sealed: String,
+}
+
+/// What something sealed is.
+enum Kind {
+    Person,
+    /// The value of the entry with this key.
+    Metadata(String),
+    /// That of the session with this id.
+    UserAgent(String),
 }
 
 /// What was sealed.
 enum Clear {
     Person(Box<Person>),
     Metadata(String),
+    UserAgent(UserAgent),
 }
 
 impl Part {
-    fn of(aggregate: &AggregateKey, payload: &mut Value) -> Option<Self> {
-        let user = user_of(aggregate)?;
-        match user_metadata::parts(&aggregate.id).filter(|_| aggregate.aggregate_type == UserMetadata::NAME) {
-            Some((_, key)) => {
-                let sealed = user_metadata::sealed_in(payload)?;
-                Some(Self { user, metadata_key: Some(key.to_owned()), sealed })
+    fn of((aggregate, sequence): (&AggregateKey, u64), payload: &mut Value) -> Option<Self> {
+        let user = |id: &str| AggregateKey::of::<Standard<User>>(&*aggregate.instance_id, id);
+        match aggregate.aggregate_type.as_str() {
+            User::NAME => {
+                let sealed = sealed_text(payload)?;
+                Some(Self { user: aggregate.clone(), sequence, kind: Kind::Person, sealed })
             }
-            None => Some(Self { user, metadata_key: None, sealed: sealed_text(payload)? }),
+            UserMetadata::NAME => {
+                let (id, key) = user_metadata::parts(&aggregate.id)?;
+                let sealed = user_metadata::sealed_in(payload)?;
+                Some(Self { user: user(id), sequence, kind: Kind::Metadata(key.to_owned()), sealed })
+            }
+            Session::NAME => {
+                let (id, seen) = user_agent::user_in(payload)?;
+                let sealed = user_agent::sealed_in(payload)?.expose().to_owned();
+                // The event has a sequence of the other log.
+                Some(Self { user: user(&id), sequence: seen, kind: Kind::UserAgent(aggregate.id.clone()), sealed })
+            }
+            _ => None,
         }
     }
 
     fn open(&self, key: &PersonKey) -> Result<Clear, PersonFailure> {
-        match &self.metadata_key {
-            Some(name) => key.open_metadata(name, &self.sealed).map(Clear::Metadata),
-            None => key.open(&self.sealed).map(|person| Clear::Person(Box::new(person))),
+        match &self.kind {
+            Kind::Person => key.open(&self.sealed).map(|person| Clear::Person(Box::new(person))),
+            Kind::Metadata(name) => key.open_metadata(name, &self.sealed).map(Clear::Metadata),
+            Kind::UserAgent(session) => {
+                key.open_user_agent(session, &Sealed::new(self.sealed.as_str())).map(Clear::UserAgent)
+            }
         }
     }
 
     /// Where it is in clear, once it is opened.
     fn paths(&self, payload: &Value) -> Vec<String> {
-        if self.metadata_key.is_some() {
-            user_metadata::opened_at(payload).into()
-        } else {
-            person::opened_at(payload).into()
+        match self.kind {
+            Kind::Person => person::opened_at(payload).into(),
+            Kind::Metadata(_) => user_metadata::opened_at(payload).into(),
+            Kind::UserAgent(_) => user_agent::opened_at(payload).into(),
         }
     }
 
@@ -165,11 +214,13 @@ impl Part {
 
     /// Puts what was opened in its place, or nothing.
     fn put(&self, payload: &mut Value, clear: Option<Clear>) {
-        match clear {
-            Some(Clear::Person(person)) => put_opened(payload, Some(*person)),
-            Some(Clear::Metadata(value)) => user_metadata::put_opened(payload, Some(value)),
-            None if self.metadata_key.is_some() => user_metadata::put_opened(payload, None),
-            None => put_opened(payload, None),
+        match (clear, &self.kind) {
+            (Some(Clear::Person(person)), _) => put_opened(payload, Some(*person)),
+            (Some(Clear::Metadata(value)), _) => user_metadata::put_opened(payload, Some(value)),
+            (Some(Clear::UserAgent(opened)), _) => user_agent::put_opened(payload, Some(&opened)),
+            (None, Kind::Person) => put_opened(payload, None),
+            (None, Kind::Metadata(_)) => user_metadata::put_opened(payload, None),
+            (None, Kind::UserAgent(_)) => user_agent::put_opened(payload, None),
         }
     }
 }
@@ -200,14 +251,12 @@ impl<'a> Opening<'a> {
 
     async fn open(
         &mut self,
-        recorded: &Arc<Recorded>,
+        recorded: &Recorded,
+        SealedEvent { mut payload, part }: SealedEvent,
         removed: &HashSet<AggregateKey>,
     ) -> Result<Arc<Recorded>, PersonFailure> {
-        // What is no JSON is found to be that by who decodes it.
-        let mut payload: Value = serde_json::from_slice(&recorded.event.payload).unwrap_or_default();
-        let Some(part) = Part::of(&recorded.key(), &mut payload) else { return Ok(recorded.clone()) };
         let is_removed = removed.contains(&part.user);
-        let clear = if is_removed { Ok(None) } else { self.clear(&part, recorded.sequence).await };
+        let clear = if is_removed { Ok(None) } else { self.clear(&part).await };
         let clear = match clear {
             // Whatever is wrong with it, nobody else waits for that.
             Err(failure @ PersonFailure::Unopened) => {
@@ -225,8 +274,8 @@ impl<'a> Opening<'a> {
     }
 
     /// What is sealed of a user; `None` where its key was destroyed.
-    async fn clear(&mut self, part: &Part, sequence: u64) -> Result<Option<Clear>, PersonFailure> {
-        let key = self.key((&part.user, sequence), &part.sealed).await?;
+    async fn clear(&mut self, part: &Part) -> Result<Option<Clear>, PersonFailure> {
+        let key = self.key((&part.user, part.sequence), &part.sealed).await?;
         key.map(|key| part.open(&key)).transpose()
     }
 
@@ -262,7 +311,7 @@ fn sealed_text(payload: &mut Value) -> Option<String> {
 fn has_sealed(recorded: &Recorded) -> bool {
     let marker = match recorded.event.aggregate_type.as_str() {
         User::NAME => SEALED,
-        UserMetadata::NAME => SEALED_METADATA,
+        UserMetadata::NAME | Session::NAME => SEALED_SECRET,
         _ => return false,
     };
     recorded.event.payload.windows(marker.len()).any(|part| part == marker)
@@ -290,7 +339,7 @@ mod tests {
         for (payload, above) in [(state.clone(), ""), (json!({ "to": state, "fields": ["human"] }), "to.")] {
             let shown = |clear| {
                 let mut payload = payload.clone();
-                let part = Part::of(&aggregate(User::NAME, "2"), &mut payload).expect("something is sealed");
+                let part = Part::of((&aggregate(User::NAME, "2"), 1), &mut payload).expect("something is sealed");
                 part.put_shown(&mut payload, clear).map(|sealed| (payload, sealed))
             };
             let both = |seal| ["username", "human.personal"].map(|path| (format!("{above}{path}"), seal)).to_vec();
@@ -317,7 +366,7 @@ mod tests {
     fn what_is_shown_of_metadata_is_its_value() {
         let entry = json!({ "user_id": "2", "key": "plan", "sealed": "ab.01.text" });
         for (mut payload, path) in [(entry.clone(), "value"), (json!({ "to": entry, "fields": [] }), "to.value")] {
-            let part = Part::of(&aggregate(UserMetadata::NAME, "2/plan"), &mut payload).expect("it is sealed");
+            let part = Part::of((&aggregate(UserMetadata::NAME, "2/plan"), 1), &mut payload).expect("it is sealed");
             assert_eq!(part.user.id, "2");
             let sealed = part.put_shown(&mut payload, Ok(Some(Clear::Metadata("gold".to_owned())))).expect("it opens");
             assert!(payload.to_string().contains("gold") && !payload.to_string().contains("ab.01"), "{payload}");

@@ -16,6 +16,7 @@ mod logins;
 mod machine;
 mod naive;
 mod nodes;
+mod pages;
 mod pair;
 mod parking;
 mod passwords;

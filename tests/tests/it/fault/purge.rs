@@ -86,7 +86,7 @@ async fn count(postgres: &tokio_postgres::Client, text: &str, id: &str) -> i64 {
     postgres.query_one(text, &[&id]).await.expect("it has the table").get(0)
 }
 
-const ROWS: &str = "select count(*) from sessions_2.sessions where id = $1";
+const ROWS: &str = "select count(*) from sessions_3.sessions where id = $1";
 const EVENTS: &str = "select count(*) from session_history_1.events where aggregate_id = $1";
 
 /// All rows of what follows the log of sessions.

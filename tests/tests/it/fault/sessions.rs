@@ -222,7 +222,7 @@ async fn the_log_of_sessions_alone_is_lost_and_made_anew() {
     projector.process.end().await;
 
     // As docs/operations.md says.
-    let recipe = "drop schema session_history_1, sessions_2 cascade; \
+    let recipe = "drop schema session_history_1, sessions_3 cascade; \
                   delete from platform.checkpoints where projection in ('session_history', 'sessions')";
     postgres.batch_execute(recipe).await.expect("Postgres takes it");
     let [_projector, command, oidc, query] =

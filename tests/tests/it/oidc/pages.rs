@@ -4,10 +4,11 @@ mod accounts;
 mod chromium;
 mod device;
 mod forged;
-mod home;
+pub(crate) mod home;
 mod look;
 pub(crate) mod operate;
 mod register;
+mod user_agent;
 mod way;
 
 use reqwest::StatusCode;

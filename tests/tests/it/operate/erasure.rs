@@ -1,5 +1,7 @@
 //! What is personal of people: in read models only, and nowhere once they are erased.
 
+mod user_agents;
+
 use std::{
     fs,
     path::{Path, PathBuf},

@@ -168,6 +168,7 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
     let (id, consistency) = id.await;
     let found = client.at(query).get_target(&id, Some(&consistency)).await;
     assert_eq!(found.status, 200, "{found:?}");
+    session_is_read(&client.at(command), &client.at(query)).await;
     let (user, token) = (&bootstrap.service_user, Client::log_in(oidc, &bootstrap.service_user).await.token);
     let revoking = client.at(oidc).anonymous(Method::POST, "/oauth/v2/revoke");
     let revoking = revoking.basic_auth(&user.client_id, Some(&user.client_secret)).form(&[("token", &token)]);
@@ -194,6 +195,21 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
     only_oidc_nodes_send_internal_commands(&nats).await;
     assert!(client.at(command).create_target("two").await.is_some(), "the log goes on");
     replies_are_not_refused(&nats).await;
+}
+
+/// Query nodes need none of the keys of people.
+async fn session_is_read(command: &Client, query: &Client) {
+    let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
+    let person = json!({ "username": new_name(), "human": { "data": data } });
+    let person = send(command.request(Method::POST, "/resources/v3alpha/users").json(&person)).await;
+    assert_eq!(person.status, 201, "{}", person.body);
+    let user_agent = json!({ "ip": "192.0.2.7" });
+    let session = json!({ "checks": { "user": { "userId": person.id() } }, "userAgent": user_agent });
+    let made = send(command.request(Method::POST, "/resources/v3alpha/sessions").json(&session)).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let path = format!("/resources/v3alpha/sessions/{}", made.id());
+    let read = tests::client::after(&made, query.request(Method::GET, &path)).await;
+    assert_eq!(read.body["session"]["userAgent"], user_agent, "{}", read.body);
 }
 
 fn operators_see_all_nodes_and_who_is_refused_learns_it(nats: &Nats, servers: &Servers) {

@@ -32,7 +32,7 @@ pub(super) async fn follow(issuer: &str, browser: &mut Browser, mut shown: Shown
 }
 
 /// Opens the login page of an instance, and says a name and a password.
-async fn logs_in(issuer: &str, browser: &mut Browser, (name, password): (&str, &str)) -> Shown {
+pub(crate) async fn logs_in(issuer: &str, browser: &mut Browser, (name, password): (&str, &str)) -> Shown {
     let shown = browser.get("/ui/login").await;
     let shown = follow(issuer, browser, shown).await;
     assert_eq!((shown.status, title(&shown)), (StatusCode::OK, "Sign in to Platform"), "{}", shown.text);

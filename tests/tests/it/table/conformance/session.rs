@@ -8,8 +8,8 @@ use proto::{
     operation::{CREATE_SESSION, DELETE_SESSION, END_USER_SESSIONS, GET_SESSION, PATCH_SESSION, SEARCH_SESSIONS},
     session::{
         CheckPassword, CheckUser, Checks, CreateSessionRequest, DeleteSessionRequest, EndUserSessionsRequest,
-        GetSessionRequest, PatchSession, PatchSessionRequest, SearchSessionsRequest, Session, SessionFieldName,
-        SessionSearchFilter, check_user::Search, session_search_filter::Filter,
+        GetSessionRequest, HeaderValues, PatchSession, PatchSessionRequest, SearchSessionsRequest, Session,
+        SessionFieldName, SessionSearchFilter, UserAgent, check_user::Search, session_search_filter::Filter,
     },
     wellknown::Duration,
 };
@@ -79,6 +79,11 @@ fn entries(of: &[(&str, &str)]) -> BTreeMap<String, String> {
     of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
+fn a_user_agent(ip: &str) -> UserAgent {
+    let header = BTreeMap::from([("user-agent".to_owned(), HeaderValues { values: vec!["Mozilla/5.0".to_owned()] })]);
+    UserAgent { fingerprint_id: "7".to_owned(), ip: ip.to_owned(), description: "a phone".to_owned(), header }
+}
+
 fn seconds(seconds: i64) -> Duration {
     Duration { seconds, nanos: 0 }
 }
@@ -92,7 +97,8 @@ fn create() -> Box<dyn Check + Sync> {
         .good("of nobody yet", |_| creating(Session::default()))
         .good("of a person", |it| {
             let metadata = entries(&[("device", "tablet")]);
-            creating(Session { checks: Some(by_id(it, 0)), metadata, lifetime: Some(seconds(60)) })
+            let (checks, user_agent) = (Some(by_id(it, 0)), Some(a_user_agent("192.0.2.7")));
+            creating(Session { checks, metadata, lifetime: Some(seconds(60)), user_agent })
         })
         .good("by user name, in another case", |it| {
             let name = it.others[1].to_uppercase();
@@ -116,6 +122,13 @@ fn create() -> Box<dyn Check + Sync> {
         })
         .bad("long metadata", "INVALID_REQUEST", |_| {
             creating(Session { metadata: entries(&[("a", &"x".repeat(16_384))]), ..Session::default() })
+        })
+        .bad("the user agent of nobody", "INVALID_REQUEST", |_| {
+            creating(Session { user_agent: Some(a_user_agent("192.0.2.7")), ..Session::default() })
+        })
+        .bad("no address", "INVALID_REQUEST", |it| {
+            let (checks, user_agent) = (Some(by_id(it, 0)), Some(a_user_agent("1.2")));
+            creating(Session { checks, user_agent, ..Session::default() })
         })
         .bad("nobody", "RESOURCE_NOT_FOUND", |_| {
             creating(Session { checks: Some(checks(Search::UserId("1".into()))), ..Session::default() })
@@ -152,6 +165,9 @@ fn patch() -> Box<dyn Check + Sync> {
         .good("the password", |it| {
             let checks = Some(with_password(Checks::default(), PASSWORD));
             patching(it, PatchSession { checks, ..PatchSession::default() })
+        })
+        .good("another user agent", |it| {
+            patching(it, PatchSession { user_agent: Some(a_user_agent("2001:db8::7")), ..PatchSession::default() })
         })
         .good("a shorter life", |it| {
             patching(it, PatchSession { lifetime: Some(seconds(60)), ..PatchSession::default() })
