@@ -140,6 +140,7 @@ fn is_match(target: &Target, filters: &[Filter<Target>], id: u64) -> bool {
         Filter::Ids(ids) => ids.contains(&id.to_string()),
         // Targets have no column that can be asked so; tests/tests/it/api/tenancy.rs asks organizations.
         Filter::Is { .. } | Filter::IsUnless { .. } => unreachable!("it is not generated"),
+        Filter::NoneOf { texts, .. } => !texts.contains(&target.name),
         Filter::Above { value, .. } => i64::try_from(target.timeout_ms).unwrap() > *value,
         // Targets are in no part of their context.
         Filter::In(owners) | Filter::Within { contexts: owners, .. } => owners.contains(&Owner::instance(INSTANCE)),
@@ -174,6 +175,8 @@ fn naive(rows: &Rows, search: &Search<Target>) -> (usize, Vec<u64>) {
 
 fn search(names: Vec<String>) -> impl Strategy<Value = Search<Target>> {
     let method = proptest::sample::select(vec![Method::Equals, Method::StartsWith, Method::Contains, Method::EndsWith]);
+    let none_of = proptest::collection::vec(proptest::sample::select(names.clone()), 0..4)
+        .prop_map(|texts| Filter::NoneOf { column: &column::NAME, texts });
     let text = (method, any::<bool>(), needle(names)).prop_map(|(method, ignores_case, text)| Filter::Text {
         column: &column::NAME,
         method,
@@ -187,7 +190,7 @@ fn search(names: Vec<String>) -> impl Strategy<Value = Search<Target>> {
         if within { Filter::In(owners) } else { Filter::NotIn(owners) }
     });
     let above = (-1..5_i64).prop_map(|value| Filter::Above { column: &column::TIMEOUT_MS, value });
-    let filter = prop_oneof![8 => text, 1 => ids, 1 => owners, 1 => above];
+    let filter = prop_oneof![8 => text, 1 => ids, 1 => owners, 1 => above, 1 => none_of];
     (proptest::collection::vec(filter, 0..3), page(60, 40)).prop_map(|(filters, page)| Search {
         instances: Some(vec![INSTANCE.into()]),
         filters,
