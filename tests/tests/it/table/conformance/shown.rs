@@ -118,7 +118,9 @@ fn members<'a>(value: &'a Value, name: &str) -> Vec<&'a Value> {
     let all = value.as_object().into_iter().flatten();
     all.flat_map(|(own, value)| {
         let inner = members(value, name);
-        inner.into_iter().chain((own == name && !value.is_object()).then_some(value))
+        // A list in a map has a message of its own.
+        let own = (own == name).then(|| value.get("values").unwrap_or(value)).filter(|value| !value.is_object());
+        inner.into_iter().chain(own)
     })
     .collect()
 }
