@@ -118,7 +118,10 @@ impl NewMetadata {
         match internal.ask(&instance_id, &trace_context, command).await {
             Ok(outcome) if !outcome.denied => {}
             Ok(_) => {
-                tracing::warn!(instance = instance_id, "metadata that targets want to be set is of nobody who is there")
+                tracing::warn!(
+                    instance = instance_id,
+                    "metadata that targets want to be set is of nobody who is there"
+                );
             }
             Err(undone) => {
                 let error = explain(&undone);

@@ -87,13 +87,16 @@ pub(super) async fn issued(
     Ok((tokens, subject))
 }
 
+/// Scopes, each with the word for it.
+type Scopes<'a> = &'a [(&'a str, Scope<'a>)];
+
 /// What tokens are made of.
 struct Making<'a> {
     subject: &'a Subject,
     recipient: &'a Recipient,
-    known: &'a [(&'a str, Scope<'a>)],
+    known: Scopes<'a>,
     /// The scopes of the ID token; none where there is no such token.
-    of_id_token: &'a [(&'a str, Scope<'a>)],
+    of_id_token: Scopes<'a>,
     organization: Option<&'a Tenancy>,
     content: Content,
 }
@@ -145,7 +148,7 @@ impl Making<'_> {
 async fn by_targets(
     oidc: &Oidc,
     (subject, recipient): (&Subject, &Recipient),
-    (known, of_id_token): (&[(&str, Scope<'_>)], &[(&str, Scope<'_>)]),
+    (known, of_id_token): (Scopes<'_>, Scopes<'_>),
     headers: &HeaderMap,
 ) -> Result<ByTargets, Error> {
     let about = (subject, &*recipient.client_id);

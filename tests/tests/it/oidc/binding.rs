@@ -252,7 +252,7 @@ async fn what_an_app_was_given_is_worth_nothing_to_another_app() {
     let project = done(&flow.admin, &format!("{API}/projects"), json!({ "name": "Beside" })).await.id();
     let app = App::create(&flow.admin, &project, exchanging()).await;
     let given = given(&flow, &opaque).await;
-    let other = Flow { app, project, ..flow };
+    let other = Flow { project, app, ..flow };
     for place in PLACES.into_iter().filter(|place| !place.is_for_all_apps()) {
         for artefact in ARTEFACTS {
             let is_taken = place.takes_of_all_apps(artefact);
