@@ -287,9 +287,9 @@ impl Holder<'_> {
             }
         }
         for ((kind, (path, _)), fares) in all() {
-            // Another project is not of a project.
+            // To create a project is a permission that nobody has by a role on one.
             let is_beyond = *kind == "projects" && self.held != Held::Organization;
-            let refusal = fares.write().or(is_beyond.then_some((404, "RESOURCE_NOT_FOUND")));
+            let refusal = if is_beyond { Some((403, "PERMISSION_DENIED")) } else { fares.write() };
             self.makes(kind, (part, path), refusal).await;
         }
         // The project last, with which everything goes.

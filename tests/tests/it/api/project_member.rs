@@ -148,9 +148,10 @@ async fn an_owner_of_a_project_has_all_of_it_and_nothing_else() {
     let renamed = patch(&member, PROJECTS, &own.id, json!({ "name": "Renamed" })).await;
     assert_eq!(renamed.status, 200, "{}", renamed.body);
     refused(&patch(&member, PROJECTS, &other.id, json!({ "name": "Renamed" })).await, "another's name");
-    refused(&post(&member, PROJECTS, json!({ "name": "New" })).await, "a new project");
+    let denied = |answer: &Answer, case: &str| answer.assert_refused(case, 403, "PERMISSION_DENIED");
+    denied(&post(&member, PROJECTS, json!({ "name": "New" })).await, "a new project");
     let in_organization = format!("{PROJECTS}?ctx.orgId={}", acme.id);
-    refused(&post(&member, &in_organization, json!({ "name": "New" })).await, "a new project there");
+    denied(&post(&member, &in_organization, json!({ "name": "New" })).await, "a new project there");
 
     let app = |project: &Project| json!({ "projectId": project.id, "name": "New", "api": {} });
     let made = created(&member, APPS, app(own)).await.id();
