@@ -143,8 +143,12 @@ async fn a_filter_may_match_a_million() {
     note(url, instance_id, &format!("select 'target', n::text, n from generate_series(1, {MANY}) as n")).await;
     let by_hand = json!([{ "errorMessage": "MADE BY" }, { "viewName": "targets" }]);
     let last = json!({ "filters": by_hand, "query": { "offset": "999998", "limit": 10, "asc": true } });
-    let answer = post(&operator, &format!("{FAILED}/_search"), last).await;
-    assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
+    // A busy machine may not count them in the time that a read has.
+    let answer = eventually("they are found", async || {
+        let answer = post(&operator, &format!("{FAILED}/_search"), last.clone()).await;
+        (answer.status == StatusCode::OK).then_some(answer)
+    })
+    .await;
     let ids: Vec<_> = answer.body["result"].as_array().into_iter().flatten().map(|one| one["id"].clone()).collect();
     assert_eq!(ids, [json!("999999"), json!("1000000")]);
     assert_eq!(answer.body["details"]["totalResult"], "1000000");
