@@ -17,7 +17,9 @@ EVERYTHING := --workspace --all-targets --features platform/fault
 
 ifeq ($(CI),true)
 export CARGO_INCREMENTAL := 0
-# Half the time of all tests is the platform's own code. Optimised a little, that takes longer to compile, once.
+# What failed is to be seen among what a platform tells that is made to panic.
+export RUST_BACKTRACE := 0
+# Tests wait for the platform's own code. Optimised a little, that takes longer to compile, once.
 export CARGO_PROFILE_DEV_OPT_LEVEL := 1
 NEXTEST := --profile ci
 endif

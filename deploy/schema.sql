@@ -662,9 +662,9 @@ create table if not exists idps_1.idp_state_policies (
   primary key (instance_id, id)
 );
 
-create schema if not exists ended_6;
+create schema if not exists ended_7;
 
-create table if not exists ended_6.ended_instances (
+create table if not exists ended_7.ended_instances (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -676,7 +676,7 @@ create table if not exists ended_6.ended_instances (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_6.ended_organizations (
+create table if not exists ended_7.ended_organizations (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -688,7 +688,7 @@ create table if not exists ended_6.ended_organizations (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_6.ended_users (
+create table if not exists ended_7.ended_users (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -700,7 +700,7 @@ create table if not exists ended_6.ended_users (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_6.ended_projects (
+create table if not exists ended_7.ended_projects (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -712,7 +712,7 @@ create table if not exists ended_6.ended_projects (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_6.ended_apps (
+create table if not exists ended_7.ended_apps (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -724,7 +724,7 @@ create table if not exists ended_6.ended_apps (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_6.ended_user_keys (
+create table if not exists ended_7.ended_user_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -736,7 +736,7 @@ create table if not exists ended_6.ended_user_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_6.ended_app_keys (
+create table if not exists ended_7.ended_app_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -748,7 +748,7 @@ create table if not exists ended_6.ended_app_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_6.ended_personal_access_tokens (
+create table if not exists ended_7.ended_personal_access_tokens (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -760,7 +760,7 @@ create table if not exists ended_6.ended_personal_access_tokens (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_6.ended_signing_keys (
+create table if not exists ended_7.ended_signing_keys (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -772,7 +772,7 @@ create table if not exists ended_6.ended_signing_keys (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_6.ended_project_roles (
+create table if not exists ended_7.ended_project_roles (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -784,7 +784,7 @@ create table if not exists ended_6.ended_project_roles (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_6.ended_project_grants (
+create table if not exists ended_7.ended_project_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,
@@ -796,7 +796,7 @@ create table if not exists ended_6.ended_project_grants (
   primary key (instance_id, id)
 );
 
-create table if not exists ended_6.ended_user_grants (
+create table if not exists ended_7.ended_user_grants (
   instance_id text collate "C" not null,
   id text collate "C" not null,
   owner_type smallint not null,

@@ -1,16 +1,23 @@
 //! Projects that tokens are for, and what users were granted of them. What has ended does not count from then on, whatever the
 //! directory still says.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use domain::{
     context::Owner,
     resource::{project::Project, project_grant::ProjectGrant, project_role::ProjectRole, user_grant::UserGrant},
     standard::Resource,
 };
-use view::directory::{Audience, Granted, Principal, Tenant};
+use tokio::time::timeout;
+use view::{
+    directory::{Audience, Granted, Grants, Principal, Tenant},
+    ended::Forgotten,
+};
 
 use crate::{Oidc, error::Error, scope::Scope};
+
+/// How long what was changed is waited for, which takes milliseconds.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What a user was granted, as of a sequence or later if the read model has that.
 ///
@@ -21,25 +28,40 @@ pub(crate) async fn grants(
     (tenant, user): (&Tenant, &Principal),
     sequence: u64,
 ) -> Result<Vec<Granted>, Error> {
-    let found = oidc.edge.directory.grants(&tenant.id, &user.id, sequence).await?;
-    let counts = |owner: &Owner, on: &[(&'static str, &str)]| counts(oidc, tenant, owner, (on, found.processed));
-    let mut counting = vec![];
+    let directory = &oidc.edge.directory;
+    let found = directory.grants(&tenant.id, &user.id, sequence).await?;
+    let (counting, withdrawn) = counting(oidc, tenant, &found)?;
+    let Some(withdrawn) = withdrawn else { return Ok(counting) };
+    // What gives something else now counts again as soon as that can be read, and not before.
+    let _ = timeout(PATIENCE, directory.processed_by(withdrawn, PATIENCE)).await;
+    let found = directory.grants(&tenant.id, &user.id, withdrawn).await?;
+    Ok(self::counting(oidc, tenant, &found)?.0)
+}
+
+/// What counts of the grants that were read, and when the last one was withdrawn that does not.
+fn counting(oidc: &Oidc, tenant: &Tenant, found: &Grants) -> Result<(Vec<Granted>, Option<u64>), Error> {
+    let withdrawn = |owner: &Owner, on: &[(&'static str, &str)]| withdrawn(oidc, tenant, owner, (on, found.processed));
+    let (mut counting, mut last) = (vec![], None);
     for granted in &found.granted {
         let granter = Owner::organization(&granted.organization_id);
         let by = granted.project_grant_id.as_deref().unwrap_or_default();
         let on = [(UserGrant::NAME, &*granted.id), (ProjectGrant::NAME, by), (Project::NAME, &granted.project_id)];
-        if !counts(&granter, &on)? {
+        let end = withdrawn(&granter, &on)?;
+        last = last.max(end);
+        if end.is_some() {
             continue;
         }
         let mut roles = vec![];
         for role in &granted.roles {
-            if counts(&granter, &[(ProjectRole::NAME, &role.id)])? {
+            let end = withdrawn(&granter, &[(ProjectRole::NAME, &role.id)])?;
+            last = last.max(end);
+            if end.is_none() {
                 roles.push(role.clone());
             }
         }
         counting.push(Granted { roles, ..granted.clone() });
     }
-    Ok(counting)
+    Ok((counting, last))
 }
 
 /// A project as the users of an organization see it, without project grants that have ended, as of a sequence or later if the read model
@@ -56,28 +78,27 @@ pub(crate) async fn project(
     let Some(mut project) = oidc.edge.directory.project(&tenant.id, named, sequence).await? else { return Ok(None) };
     for id in project.project_grants.clone() {
         let (owner, on) = (project.owner.clone(), [(ProjectGrant::NAME, id.as_str())]);
-        if !counts(oidc, tenant, &owner, (&on, project.processed))? {
+        if withdrawn(oidc, tenant, &owner, (&on, project.processed))?.is_some() {
             Arc::make_mut(&mut project).project_grants.retain(|other| *other != id);
         }
     }
     Ok(Some(project))
 }
 
-/// Whether something counts that was read when a sequence had been processed.
-fn counts(
+/// When something was withdrawn that had been read when a sequence had been processed.
+fn withdrawn(
     oidc: &Oidc,
     tenant: &Tenant,
     owner: &Owner,
     (on, processed): (&[(&'static str, &str)], u64),
-) -> Result<bool, Error> {
-    let is_withdrawn = oidc.edge.ended.is_withdrawn(&tenant.id, owner, on, processed);
-    if is_withdrawn.is_none() {
+) -> Result<Option<u64>, Error> {
+    oidc.edge.ended.withdrawn(&tenant.id, owner, on, processed).map_err(|Forgotten| {
         tracing::warn!(
             processed,
             "the projection access is so far behind that it is not known which grants have ended"
         );
-    }
-    is_withdrawn.map(|is_withdrawn| !is_withdrawn).ok_or(Error::Unavailable)
+        Error::Unavailable
+    })
 }
 
 /// Whether a project is there and switched on, and was so ever since a sequence, or since what is known of it. The

@@ -96,9 +96,7 @@ impl NewMetadata {
 
     /// What the user has then.
     pub(crate) fn over(&self, found: &Metadata) -> Metadata {
-        let mut entries: BTreeMap<_, _> = found.entries.iter().cloned().collect();
-        entries.extend(self.entries.iter().map(|(key, value)| (key.clone(), value.clone())));
-        Metadata { entries: entries.into_iter().collect(), is_all: found.is_all }
+        found.with(self.entries.iter())
     }
 
     /// Has it written, and waits for that a little. Who has used up a code for tokens gets them in any case: what cannot be written is lost,

@@ -297,7 +297,7 @@ impl Unit {
             let has_others;
             (writer, has_others) =
                 lease.during(self.write(writer, (&mut parked, &mut erasing), (taken, &batch))).await?;
-            is_changed |= erasing.forgets(self.table, writer.forgets(committed_at)) || has_others;
+            is_changed |= has_others;
             if let Some((omitted, all)) = parked.news() {
                 is_changed |= writer.omit(omitted);
                 all_parked.send_replace(Some(all));

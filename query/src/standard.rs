@@ -43,8 +43,7 @@ async fn get<R: Shown>(
     call: Call,
     request: R::Get,
 ) -> Result<Answer<<R::Get as Request>::Response>, Error> {
-    let is_gone = is_gone::<R>(&queries, &call, request.holder());
-    let is_held = |found: &R| !is_gone && request.holder().is_none_or(|holder| found.holder() == Some(holder));
+    let is_held = |found: &R| request.holder().is_none_or(|holder| found.holder() == Some(holder));
     let id = R::id_below(request.holder().unwrap_or_default(), request.id());
     queries.get(&call, &id, is_held, |found| R::Get::response(R::shown(&found))).await
 }

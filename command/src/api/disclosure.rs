@@ -24,7 +24,7 @@ use proto::{
 };
 use view::{
     failed_event::{decided, search::FailedEvent},
-    persons::{REMOVED, user_of},
+    persons::{REMOVED, user_in},
 };
 
 use super::failed_event::Scope;
@@ -72,7 +72,9 @@ async fn revealed<I: Message>(
     let found = scope.find(commands, call, id).await?;
     let event = event(commands, &scope, &found).await?;
     let (key, sequence) = (found.parked.key.clone(), found.parked.sequence);
-    let (id, command) = (found.id.to_string(), Disclose::of(scope, found, reveal.as_ref()));
+    let mut payload = api::event::payload(&event);
+    let user = user_in((&key, sequence), &mut payload);
+    let (id, command) = (found.id.to_string(), Disclose::of(scope, found, (reveal.as_ref(), user)));
     // What the turn has said of the last try of several.
     let told = Arc::new(AtomicBool::new(false));
     let is_there = told.clone();
@@ -84,7 +86,7 @@ async fn revealed<I: Message>(
     if answer.metadata.iter().any(|(name, _)| *name == REPLAYED) {
         return Ok(answer);
     }
-    let (payload, is_there) = (api::event::payload(&event), is_there.load(Ordering::Relaxed));
+    let is_there = is_there.load(Ordering::Relaxed);
     let shown = commands.persons.shown((&key, sequence), payload, is_there).await;
     let (payload, members) = shown.map_err(away)?;
     answer.message.event = Some(api::event::opened(event, payload));
@@ -111,13 +113,16 @@ struct Disclose {
     key: AggregateKey,
     owner: Owner,
     disclosed: Disclosed,
-    /// Whose data it is, where it may be somebody's.
+    /// Whose data it is, where something is sealed.
     user: Option<AggregateKey>,
 }
 
 impl Disclose {
-    fn of(scope: Scope, FailedEvent { id, view, parked, .. }: FailedEvent, reveal: Option<&Reveal>) -> Self {
-        let user = user_of(&parked.key);
+    fn of(
+        scope: Scope,
+        FailedEvent { id, view, parked, .. }: FailedEvent,
+        (reveal, user): (Option<&Reveal>, Option<AggregateKey>),
+    ) -> Self {
         let disclosed = Disclosed {
             reason: reveal.map(|reveal| reveal.reason.clone()).unwrap_or_default(),
             view: view.name().to_owned(),

@@ -29,7 +29,7 @@ use proto::session::{
 
 use crate::{
     authority::Object,
-    checked_user::checked_now,
+    checked_user::{checked_now, has_ended},
     client_secret::{draw, hash_of},
     execute::{Command, Commands, Deciding},
     existence,
@@ -217,7 +217,7 @@ impl Command for Patch {
             }
             let key = AggregateKey::of::<Standard<User>>(&*self.key.instance_id, before.id.as_str());
             let current = turn.get::<Standard<User>>(&key);
-            let has_ended = current.resource().is_none_or(|user| before.has_ended(user));
+            let has_ended = has_ended(turn, &self.key.instance_id, before);
             let is_live = !has_ended && organization_of_live(turn, &current)?.is_some();
             match self.proven {
                 Some(_) if !is_live => return Err(wrong().into()),

@@ -8,7 +8,6 @@ use domain::{
         user::{Human, User},
         user_metadata::{UserMetadata, value_fault},
     },
-    secret::Sealed,
     standard::{Command as Asked, Resource, Standard},
 };
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
@@ -59,8 +58,7 @@ impl Commands {
         let (sealing, _) = self.key_of_person(&call.tenant.id, &user_id, human).await?;
         let before = self.look_ahead::<UserMetadata>(call, key).await?.and_then(|entry| entry.sealed);
         let value = value.unwrap_or_default();
-        let is_same = |sealed: &Sealed| sealing.open_metadata(&name, sealed.expose()).is_ok_and(|it| it == value);
-        let sealed = before.filter(is_same).unwrap_or_else(|| sealing.seal_metadata(&name, &value));
+        let sealed = sealing.resealed_metadata(&name, &value, before);
         Ok(UserMetadata { user_id, key: name, value: None, sealed: Some(sealed) })
     }
 }

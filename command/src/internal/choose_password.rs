@@ -52,7 +52,7 @@ async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Ch
     let session = AggregateKey::of::<Standard<Session>>(by.instance_id.as_str(), sent.id);
     let shown = hash_of(commands, &by.instance_id, (sent.id, sent.secret)).await?;
     let look = Look { session, shown };
-    let Some(Seen { user, resource, owner, password }) = decided(commands, &trial, look).await? else {
+    let Some(Seen { user, resource, owner, password }) = decided(commands, trial.origin(), look).await? else {
         return fault(Fault::Over);
     };
     let Some(human) = resource.human else { return fault(Fault::Over) };
@@ -69,7 +69,7 @@ async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Ch
     };
     let new = sealed_password(&sealing, &hash, Terms::default());
     let proven = Proven { user_id: user.id.clone(), human: human.clone(), password: new.clone() };
-    if !decided(commands, &trial, Set { by: by.clone(), user, before: password, new }).await? {
+    if !decided(commands, trial.origin(), Set { by: by.clone(), user, before: password, new }).await? {
         return fault(Fault::Over);
     }
     let user_agent = SealableUserAgent::new(user_agent, sealing);

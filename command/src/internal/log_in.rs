@@ -33,7 +33,7 @@ use crate::{
     login::{Found, Proven, found_by_name, organization_of_live, wrong},
     trial::Trial,
     turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
-    writer::{Decide, Verdict, writer_unavailable},
+    writer::{Decide, Origin, Verdict, writer_unavailable},
 };
 
 /// What a check is called in metrics.
@@ -46,7 +46,7 @@ pub(super) async fn check(commands: &Commands, by: By, asked: CheckPassword) -> 
     let look =
         Look { instance_id: by.instance_id.clone(), keys: by.keys.clone(), search: Search::LoginName(login_name) };
     let checked = async {
-        let found = decided(commands, &trial, look).await?;
+        let found = decided(commands, trial.origin(), look).await?;
         let proven = commands.proven_of(&trial, found, password.into()).await?;
         let user_agent = sealable(commands, &by, &proven, user_agent).await;
         log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await
@@ -141,14 +141,14 @@ async fn logged_in(
     let user_id = proven.user_id.clone();
     let user_agent = user_agent.map(|user_agent| user_agent.patch(&id)).unwrap_or_default();
     let log_in = LogIn { by: by.clone(), session, proven: proven.clone(), user_agent, shown, token };
-    let seen = decided(commands, trial, log_in).await?;
+    let seen = decided(commands, trial.origin(), log_in).await?;
     let session_token = SESSION.token(&id, &secret);
     Ok(seen.map(|seen| Checked { session_token, user_id, seen, ..Checked::default() }))
 }
 
 /// What a command comes to.
-pub(super) async fn decided<C: Decide>(commands: &Commands, trial: &Trial, command: C) -> Result<C::Outcome, Error> {
-    match commands.writer.submit(trial.origin(), command, None).await? {
+pub(super) async fn decided<C: Decide>(commands: &Commands, origin: Origin, command: C) -> Result<C::Outcome, Error> {
+    match commands.writer.submit(origin, command, None).await? {
         Verdict::Decided(_, outcome) => Ok(outcome),
         Verdict::Replayed(_) => Err(writer_unavailable("it was done before")),
     }

@@ -7,20 +7,19 @@ use domain::{
         user::{Human, User},
         user_metadata::UserMetadata,
     },
-    secret::Sealed,
     standard::{Command, Resource, Standard},
 };
 use edge::{error::Error, internal::metadata_fault};
 use eventlog::record::AggregateKey;
 use proto::bus::{InternalOutcome, MetadataEntry, PutMetadata};
 
-use super::By;
+use super::{By, log_in::decided};
 use crate::{
     execute::Commands,
     existence,
     reaction::delivery,
     turn::{Decided, Refusal, Turn},
-    writer::{Decide, Origin, Verdict, writer_unavailable},
+    writer::{Decide, Origin, writer_unavailable},
 };
 
 /// What it is called in metrics.
@@ -53,13 +52,6 @@ pub(super) async fn put(
         }
     }
     Err(writer_unavailable("the metadata of the user changes too often: send it again"))
-}
-
-async fn decided<C: Decide>(commands: &Commands, origin: Origin, command: C) -> Result<C::Outcome, Error> {
-    match commands.writer.submit(origin, command, None).await? {
-        Verdict::Decided(_, outcome) => Ok(outcome),
-        Verdict::Replayed(_) => Err(writer_unavailable("it was done before")),
-    }
 }
 
 /// The key of a user.
@@ -120,11 +112,7 @@ impl Commands {
         };
         let entry = |(MetadataEntry { key, value }, before): (&MetadataEntry, &Option<UserMetadata>)| {
             let before = before.as_ref().and_then(|before| before.sealed.clone());
-            let sealed = sealing.as_ref().map(|sealing| {
-                let is_same =
-                    |sealed: &Sealed| sealing.open_metadata(key, sealed.expose()).is_ok_and(|it| it == *value);
-                before.filter(is_same).unwrap_or_else(|| sealing.seal_metadata(key, value))
-            });
+            let sealed = sealing.as_ref().map(|sealing| sealing.resealed_metadata(key, value, before));
             let value = sealed.is_none().then(|| value.clone());
             UserMetadata { user_id: user_id.clone(), key: key.clone(), value, sealed }
         };

@@ -67,7 +67,7 @@ async fn registered(commands: &Commands, by: By, asked: Register) -> Result<Chec
     };
     // Before a key is made for nobody.
     let look = Look { by: by.clone(), owner: owner.clone(), username: newcomer.username };
-    match decided(commands, &trial, look).await? {
+    match decided(commands, trial.origin(), look).await? {
         Availability::Free => {}
         Availability::Taken => return fault(Fault::Taken),
         Availability::Closed => return fault(Fault::Closed),
@@ -77,7 +77,7 @@ async fn registered(commands: &Commands, by: By, asked: Register) -> Result<Chec
     let password = sealed_password(&sealing, &hash, Terms::default());
     let user =
         User { human: Some(human.clone()), password: Some(password.clone()), is_active: true, ..User::default() };
-    match decided(commands, &trial, New { by: by.clone(), id: id.clone(), owner, user }).await {
+    match decided(commands, trial.origin(), New { by: by.clone(), id: id.clone(), owner, user }).await {
         Ok(true) => {}
         Ok(false) => return fault(Fault::Closed),
         // Sent again it would find the name taken, by whoever has sent it.

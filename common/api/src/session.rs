@@ -46,7 +46,7 @@ impl Shown for Session {
             factors: Some(Factors { user: user.map(user_factor), password }),
             metadata,
             expiration_date: time(expires_at),
-            user_agent: user_agent.as_ref().and_then(PersonalUserAgent::opened).and_then(shown_user_agent),
+            user_agent: user_agent.as_ref().and_then(PersonalUserAgent::opened).map(shown_user_agent),
         }
     }
 }
@@ -59,11 +59,10 @@ pub fn user_agent(message: proto::session::UserAgent) -> UserAgent {
 }
 
 /// The same in the words of the API; nothing where nothing of it is known.
-fn shown_user_agent(user_agent: &UserAgent) -> Option<proto::session::UserAgent> {
-    let is_known = *user_agent != UserAgent::default();
+fn shown_user_agent(user_agent: &UserAgent) -> proto::session::UserAgent {
     let UserAgent { fingerprint_id, ip, description, header } = user_agent.clone();
     let header = header.into_iter().map(|(name, values)| (name, HeaderValues { values })).collect();
-    is_known.then_some(proto::session::UserAgent { fingerprint_id, ip, description, header })
+    proto::session::UserAgent { fingerprint_id, ip, description, header }
 }
 
 /// How long a session lives, in milliseconds.

@@ -187,7 +187,11 @@ fn is_match(pattern: &[u8], text: &[u8]) -> bool {
 /// An origin as browsers say it (RFC 6454, section 6.2): in lower case, without the port that its scheme has anyway.
 pub fn said_origin(origin: &str) -> String {
     let origin = origin.to_ascii_lowercase();
-    let usual = if origin.starts_with("https:") { ":443" } else { ":80" };
+    let usual = match origin.split_once(':') {
+        Some(("https", _)) => ":443",
+        Some(("http", _)) => ":80",
+        _ => return origin,
+    };
     origin.strip_suffix(usual).map_or(origin.clone(), str::to_owned)
 }
 

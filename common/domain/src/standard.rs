@@ -48,6 +48,9 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     const LINKS: &'static [Link] = &[];
     /// The columns with the ids of others that it goes with, each with the kind of those.
     const STANDS_ON: &'static [(&'static str, &'static Column<Self>)] = &[];
+    /// The members with what it gives to others. Whoever has read it before one of them changed reads it again, before anybody is given
+    /// what it gave then.
+    const GIVES: &'static [&'static str] = &[];
     /// Whether it is removed with the context that it belongs to.
     const GOES_WITH_OWNER: bool = true;
     /// The permissions that are about it.

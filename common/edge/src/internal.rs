@@ -15,7 +15,7 @@ use proto::bus::{InternalAnswer, InternalCommand, InternalOutcome, InternalReque
 use tokio::time::{Instant, sleep, timeout_at};
 use view::keyring::{Keyring, KeyringFailure, Purpose, SYSTEM};
 
-pub use self::metadata::{LARGEST_METADATA, MOST_ENTRIES, metadata_fault};
+pub use self::metadata::metadata_fault;
 
 /// How long one is sent again while nobody writes: longer than a take-over takes.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,5 +1,5 @@
 //! What was switched off or removed, and when: instances, organizations, users, projects, apps, personal access tokens, the
-//! keys of users, apps and instances, roles of projects and who was granted them. It is in memory, loaded once and then updated
+//! keys of users, apps and instances, roles of projects and who was granted them, which ends also when it gives other roles from now on. It is in memory, loaded once and then updated
 //! from the log alone, so that whether a token is still good needs no database.
 //!
 //! A token says which sequence its issuer had seen. It is dead when anything that it stands on ended later than that. A grant does
@@ -58,6 +58,10 @@ pub const SILENCE: Duration = Duration::from_mins(5);
 /// For how long it is known which grants have ended. What the directory says of grants may not be older, and is not while Postgres
 /// answers.
 const GRANTS_REMEMBERED: Duration = Duration::from_mins(6);
+
+/// That so much time has passed that it is not known any more which grants have ended since.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Forgotten;
 
 /// What has ended.
 #[derive(Clone)]
@@ -130,12 +134,7 @@ impl Ended {
         let [forgotten, forgotten_grants] = [at.sequence, 0].map(AtomicU64::new);
         let (reached, hearing) = (Reached::new(at.sequence), Hearing::new(at, silence));
         let lately = Lately::default();
-        // Whether a sweep follows is said in the log alone.
-        for (instance_id, of_instance) in &ends {
-            for (what, end) in of_instance.iter().filter(|(_, end)| end.is_removed) {
-                lately.add(instance_id, what, end.at);
-            }
-        }
+        lately.add_all(&ends);
         Self(Arc::new(State {
             ends: RwLock::new(ends),
             lately,
@@ -204,35 +203,41 @@ impl Ended {
     /// Whether something is dead that belongs to an owner and stands on these, each a kind and an id, where whoever looked at
     /// them had seen a sequence.
     pub fn is_dead(&self, instance_id: &str, owner: &Owner, on: &[(&'static str, &str)], sequence: u64) -> bool {
-        self.any(instance_id, owner, on, |end| end.sequence > sequence || end.is_removed)
+        self.last(instance_id, owner, on, |end| end.sequence > sequence || end.is_removed).is_some()
     }
 
-    /// Whether anything of these, or the contexts of their owner, has an end like this.
-    fn any(
+    /// The last end like this of any of these, or of the contexts of their owner.
+    fn last(
         &self,
         instance_id: &str,
         owner: &Owner,
         on: &[(&'static str, &str)],
         is_meant: impl Fn(&End) -> bool,
-    ) -> bool {
+    ) -> Option<u64> {
         let ended = self.0.ends.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(ended) = ended.get(instance_id) else { return false };
+        let ended = ended.get(instance_id)?;
         let contexts = [(Instance::NAME, instance_id), (Organization::NAME, owner.id.as_str())];
         let stands_on = contexts.iter().chain(on);
-        stands_on.filter_map(|(kind, id)| ended.get(&(*kind, (*id).to_owned()))).any(is_meant)
+        let found = stands_on.filter_map(|(kind, id)| ended.get(&(*kind, (*id).to_owned())));
+        found.filter(|end| is_meant(end)).map(|end| end.sequence).max()
     }
 
-    /// Whether grants and roles, or what they stand on, ended after they were read, when a sequence had been processed; `None` where
-    /// that is so long ago that it is not known. What is removed may be there again: a role has the same id whenever it is made.
-    pub fn is_withdrawn(
+    /// When grants and roles, or what they stand on, ended or gave something else after they were read, when a sequence had been
+    /// processed. What is removed may be there again: a role has the same id whenever it is made.
+    ///
+    /// # Errors
+    /// Where that is so long ago that it is not known.
+    pub fn withdrawn(
         &self,
         instance_id: &str,
         owner: &Owner,
         on: &[(&'static str, &str)],
         processed: u64,
-    ) -> Option<bool> {
-        let is_known = processed >= self.0.forgotten_grants.load(Ordering::Acquire);
-        is_known.then(|| self.any(instance_id, owner, on, |end| end.sequence > processed))
+    ) -> Result<Option<u64>, Forgotten> {
+        if processed < self.0.forgotten_grants.load(Ordering::Acquire) {
+            return Err(Forgotten);
+        }
+        Ok(self.last(instance_id, owner, on, |end| end.sequence > processed))
     }
 
     /// Whether an instance ended after a sequence.
@@ -284,6 +289,7 @@ impl Hears for Ended {
         let asked = since_start();
         match load(database, shard).await {
             Ok(Loaded { ends: found, age, .. }) => {
+                self.0.lately.add_all(&found);
                 for (instance_id, of_instance) in found {
                     for (what, end) in of_instance {
                         self.has_ended(&instance_id, what, end);

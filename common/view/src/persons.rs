@@ -25,7 +25,7 @@ use eventlog::{
 use tokio::sync::OnceCell;
 use zeroize::Zeroizing;
 
-pub use self::opening::{Seal, slot_in, user_of};
+pub use self::opening::{Seal, slot_in, user_in};
 use crate::{
     database::{Database, DatabaseFailure},
     history::past::{Having, OfType, ask_at},
@@ -116,6 +116,12 @@ impl PersonKey {
     pub fn open_metadata(&self, key: &str, value: &str) -> Result<String, PersonFailure> {
         let opened = self.open_for(&sealing_metadata(&self.name, key), value)?;
         str::from_utf8(&opened).map(str::to_owned).map_err(|_| PersonFailure::Unopened)
+    }
+
+    /// The same, with the ciphertext that there is already where that has this value: what does not change is no event.
+    pub fn resealed_metadata(&self, key: &str, value: &str, before: Option<Sealed>) -> Sealed {
+        let is_same = |sealed: &Sealed| self.open_metadata(key, sealed.expose()).is_ok_and(|opened| opened == value);
+        before.filter(is_same).unwrap_or_else(|| self.seal_metadata(key, value))
     }
 
     /// Seals the user agent of a session of the person.

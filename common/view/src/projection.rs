@@ -110,7 +110,7 @@ pub(crate) fn with_beside() -> impl Iterator<Item = &'static Projection> {
 
 const ENVELOPES: Name = Name { name: "history", version: 2 };
 const SESSION_ENVELOPES: Name = Name { name: "session_history", version: 1 };
-const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 6 };
+const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 7 };
 
 /// What the write node reads.
 pub static HISTORY: Named = LazyLock::new(|| named(Some(ENVELOPES)));

@@ -141,8 +141,8 @@ pub const fn settings<P: Properties>() -> Table {
     }
 }
 
-/// When resources of a kind have ended, one row for each that ever did: its sequence is that of the last time. It stays
-/// when the resource is removed.
+/// When resources of a kind have ended, or give something else than before, one row for each that ever did: its sequence is that of the
+/// last time. It stays when the resource is removed.
 pub const fn ended<R: Resource>() -> Table {
     Table {
         name: || format!("ended_{}s", R::NAME),
@@ -158,10 +158,11 @@ pub const fn ended<R: Resource>() -> Table {
                 standard::Event::Deactivated(_) | standard::Event::Locked(_) | standard::Event::SessionsEnded(_) => {
                     false
                 }
-                // So it was written before it had an event of its own.
                 standard::Event::Changed { mut to, fields } => {
+                    let gives_else = fields.iter().any(|field| R::GIVES.contains(&field.as_str()));
+                    // That it is off was written so before it had an event of its own.
                     let is_off = to.known.activity().is_some_and(|is_active| !*is_active);
-                    if !is_off || !fields.iter().any(|field| field == ACTIVITY) {
+                    if !gives_else && !(is_off && fields.iter().any(|field| field == ACTIVITY)) {
                         return Ok(Effect::Keep);
                     }
                     false

@@ -76,7 +76,7 @@ fn line(event: &Value) -> String {
 pub(crate) async fn show(options: cli::ShowFailedEvent) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     let mut found = operator.ask(Method::GET, &one(&options.id), None).await?;
-    if let Some(reason) = options.reason.filter(|_| options.reveal) {
+    if let Some(reason) = options.reason {
         let body = json!({ "reason": reason });
         let path = format!("{}/_reveal", one(&options.id));
         let mut shown = operator.ask_at_once(Method::POST, &path, Some(body)).await?;

@@ -75,11 +75,13 @@ pub(super) async fn issued(
     };
     let made = match Box::pin(making.tokens(oidc, &by_targets)).await {
         // What a target wants to be remembered must not keep anybody from logging in.
-        Err(Error::InvalidScope(why)) if !by_targets.metadata.is_empty() => {
-            tracing::warn!(instance = subject.tenant.id, why, "metadata that targets want to be set is left out");
+        Err(Error::InvalidScope(why)) if making.tells(&by_targets.metadata) => {
             let without = ByTargets { metadata: NewMetadata::default(), ..by_targets };
             let made = Box::pin(making.tokens(oidc, &without)).await;
-            made.map(|tokens| Tokens { metadata: without.metadata, ..tokens })
+            if made.is_ok() {
+                tracing::warn!(instance = subject.tenant.id, why, "metadata that targets want to be set is left out");
+            }
+            made
         }
         made => made.map(|tokens| Tokens { metadata: by_targets.metadata, ..tokens }),
     };
@@ -109,6 +111,11 @@ struct ByTargets {
 }
 
 impl Making<'_> {
+    /// Whether new metadata stands in the tokens.
+    fn tells(&self, new: &NewMetadata) -> bool {
+        !new.is_empty() && self.known.iter().any(|(_, scope)| *scope == Scope::Metadata)
+    }
+
     async fn tokens(&self, oidc: &Oidc, by_targets: &ByTargets) -> Result<Tokens, Error> {
         let Self { subject, recipient, known, of_id_token, organization, content } = self;
         let added = added(oidc, (subject, recipient), (known, *organization), by_targets).await?;

@@ -42,17 +42,19 @@ impl Erasing {
     /// Notes who is erased.
     pub(super) fn note(&mut self, table: &Table, changes: &[Change]) {
         if is_of_people(table.aggregate_type) && changes.iter().any(|change| change.row.is_none()) {
-            self.0.get_or_insert_with(|| Instant::now() + erased_within(table));
+            self.set_due(table);
         }
     }
 
-    /// Notes where a commit forgets what ended long ago, and gives that back: it may be of somebody who is erased before segments are
-    /// written anew.
-    pub(super) fn forgets(&mut self, table: &Table, forgets: bool) -> bool {
-        if forgets && is_of_people(table.aggregate_type) {
-            self.0.get_or_insert_with(|| Instant::now() + erased_within(table));
+    /// Notes that a commit forgets what ended long ago: it may be of somebody who is erased before segments are written anew.
+    pub(super) fn forgets(&mut self, table: &Table) {
+        if is_of_people(table.aggregate_type) {
+            self.set_due(table);
         }
-        forgets
+    }
+
+    fn set_due(&mut self, table: &Table) {
+        self.0.get_or_insert_with(|| Instant::now() + erased_within(table));
     }
 
     pub(super) fn is_due(&self) -> bool {
@@ -61,15 +63,20 @@ impl Erasing {
 }
 
 impl Unit {
-    /// Writes what a batch changes, and parks of it what cannot be written. It tells whether documents changed.
+    /// Writes what a batch changes, and parks of it what cannot be written. It tells whether a commit has other documents then: those
+    /// that it changed, or fewer, because it forgets what ended long ago.
     pub(super) async fn write(
         &self,
         writer: Writer,
         (parked, erasing): (&mut Parked, &mut Erasing),
         (Taken { changes, tried }, batch): (Taken, &Batch),
     ) -> Result<(Writer, bool), Stall> {
+        let forgets = writer.forgets(batch.committed_at);
+        if forgets {
+            erasing.forgets(self.table);
+        }
         if changes.is_empty() {
-            return Ok((writer, false));
+            return Ok((writer, forgets));
         }
         erasing.note(self.table, &changes);
         let (writer, refused) = self.apply(writer, changes).instrument(span(self.projection, batch)).await?;

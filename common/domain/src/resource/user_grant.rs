@@ -92,6 +92,7 @@ impl Resource for UserGrant {
         (Project::NAME, &column::PROJECT_ID),
         (ProjectGrant::NAME, &column::PROJECT_GRANT_ID),
     ];
+    const GIVES: &'static [&'static str] = &["roles"];
     const PERMISSIONS: &'static [Permissions] = &[Permissions::new("user.grant", STANDARD)];
     type Patch = UserGrantPatch;
 

@@ -1,6 +1,7 @@
 //! From which pages the tokens of an app are used: from its own. A token that got to another page is good for nothing there, as far as that
 //! one is shown by a browser; whoever is no browser says no origin.
 
+use domain::redirect_uri::said_origin;
 use http::{header, request::Parts};
 use view::directory::Tenant;
 
@@ -39,7 +40,7 @@ impl Edge {
         let external = self.external.url(&host(&parts.uri, &parts.headers)?);
         let named = || parts.headers.get(header::HOST)?.to_str().ok();
         let used = parts.uri.authority().map(http::uri::Authority::as_str).or_else(named).unwrap_or_default();
-        let used = format!("{}://{}", self.external.scheme, used.to_ascii_lowercase());
+        let used = said_origin(&format!("{}://{used}", self.external.scheme));
         Ok(origin == external || origin == used)
     }
 }

@@ -10,9 +10,9 @@ use proto::{
 };
 
 /// How many entries may be asked for at a time.
-pub const MOST_ENTRIES: usize = 50;
+const MOST_ENTRIES: usize = 50;
 /// The most that keys and values may have together, in bytes: a record of the log has room for that, encrypted.
-pub const LARGEST_METADATA: usize = 64 * 1024;
+const LARGEST_METADATA: usize = 64 * 1024;
 
 /// The rule that a command breaks, phrased to follow what it is about.
 pub fn metadata_fault(PutMetadata { user_id, entries, .. }: &PutMetadata) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Metadata of users, as claims and targets have it.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use domain::{resource::user_metadata::UserMetadata, standard::Resource};
 
@@ -14,6 +14,17 @@ pub struct Metadata {
     pub entries: Vec<(String, String)>,
     /// Whether these are all, and not the first ones of more than 32 KiB.
     pub is_all: bool,
+}
+
+impl Metadata {
+    /// The same where some entries have other values, or are there besides.
+    #[must_use]
+    pub fn with<'a>(&self, others: impl Iterator<Item = (&'a String, &'a String)>) -> Self {
+        let mut entries: BTreeMap<_, _> = self.entries.iter().cloned().collect();
+        entries.extend(others.map(|(key, value)| (key.clone(), value.clone())));
+        let size: usize = entries.iter().map(|(key, value)| key.len() + value.len() + sql::OF_ENTRY).sum();
+        Self { entries: entries.into_iter().collect(), is_all: self.is_all && size <= sql::MOST_METADATA }
+    }
 }
 
 impl Directory {
@@ -41,5 +52,23 @@ impl Directory {
         })?;
         let found = Metadata { entries, is_all: row.get("is_all") };
         Ok(Cached { processed: unsigned(row.get("processed")), found: Some(Arc::new(found)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_added_counts_in_what_is_told_at_all() {
+        let entries = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let (found, other) = (Metadata { entries: entries(&[("plan", "tin")]), is_all: true }, "plan".to_owned());
+        let with = |value: &str| found.with([(&other, &value.to_owned())].into_iter());
+        assert_eq!(with("gold").entries, entries(&[("plan", "gold")]));
+        let room = sql::MOST_METADATA - sql::OF_ENTRY - other.len();
+        assert!(with(&"x".repeat(room)).is_all && !with(&"x".repeat(room + 1)).is_all);
+        assert!(!Metadata { is_all: false, ..Metadata::default() }.with(std::iter::empty()).is_all);
     }
 }

@@ -114,9 +114,9 @@ pub(super) static GRANTS: Sql = Sql::new(|| {
 
 /// How much of a user's metadata is read, in bytes of keys and values and [`OF_ENTRY`] for each: more than fits a token, and as
 /// much as the longest entry.
-const MOST_METADATA: usize = 32 * 1024;
+pub(super) const MOST_METADATA: usize = 32 * 1024;
 /// What an entry counts beside its text.
-const OF_ENTRY: usize = 32;
+pub(super) const OF_ENTRY: usize = 32;
 /// As many entries are always too much.
 const MOST_ENTRIES: usize = MOST_METADATA / OF_ENTRY + 1;
 

@@ -6,11 +6,14 @@ use std::{
     time::Duration,
 };
 
+use base::clock;
 use domain::{
     resource::{app::App, project::Project, project_grant::ProjectGrant, user::User},
     standard::Resource,
 };
 use jiff::Timestamp;
+
+use super::Ends;
 
 /// For how long it is left out. A sweep begins at once and takes seconds.
 const LATELY: Duration = Duration::from_hours(1);
@@ -32,6 +35,16 @@ impl Lately {
         if KINDS.contains(kind) {
             let mut removed = self.0.write().unwrap_or_else(PoisonError::into_inner);
             removed.entry(instance_id.to_owned()).or_default().insert((at, kind, id.clone()));
+        }
+    }
+
+    /// What the read model has. Whether a sweep follows is said in the log alone, so all of it is taken.
+    pub(super) fn add_all(&self, ends: &Ends) {
+        let since = clock::now() - LATELY;
+        for (instance_id, of_instance) in ends {
+            for (what, end) in of_instance.iter().filter(|(_, end)| end.is_removed && end.at > since) {
+                self.add(instance_id, what, end.at);
+            }
         }
     }
 
@@ -60,6 +73,11 @@ impl Lately {
 
 #[cfg(test)]
 mod tests {
+    use domain::{
+        catalog::{self, Visitor},
+        settings::Properties,
+    };
+
     use super::*;
 
     #[test]
@@ -84,6 +102,29 @@ mod tests {
         assert_eq!(of(None, User::NAME), ["3", "5"]);
         lately.forget(at + LATELY);
         assert!(of(None, User::NAME).is_empty());
+    }
+
+    #[test]
+    fn whatever_can_be_searched_says_by_which_columns_it_names_what_it_stands_on() {
+        struct Searched(Vec<&'static str>);
+        impl Visitor for Searched {
+            fn resource<R: Resource>(&mut self) {
+                let named = R::LINKS.iter().map(|link| link.to).filter(|kind| KINDS.contains(kind));
+                let (named, told): (BTreeSet<_>, BTreeSet<_>) =
+                    (named.collect(), R::STANDS_ON.iter().map(|(kind, _)| *kind).collect());
+                assert_eq!(R::INDEX.map_or(BTreeSet::new(), |_| named), told, "{}", R::NAME);
+                for (_, column) in R::STANDS_ON {
+                    let is_there = R::COLUMNS.iter().any(|other| other.definition == column.definition);
+                    assert!(is_there, "{}: {}", R::NAME, column.definition.name);
+                }
+                self.0.extend(told);
+            }
+
+            fn settings<P: Properties>(&mut self) {}
+        }
+        let mut searched = Searched(vec![]);
+        catalog::visit(&mut searched);
+        assert!(KINDS.iter().all(|kind| searched.0.contains(kind)), "{:?}", searched.0);
     }
 
     #[test]

@@ -21,15 +21,14 @@ fn users_are_forgotten_when_no_token_of_theirs_is_left() {
 #[test]
 fn of_a_grant_that_nobody_remembers_it_is_not_known_whether_it_counts_as_it_was_read_before() {
     let (ended, granter) = (ended("user_grant", "3", false), Owner::organization("2"));
-    let is_withdrawn = |id, processed| ended.is_withdrawn("1", &granter, &[(UserGrant::NAME, id)], processed);
-    let known = [Some(true), Some(false), Some(false)];
-    assert_eq!([is_withdrawn("3", 9), is_withdrawn("3", 10), is_withdrawn("4", 9)], known);
+    let withdrawn = |id, processed| ended.withdrawn("1", &granter, &[(UserGrant::NAME, id)], processed);
+    assert_eq!([withdrawn("3", 9), withdrawn("3", 10), withdrawn("4", 9)], [Ok(Some(10)), Ok(None), Ok(None)]);
     ended.forget();
-    assert_eq!([is_withdrawn("3", 9), is_withdrawn("3", 10), is_withdrawn("4", 9)], [None, Some(false), None]);
+    assert_eq!([withdrawn("3", 9), withdrawn("3", 10), withdrawn("4", 9)], [Err(Forgotten), Ok(None), Err(Forgotten)]);
     assert!(ended.knows_since(0), "tokens do not stand on it");
     let ended = self::ended("project_role", "3", true);
-    let is_withdrawn = |processed| ended.is_withdrawn("1", &granter, &[(ProjectRole::NAME, "3")], processed);
-    assert_eq!([is_withdrawn(9), is_withdrawn(10)], [Some(true), Some(false)], "it is made again");
+    let withdrawn = |processed| ended.withdrawn("1", &granter, &[(ProjectRole::NAME, "3")], processed);
+    assert_eq!([withdrawn(9), withdrawn(10)], [Ok(Some(10)), Ok(None)], "it is made again");
 }
 
 #[test]

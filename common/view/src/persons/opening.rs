@@ -225,16 +225,9 @@ impl Part {
     }
 }
 
-/// The user with whose key something may be sealed in an aggregate.
-pub fn user_of(aggregate: &AggregateKey) -> Option<AggregateKey> {
-    match aggregate.aggregate_type.as_str() {
-        User::NAME => Some(aggregate.clone()),
-        UserMetadata::NAME => {
-            let (user, _) = user_metadata::parts(&aggregate.id)?;
-            Some(AggregateKey::of::<Standard<User>>(&aggregate.instance_id, user))
-        }
-        _ => None,
-    }
+/// The user with whose key something is sealed in the payload of an event of an aggregate, by its sequence; `None` where nothing is.
+pub fn user_in(event: (&AggregateKey, u64), payload: &mut Value) -> Option<AggregateKey> {
+    Part::of(event, payload).map(|part| part.user)
 }
 
 /// What is read while events are opened: each block and each data key once.
@@ -360,6 +353,23 @@ mod tests {
             let away = PersonFailure::Blocks(LogFailure::Nats("it is away".to_owned()));
             assert!(shown(Err(away)).is_err(), "it may open later");
         }
+    }
+
+    #[test]
+    fn what_is_shown_of_a_session_is_its_user_agent() {
+        let session = json!({ "user": { "id": "2", "seen": 5 }, "user_agent": { "sealed": "ab.01.text" } });
+        let changed = json!({ "to": session, "fields": [] });
+        for (mut payload, path) in [(session.clone(), "user_agent"), (changed, "to.user_agent")] {
+            let key = aggregate(Session::NAME, "3");
+            assert_eq!(user_in((&key, 9), &mut payload), Some(aggregate(User::NAME, "2")));
+            let part = Part::of((&key, 9), &mut payload).expect("it is sealed");
+            assert_eq!(part.sequence, 5, "that of the log that is kept for ever");
+            let phone = UserAgent { description: "a phone".to_owned(), ..UserAgent::default() };
+            let sealed = part.put_shown(&mut payload, Ok(Some(Clear::UserAgent(phone)))).expect("it opens");
+            assert!(payload.to_string().contains("a phone") && !payload.to_string().contains("ab.01"), "{payload}");
+            assert_eq!(sealed, [(path.to_owned(), Seal::Opened)]);
+        }
+        assert_eq!(user_in((&aggregate(User::NAME, "2"), 1), &mut json!({})), None);
     }
 
     #[test]

@@ -7,10 +7,10 @@ use proto::{
     action::{GetTargetRequest, GetTargetResponse},
     operation::GET_TARGET,
 };
-use reqwest::{Certificate, Method, StatusCode, Version, header::HeaderValue};
+use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Version, header::HeaderValue};
 use serde_json::json;
 use tests::{
-    client::{SCOPE, TARGETS, http, send, target},
+    client::{Answer, SCOPE, TARGETS, http, send, target},
     cluster::Cluster,
     eventually,
     grpc::Grpc,
@@ -236,6 +236,17 @@ async fn good_clients_are_served_while_others_mean_harm() {
     drop(slow);
 }
 
+/// Asks until it is too often: on a slow machine, one more is allowed before the next one comes.
+async fn refused_at_last(request: impl Fn() -> RequestBuilder) -> Answer {
+    for _ in 0..100 {
+        let answer = send(request()).await;
+        if answer.status == StatusCode::TOO_MANY_REQUESTS {
+            return answer;
+        }
+    }
+    panic!("a hundred are not too many")
+}
+
 #[tokio::test]
 async fn who_asks_too_often_is_told_when_to_come_back() {
     let flags = ["--rate-limit-loopback", "--rate-limit-client", "2", "--rate-limit-address", "20"].map(str::to_owned);
@@ -264,18 +275,18 @@ async fn who_asks_too_often_is_told_when_to_come_back() {
     let answer = send(other.request(Method::GET, &format!("{TARGETS}/1"))).await;
     assert_eq!(answer.status, StatusCode::NOT_FOUND, "another client has a bucket of its own");
     let grpc = Grpc::connect(&platform.bootstrap.issuer, Some(&client.token)).await;
-    while send(client.request(Method::GET, &format!("{TARGETS}/1"))).await.status != StatusCode::TOO_MANY_REQUESTS {}
-    let refused = grpc.call(&GET_TARGET, GetTargetRequest { id: "1".into() }).await.expect_err("it is too much");
+    refused_at_last(|| client.request(Method::GET, &format!("{TARGETS}/1"))).await;
+    let too_much = async || {
+        let answered = grpc.call(&GET_TARGET, GetTargetRequest { id: "1".into() }).await;
+        answered.err().filter(|refused| refused.code() != tonic::Code::NotFound)
+    };
+    let refused = eventually("it is too much", too_much).await;
     assert_eq!(
         (refused.code(), tests::grpc::reason(&refused).as_str()),
         (tonic::Code::ResourceExhausted, "RATE_LIMITED")
     );
-    let page =
-        send(client.request(Method::GET, &format!("{TARGETS}/1")).header("origin", "https://page.example")).await;
-    assert_eq!(
-        (page.status, &page.headers["access-control-allow-origin"]),
-        (StatusCode::TOO_MANY_REQUESTS, &"https://page.example".parse().unwrap())
-    );
+    let of_page = || client.request(Method::GET, &format!("{TARGETS}/1")).header("origin", "https://page.example");
+    assert_eq!(refused_at_last(of_page).await.headers["access-control-allow-origin"], "https://page.example");
     let beforehand = client.anonymous(Method::OPTIONS, TARGETS).header("origin", "https://page.example");
     let beforehand = send(beforehand.header("access-control-request-method", "GET")).await;
     assert!(beforehand.headers.contains_key("ratelimit"), "what a browser asks beforehand counts too");
@@ -290,7 +301,7 @@ async fn an_object_has_the_tag_that_a_change_can_insist_on() {
     let client = tenant.client().await;
     let created = send(client.request(Method::POST, TARGETS).json(&target("tagged"))).await;
     let path = format!("{TARGETS}/{}", created.id());
-    let tag = |answer: &tests::client::Answer| answer.headers["etag"].to_str().unwrap_or_default().to_owned();
+    let tag = |answer: &Answer| answer.headers["etag"].to_str().unwrap_or_default().to_owned();
     let read = send(client.request(Method::GET, &path)).await;
     assert_eq!(tag(&created), tag(&read));
     let change = |name: &str, tag: &str| {
