@@ -167,6 +167,7 @@ impl Taker {
             body: collected.to_bytes(),
             trailers,
             untaken: false,
+            refused: parts.extensions.get().map(|Refused(reason)| (*reason).to_owned()).unwrap_or_default(),
         }
     }
 

@@ -8,6 +8,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, request::Parts};
 use http_body_util::{BodyExt, Full};
 use proto::bus;
 
+use crate::error::{Reason, Refused};
+
 /// What a message has beside its payload, in bytes, at most.
 pub const FRAME: usize = 1024;
 
@@ -46,6 +48,9 @@ pub fn response(packed: bus::PassedAnswer) -> Option<Response> {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(u16::try_from(packed.status).ok()?).ok()?;
     *response.headers_mut() = headers(packed.headers)?;
+    if let Some(reason) = Reason::ALL.iter().find(|reason| reason.name() == packed.refused) {
+        response.extensions_mut().insert(Refused(reason.name()));
+    }
     Some(response)
 }
 
@@ -89,6 +94,17 @@ mod tests {
         let collected = response(answer).unwrap().into_body().collect().await.unwrap();
         assert_eq!(collected.trailers().unwrap()["grpc-status"], "0");
         assert_eq!(collected.to_bytes(), "x");
+    }
+
+    #[test]
+    fn an_answer_says_why_it_refuses() {
+        let refused = |reason: &str| {
+            let answer = bus::PassedAnswer { status: 403, refused: reason.to_owned(), ..bus::PassedAnswer::default() };
+            response(answer).unwrap().extensions().get().map(|Refused(reason)| *reason)
+        };
+        let known = Reason::OriginNotAllowed.name();
+        assert_eq!(refused(known), Some(known));
+        assert_eq!([refused(""), refused("OF_A_NEWER_BUILD")], [None, None]);
     }
 
     #[test]

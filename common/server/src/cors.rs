@@ -9,6 +9,7 @@ use std::time::Duration;
 use axum::response::Response;
 use edge::error::{Reason, Refused};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use tower::util::MapResponseLayer;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 /// How long a browser may keep what it was told.
@@ -32,14 +33,15 @@ const EXPOSED: [&str; 12] = [
 ];
 
 /// Lets pages of every origin use the API, discovery, keys and what apps in pages ask for, without credentials of the browser.
-pub fn cors() -> CorsLayer {
-    CorsLayer::new()
+pub fn cors() -> (MapResponseLayer<fn(Response) -> Response>, CorsLayer) {
+    let layer = CorsLayer::new()
         .allow_origin(AllowOrigin::predicate(|_, request| is_open(request.uri.path())))
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
         // `*` would not cover Authorization.
         .allow_headers(AllowHeaders::mirror_request())
         .expose_headers(EXPOSED.map(HeaderName::from_static))
-        .max_age(MAX_AGE)
+        .max_age(MAX_AGE);
+    (MapResponseLayer::new(closed_to_strangers), layer)
 }
 
 /// Lets the page that asked read an answer that was given before CORS was looked at.
@@ -52,12 +54,13 @@ pub(crate) fn permit(path: &str, origin: Option<HeaderValue>, answer: &mut Heade
     }
 }
 
-/// Lets no page read an answer that a page was refused because of its origin.
-pub(crate) fn follow(response: &mut Response) {
+/// An answer, which no page may read that was refused because of its origin.
+fn closed_to_strangers(mut response: Response) -> Response {
     if response.extensions().get().is_some_and(|Refused(reason)| *reason == Reason::OriginNotAllowed.name()) {
         response.headers_mut().remove(header::ACCESS_CONTROL_ALLOW_ORIGIN);
         response.headers_mut().remove(header::ACCESS_CONTROL_EXPOSE_HEADERS);
     }
+    response
 }
 
 fn is_open(path: &str) -> bool {
@@ -67,7 +70,23 @@ fn is_open(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse;
+    use edge::error::Error;
+
     use super::*;
+
+    #[test]
+    fn only_what_is_refused_to_a_page_is_kept_from_it() {
+        for (reason, is_read) in [(Reason::OriginNotAllowed, false), (Reason::PermissionDenied, true)] {
+            let mut answer = Error::new(reason, "it is refused").into_response();
+            for name in [header::ACCESS_CONTROL_ALLOW_ORIGIN, header::ACCESS_CONTROL_EXPOSE_HEADERS] {
+                answer.headers_mut().insert(name, HeaderValue::from_static("*"));
+            }
+            let headers = closed_to_strangers(answer).headers().clone();
+            assert_eq!(headers.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN), is_read, "{reason:?}");
+            assert_eq!(headers.contains_key(header::ACCESS_CONTROL_EXPOSE_HEADERS), is_read, "{reason:?}");
+        }
+    }
 
     #[test]
     fn the_authorization_server_itself_is_closed() {

@@ -208,7 +208,6 @@ pub async fn limit<R: Recognise>(State(limiter): State<Arc<Limiter<R>>>, request
     match taken {
         Ok(left) => {
             let mut response = next.run(request).await;
-            cors::follow(&mut response);
             let Some(Left { name, size, remaining }) = left else { return response };
             set_limit_headers(response.headers_mut(), (name, size), &format!("r={remaining}"));
             response
