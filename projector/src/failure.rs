@@ -39,6 +39,9 @@ pub(crate) enum BatchFailure {
     /// A row is refused of which nothing was to be written.
     #[error("a row is refused that no event is of")]
     OfNothing,
+    /// A row is refused without which nobody could mend anything.
+    #[error("a row is refused that everybody needs: {0}")]
+    Needed(String),
     /// The checkpoint is not the one that this worker left.
     #[error("the checkpoint was moved by another worker, or Postgres lost its last commits")]
     Fenced,
@@ -53,7 +56,7 @@ impl BatchFailure {
     /// What it is about, as metrics have it.
     pub(crate) fn cause(&self) -> Cause {
         match self {
-            Self::Event(_) | Self::Flood(_) | Self::OfNothing => Cause::Event,
+            Self::Event(_) | Self::Flood(_) | Self::OfNothing | Self::Needed(_) => Cause::Event,
             Self::Database(_) | Self::Person(PersonFailure::Database(_) | PersonFailure::Keyring(_)) => Cause::Postgres,
             Self::Person(_) => Cause::Nats,
             Self::Fenced => Cause::Fenced,

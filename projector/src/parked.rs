@@ -29,7 +29,10 @@ use view::{
         decided::{Decision, after, all_discarded},
         retrying::Retrying,
     },
-    history::{past::snapshot_now, waiting::waiting},
+    history::{
+        past::snapshot_now,
+        waiting::{last_before, waiting},
+    },
     persons::{PersonFailure, Persons},
     projection::Projection,
     table::{Change, Table},
@@ -141,6 +144,10 @@ impl Parked {
         self.parking
     }
 
+    fn withholds(&self) -> bool {
+        self.parking.is_some_and(Parking::withholds)
+    }
+
     /// Whether some are to be tried again now.
     pub(crate) fn are_due(&self) -> bool {
         self.due.is_now()
@@ -223,9 +230,9 @@ impl Parked {
     fn fold_all<'a>(&self, tables: &'a [Table], events: &[Arc<Recorded>]) -> Result<Folded<'a>, BatchFailure> {
         let mut folded = Folded::default();
         for table in tables {
-            let changes = match fold(table, events) {
-                Err(_) if self.parking.is_some() => without_failures(table, events, &mut folded.failed)?,
-                changes => changes?,
+            let changes = match (fold(table, events), self.parking) {
+                (Err(_), Some(parking)) => without_failures(parking, (table, events), &mut folded.failed)?,
+                (changes, _) => changes?,
             };
             folded.add(table, changes);
         }
@@ -267,6 +274,11 @@ impl Parked {
             let last = events.last().map_or(reached, |last| if is_read { reached } else { last.sequence });
             events.retain(|event| !self.leaves_out(event));
             let is_all = is_read && self.due.has_all(&key, reached);
+            // The row was taken away, and what waits may have been left out.
+            if is_all && self.withholds() {
+                let before = last_before(&transaction, &key, (from, &self.discarded)).await?;
+                events.splice(..0, before);
+            }
             found.push(Waiting { key, from, events, last, is_all, is_there });
         }
         transaction.commit().await?;
@@ -288,7 +300,7 @@ impl Parked {
         due: Vec<Waiting>,
     ) -> Result<(Folded<'a>, Retry), BatchFailure> {
         let (mut folded, mut retry) = (Folded::default(), Retry { waiting: due, ..Retry::default() });
-        for Waiting { key, from, events, is_there, .. } in &retry.waiting {
+        for Waiting { key, from, events, is_all, is_there, .. } in &retry.waiting {
             let is_first = self.all.get(key).is_some_and(|parked| parked.sequence == *from);
             // What has aged out is forgotten by history, and is of no use any more.
             if is_first && !is_there && self.projection.class == LogClass::Events {
@@ -298,7 +310,9 @@ impl Parked {
             }
             match self.fold_all(tables, events) {
                 Ok(Folded { changes, failed }) => {
-                    for (table, changes) in changes {
+                    // What is taken away comes back as it is now, and not as it was meanwhile.
+                    let is_told = *is_all || !self.withholds();
+                    for (table, changes) in changes.into_iter().filter(|_| is_told) {
                         folded.add(table, changes);
                     }
                     folded.failed.extend(failed);

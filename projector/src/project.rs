@@ -20,7 +20,7 @@ use crate::{
     batch::Batch,
     decision::decisions,
     failure::BatchFailure,
-    parked::{Folded, Parked, Retry},
+    parked::{Folded, Parked, Retry, Waiting},
 };
 
 /// Moves the checkpoint to the end of a batch and applies that, both or neither. What fails is parked.
@@ -126,6 +126,9 @@ impl Moving<'_> {
             if is_careful {
                 let refused = apply_each(&mut transaction, *read_model, table, changes).await?;
                 for (key, error) in refused {
+                    if self.parked.parking().is_some_and(|parking| parking.needs(&key)) {
+                        return Err(BatchFailure::Needed(error));
+                    }
                     failed.push(self.refused(&key, error)?);
                 }
             } else {
@@ -139,6 +142,9 @@ impl Moving<'_> {
         }
         if let Some(parking) = self.parked.parking() {
             self.parked.insist_on_few(&failed)?;
+            if parking.withholds() {
+                take_away(&transaction, *read_model, &failed).await?;
+            }
             parking.release(&transaction, &self.retry.healed(&failed)).await?;
             parking.park(&transaction, checkpoint.position, &failed).await?;
             parking.settle(&transaction, &self.retry.postponed()).await?;
@@ -153,12 +159,30 @@ impl Moving<'_> {
 
     /// Parks an aggregate whose row is refused. That has none of its events, so it is parked at the first one.
     fn refused(&self, key: &AggregateKey, error: String) -> Result<ParkedAt, BatchFailure> {
-        let waiting = self.retry.waiting.iter().flat_map(|waiting| &waiting.events);
+        let waiting = self.retry.waiting.iter().flat_map(Waiting::events_from_failed);
         let mut events = self.batch.iter().flat_map(|batch| &batch.events).chain(waiting);
         let is_it = |event: &&Arc<Recorded>| event.key() == *key && !self.parked.leaves_out(event);
         let first = events.find(is_it).ok_or(BatchFailure::OfNothing)?;
         Ok(ParkedAt::now(first, error))
     }
+}
+
+/// Takes the rows away of aggregates that are parked.
+async fn take_away(
+    transaction: &Transaction<'_>,
+    read_model: ReadModel<'_>,
+    failed: &[ParkedAt],
+) -> Result<(), BatchFailure> {
+    for table in tables(read_model.projection) {
+        let of_table = failed.iter().filter(|failed| failed.key.aggregate_type == table.aggregate_type);
+        let gone = of_table.map(|ParkedAt { key: AggregateKey { instance_id, id, .. }, .. }| Change {
+            instance_id: instance_id.clone(),
+            id: id.clone(),
+            row: None,
+        });
+        read_model.apply(transaction, table, &gone.collect::<Vec<_>>()).await?;
+    }
+    Ok(())
 }
 
 /// Applies changes in halves, and halves of these, until all are applied save those that Postgres refuses by themselves, of

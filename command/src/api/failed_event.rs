@@ -14,7 +14,7 @@ use domain::{
 use edge::{
     answer::Answer,
     call::Call,
-    error::Error,
+    error::{Error, Reason},
     handler::Mounting,
     refusal::{permission_denied, read_model},
 };
@@ -34,7 +34,7 @@ use proto::{
 use tokio::sync::Semaphore;
 use view::{
     failed_event::{
-        given_up,
+        admits, given_up,
         search::{self, Page},
     },
     keyring::SYSTEM,
@@ -192,6 +192,11 @@ impl Scope {
     ) -> Result<(String, Mend), Error> {
         let search::FailedEvent { id, view, parked, target_id, failure_count, first_failed, .. } =
             self.find(commands, call, id).await?;
+        if self.within.is_some() && admits(view.name()) {
+            let message = "requests are admitted by what this view says, so that only operators of the system have an event left out of it: \
+                           retry it, or ask them";
+            return Err(Error::new(Reason::PermissionDenied, message));
+        }
         let discarded = Discarded {
             view: view.name().to_owned(),
             log: view.class().name().to_owned(),

@@ -172,13 +172,10 @@ impl Ended {
         ENDS.iter().any(|(kind, _)| *kind == aggregate_type)
     }
 
-    /// The last time counts, whichever is heard of first.
+    /// Something has ended, which may be heard of late.
     fn has_ended(&self, instance_id: &str, what: (&'static str, String), end: End) {
         let mut ends = self.0.ends.write().unwrap_or_else(PoisonError::into_inner);
-        let newest = ends.entry(instance_id.to_owned()).or_default().entry(what).or_insert(end);
-        if newest.sequence < end.sequence {
-            *newest = end;
-        }
+        note(&mut ends, instance_id.to_owned(), what, end);
     }
 
     /// Takes up what has ended by a record, as is said of each event: whether it was removed, where it has ended.
@@ -272,6 +269,16 @@ impl Ended {
     pub fn removed_anywhere(&self) -> Vec<Owner> {
         removed(self.0.ends.read().unwrap_or_else(PoisonError::into_inner).values())
     }
+}
+
+/// The last time counts. What was removed once stays so: by rows of what is parked something ends later that was removed before.
+fn note(ends: &mut Ends, instance_id: String, what: (&'static str, String), end: End) {
+    let newest = ends.entry(instance_id).or_default().entry(what).or_insert(end);
+    let is_removed = newest.is_removed || end.is_removed;
+    if newest.sequence < end.sequence {
+        *newest = end;
+    }
+    newest.is_removed = is_removed;
 }
 
 fn removed<'a>(of: impl IntoIterator<Item = &'a HashMap<(&'static str, String), End>>) -> Vec<Owner> {

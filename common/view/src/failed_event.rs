@@ -6,6 +6,7 @@
 //! The table is part of what a projection in Postgres is: it is written in the transaction that moves the checkpoint. Of a
 //! search index, whose files know what they lack, it is a copy that people read.
 
+mod baseline;
 pub mod decided;
 pub mod given_up;
 pub mod retrying;
@@ -18,18 +19,21 @@ use deadpool_postgres::GenericClient;
 use domain::{
     failed_event::{DELIVERIES, Filter},
     log_class::LogClass,
+    resource::data_key::DataKey,
+    standard::Resource,
 };
 use eventlog::record::{AggregateKey, Position, Recorded};
 use jiff::Timestamp;
 use tokio_postgres::{Row, types::ToSql};
 
+pub use self::baseline::Baseline;
 use self::retrying::Retrying;
 use crate::{
-    checkpoint::{position, signed, unsigned},
+    checkpoint::{signed, unsigned},
     database::DatabaseFailure,
     history::columns,
+    keyring::SYSTEM,
     projection::{ACCESS, ENDED, Kind, OfHistories, Projection, SESSIONS, of_histories},
-    read_model::ReadModel,
 };
 
 /// How many bytes of an error are kept.
@@ -94,12 +98,22 @@ pub struct Parking {
 }
 
 impl Parking {
-    /// That of a projection, where it parks at all. History interprets nothing that could fail. What admits requests stands
-    /// still instead: what it does not know any more could not be refused. So do sessions: what ends them looks for them there.
+    /// That of a projection, where it parks at all. History interprets nothing that could fail. Sessions stand still: what ends them
+    /// looks for them there.
     pub fn of(projection: &'static Projection, shard: u16) -> Option<Self> {
-        let is_needed = [&*ACCESS, &*ENDED, &*SESSIONS].iter().any(|needed| needed.view == projection.view);
-        let parks = !is_needed && !matches!(projection.kind, Kind::History);
+        let parks = projection.view != SESSIONS.view && !matches!(projection.kind, Kind::History);
         parks.then_some(Self { projection, shard })
+    }
+
+    /// Whether the rows of what is parked are taken away until it goes on: what admits requests counts that as ended.
+    pub fn withholds(self) -> bool {
+        self.projection.view == ACCESS.view
+    }
+
+    /// Whether the projection stands still at an event of an aggregate: without the system nobody could mend anything, and without data
+    /// keys others could not go on.
+    pub fn needs(self, key: &AggregateKey) -> bool {
+        admits(self.projection.view) && (key.instance_id == SYSTEM || key.aggregate_type == DataKey::NAME)
     }
 
     /// What is parked.
@@ -279,45 +293,15 @@ impl Parking {
     }
 }
 
+/// Whether requests are admitted by what a view says. What it has parked counts as ended, and only operators of the system decide that
+/// an event is left out of it.
+pub fn admits(view: &str) -> bool {
+    [&*ACCESS, &*ENDED].iter().any(|admitting| admitting.view == view)
+}
+
 fn id(name: &str) -> u64 {
     let hash = base::secret::sha256(name.as_bytes());
     u64::from_be_bytes(std::array::from_fn(|place| hash[place])) & i64::MAX.unsigned_abs()
-}
-
-/// What memory begins with that is made of rows and then follows the log: from where on, and which events rows lack.
-#[derive(Debug, Clone, Default)]
-pub struct Baseline {
-    /// Before the first event that they lack.
-    pub position: Position,
-    /// Up to which sequence they have all of the others.
-    pub processed: u64,
-    /// What is parked.
-    pub parked: HashSet<AggregateKey>,
-}
-
-impl Baseline {
-    /// That of a projection in Postgres.
-    pub async fn of(
-        client: &impl GenericClient,
-        projection: &'static Projection,
-        shard: u16,
-    ) -> Result<Self, DatabaseFailure> {
-        let checkpoint = ReadModel::new(projection, shard).checkpoint(client).await?;
-        let end = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
-        let text = "select instance_id, aggregate_type, aggregate_id, from_sequence as sequence, \
-                    from_stream_sequence as stream_sequence, from_digest as digest from platform.failed_events \
-                    where projection = $1 and version = $2 and shard = $3";
-        let statement = client.prepare_cached(text).await?;
-        let rows = client.query(&statement, &[&projection.name, &projection.version, &i32::from(shard)]).await?;
-        let first = rows.iter().map(position).min_by_key(|from| from.stream_sequence);
-        let position = first.into_iter().chain([end]).min_by_key(|at| at.stream_sequence).unwrap_or_default();
-        Ok(Self { position, processed: end.sequence, parked: rows.iter().map(key).collect() })
-    }
-
-    /// Whether rows lack an event.
-    pub fn lacks(&self, recorded: &Recorded) -> bool {
-        recorded.sequence > self.processed || self.parked.contains(&recorded.key())
-    }
 }
 
 impl ParkedAt {

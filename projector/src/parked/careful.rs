@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use eventlog::record::Recorded;
 use view::{
-    failed_event::ParkedAt,
+    failed_event::{ParkedAt, Parking},
     table::{Change, Table},
 };
 
@@ -12,9 +12,12 @@ use super::flood::insist_on_few;
 use crate::{failure::BatchFailure, fold::fold};
 
 /// Folds again what has failed, each aggregate by itself, up to the event with which it could not go on.
+///
+/// # Errors
+/// Where the projection stands still at one that failed.
 pub(super) fn without_failures(
-    table: &Table,
-    events: &[Arc<Recorded>],
+    parking: Parking,
+    (table, events): (&Table, &[Arc<Recorded>]),
     failed: &mut Vec<ParkedAt>,
 ) -> Result<Vec<Change>, BatchFailure> {
     let (mut places, mut aggregates) = (HashMap::new(), Vec::<Vec<Arc<Recorded>>>::new());
@@ -35,7 +38,8 @@ pub(super) fn without_failures(
             Err(failure) => failure,
         };
         let at = events.iter().position(|event| event.sequence == failure.sequence());
-        let Some(at) = at.filter(|_| !failure.is_newer()) else { return Err(failure.into()) };
+        let parks = |at: &usize| !failure.is_newer() && !parking.needs(&events[*at].key());
+        let Some(at) = at.filter(parks) else { return Err(failure.into()) };
         failed.push(ParkedAt::now(&events[at], failure.without_values()));
         // Nothing more is folded of what is refused anyhow.
         insist_on_few(&[], &failed.iter().collect::<Vec<_>>())?;

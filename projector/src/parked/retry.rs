@@ -9,7 +9,8 @@ use view::failed_event::ParkedAt;
 pub(crate) struct Waiting {
     pub(super) key: AggregateKey,
     pub(super) from: u64,
-    /// Its events from there on, save those that an operator has had left out.
+    /// Its events from there on, save those that an operator has had left out; before them the last one of what its row was, where that
+    /// was taken away and comes back.
     pub(crate) events: Vec<Arc<Recorded>>,
     /// Up to which sequence these are all.
     pub(super) last: u64,
@@ -24,6 +25,13 @@ pub(crate) struct Waiting {
 pub(crate) struct Retry {
     pub(crate) waiting: Vec<Waiting>,
     pub(super) postponed: HashSet<AggregateKey>,
+}
+
+impl Waiting {
+    /// Its events from the one on that failed.
+    pub(crate) fn events_from_failed(&self) -> impl Iterator<Item = &Arc<Recorded>> {
+        self.events.iter().filter(|event| event.sequence >= self.from)
+    }
 }
 
 impl Retry {

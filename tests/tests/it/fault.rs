@@ -1,5 +1,6 @@
 //! What breaks: nodes, servers, networks and the log, and what stays true meanwhile.
 
+mod admitting;
 mod among_many;
 mod broker;
 mod chaos;

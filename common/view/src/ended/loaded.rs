@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use base::clock;
 use domain::log_class::LogClass;
-use eventlog::record::Position;
+use eventlog::record::{AggregateKey, Position};
 use jiff::Timestamp;
 
-use super::{ENDS, End, Ends, is_context};
+use super::{ENDS, End, Ends, is_context, note};
 use crate::{
     database::{Database, DatabaseFailure, snapshot},
+    failed_event::Baseline,
     hearing::REMEMBERED,
     heartbeat,
     projection::ENDED,
@@ -20,6 +21,7 @@ use crate::{
 /// What the read model has.
 pub(super) struct Loaded {
     pub(super) ends: Ends,
+    /// From where on the log is read: they lack something after that.
     pub(super) at: Position,
     /// How long ago that was all that was in the log.
     pub(super) age: Option<Duration>,
@@ -33,15 +35,21 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
     let mut connection = database.connection().await?;
     let transaction = snapshot(&mut connection).await?;
     let checkpoint = ReadModel::new(&ENDED, shard).checkpoint(&transaction).await?;
-    let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
-    let age = heartbeat::age(&transaction, (LogClass::Events, shard), at).await?;
+    let reached = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
+    let age = heartbeat::age(&transaction, (LogClass::Events, shard), reached).await?;
+    let Baseline { position: at, processed, parked } = Baseline::of(&transaction, &ENDED, shard).await?;
     let mut ends = Ends::new();
     for (kind, select) in &ENDS {
         // A read model may be behind when a node starts: of grants as much is loaded as of others, and forgotten soon.
         let since = if is_context(kind) { Timestamp::UNIX_EPOCH } else { clock::now() - REMEMBERED };
         for Stored { instance_id, found } in select.rows(&transaction, &[&since]).await? {
             let end = End { sequence: found.sequence, at: found.changed_at, is_removed: found.state.is_removed };
-            ends.entry(instance_id).or_default().insert((*kind, found.id), end);
+            note(&mut ends, instance_id, (kind, found.id), end);
+        }
+        // What is parked may have ended at any time up to now. What it was indeed is read from the log.
+        for AggregateKey { instance_id, id, .. } in parked.iter().filter(|parked| parked.aggregate_type == *kind) {
+            let end = End { sequence: processed, at: clock::now(), is_removed: false };
+            note(&mut ends, instance_id.clone(), (kind, id.clone()), end);
         }
     }
     transaction.commit().await?;

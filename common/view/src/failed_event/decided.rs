@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use tokio_postgres::Row;
 
+use super::admits;
 use crate::{
     checkpoint::{signed, unsigned},
     database::{Database, DatabaseFailure, snapshot},
@@ -63,8 +64,8 @@ impl Decision {
     /// The sequence of the event of this view that is left out; `None` where it decides something else.
     pub fn left_out(&self, view: &str) -> Option<u64> {
         let Event::Discarded(discarded) = &self.event else { return None };
-        let is_within = self.within.as_ref().is_none_or(|id| *id == discarded.instance_id);
-        (discarded.view == view && is_within).then_some(discarded.sequence)
+        let may = self.within.as_ref().is_none_or(|id| *id == discarded.instance_id && !admits(view));
+        (discarded.view == view && may).then_some(discarded.sequence)
     }
 
     /// What is tried again has to meet all of these; `None` where it decides something else.
@@ -138,7 +139,8 @@ fn left_out(view: &str, decided_in: &str, payload: &[u8]) -> Option<u64> {
             return None;
         }
     };
-    (found.view == view && [SYSTEM, &found.instance_id].contains(&decided_in)).then_some(found.sequence)
+    let may = decided_in == SYSTEM || found.instance_id == decided_in && !admits(view);
+    (found.view == view && may).then_some(found.sequence)
 }
 
 /// These columns of what was decided in all instances and meets a condition. Each instance is looked for by the primary key.
@@ -277,6 +279,8 @@ mod tests {
         assert_eq!(left_out("targets", "1", &payload("1")), Some(7));
         assert_eq!(left_out("targets", "2", &payload("1")), None);
         assert_eq!(left_out("users", SYSTEM, &payload("1")), None);
+        let admitting = br#"{"view":"access","instance_id":"1","sequence":7}"#;
+        assert_eq!([left_out("access", SYSTEM, admitting), left_out("access", "1", admitting)], [Some(7), None]);
         let of_newer = br#"{"view":"targets","instance_id":"1","sequence":7,"of_the_next_version":{}}"#;
         assert_eq!(left_out("targets", SYSTEM, of_newer), Some(7));
         for damaged in [&b"{"[..], b"", b"\"targets\"", b"{\"view\":\"targets\"}", b"\xff\0\"targets\""] {

@@ -1,6 +1,6 @@
 //! What waits behind an event, as history has it.
 
-use std::{pin::pin, sync::Arc};
+use std::{collections::HashSet, pin::pin, sync::Arc};
 
 use deadpool_postgres::Transaction;
 use domain::catalog::class_of;
@@ -19,6 +19,25 @@ use crate::{
 const MOST: usize = 1000;
 /// How many bytes they have about, save the last one.
 const LARGEST: usize = 1 << 20;
+
+/// The last event of an aggregate before a sequence that is none of those which are left out.
+pub async fn last_before(
+    transaction: &Transaction<'_>,
+    key: &AggregateKey,
+    (sequence, left_out): (u64, &HashSet<u64>),
+) -> Result<Option<Arc<Recorded>>, DatabaseFailure> {
+    static SELECT: OfHistories = OfHistories::new(|| {
+        of_histories(
+            "select * from {schema}.events where instance_id = $1 and aggregate_type = $2 and aggregate_id = $3 \
+             and sequence < $4 and not sequence = any($5) order by version desc limit 1",
+        )
+    });
+    let AggregateKey { instance_id, aggregate_type, id } = key;
+    let (sequence, left_out): (_, Vec<i64>) = (signed(sequence), left_out.iter().copied().map(signed).collect());
+    let statement = transaction.prepare_cached(&SELECT[class_of(&key.aggregate_type)]).await?;
+    let found = transaction.query_opt(&statement, &[instance_id, aggregate_type, id, &sequence, &left_out]).await?;
+    Ok(found.as_ref().map(recorded).transpose()?.map(Arc::new))
+}
 
 /// The events of an aggregate from one sequence to another, the first ones of them, and whether these are all. Who asks must
 /// know that history has come as far.

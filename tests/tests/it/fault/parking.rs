@@ -6,8 +6,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     auditor::Audit,
-    client::{Client, TARGETS, created, post, send},
-    cluster::Cluster,
+    client::{Client, TARGETS, post, send},
     eventually,
     management::Management,
     platform::Platform,
@@ -235,41 +234,4 @@ async fn what_nodes_have_in_memory_is_right_where_its_rows_wait() {
     };
     eventually("it holds", language).await;
     eventually("it waits still", parked).await;
-}
-
-#[tokio::test]
-async fn what_admits_requests_stands_still_at_an_event_that_fails() {
-    let cluster = Cluster::start().await;
-    let first = cluster.node("projector", "first", &[], &[]);
-    let command = cluster.node("command", "command", &[], &[]);
-    cluster.writes(&command).await;
-    let client = cluster.client(&command);
-    let id = created(&client, "/resources/v3alpha/organizations", json!({ "name": "Broken" })).await.id();
-    cluster.audit().await.wait_projected(&cluster.servers.places.postgres_url).await;
-    drop(first);
-    let fault = format!("table.folding/{id}:1:panic");
-    let mut projector = cluster.node("projector", "second", &[], &[("PLATFORM_FAULT", &fault)]);
-    let path = format!("/resources/v3alpha/organizations/{id}");
-    let deleted = send(client.request(Method::DELETE, &path)).await;
-    assert_eq!(deleted.status, StatusCode::OK);
-    for part in ["projection.access", "projection.ended"] {
-        let check = eventually("it stands still", || async {
-            projector.management.check(part).await.filter(|check| check["state"] == "stalled")
-        });
-        let check: Value = check.await;
-        let reason = check.to_string();
-        assert!(reason.contains("organization.removed") && reason.contains(&id), "it says at which event: {reason}");
-    }
-    for part in ["projection.organizations_index", "projection.history"] {
-        eventually(part, || async {
-            let check = projector.management.check(part).await?;
-            (check["state"] == "ok" && check["place"]["sequence"].as_u64()? >= deleted.sequence()).then_some(())
-        })
-        .await;
-    }
-    assert!(!projector.process.has_ended(), "no panic ends the process");
-
-    projector.process.end().await;
-    let _projector = cluster.node("projector", "third", &[], &[]);
-    cluster.audit().await.assert_projected(&cluster.servers.places.postgres_url).await;
 }

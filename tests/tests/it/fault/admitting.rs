@@ -1,0 +1,181 @@
+//! What admits requests, where an event of that fails: what is parked counts as ended, and all others go on.
+
+use std::fs;
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use tempfile::TempPath;
+use tests::{
+    client::{Answer, Client, after, created, post, send},
+    eventually,
+    platform::Platform,
+    servers::Servers,
+};
+
+use super::parking::failed;
+
+const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
+const USERS: &str = "/resources/v3alpha/users";
+const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
+const INSTANCES: &str = "/resources/v3alpha/instances";
+const FAILED: &str = "/system/v1/failedevents";
+
+/// A platform whose projections fail at every event of what they have tables for, while a file is there.
+struct Failing {
+    platform: Platform,
+    _servers: Servers,
+    switch: TempPath,
+    admin: Client,
+    operator: Client,
+}
+
+/// An organization, and a user of it who may read its users.
+struct Member {
+    organization: String,
+    id: String,
+    client: Client,
+}
+
+impl Failing {
+    async fn start() -> Self {
+        let switch = tempfile::NamedTempFile::new().expect("a temporary file can be made").into_temp_path();
+        fs::remove_file(&switch).expect("it was just made");
+        let servers = Servers::start().await;
+        let platform = Platform::start_with(&servers.flags(), &[("PLATFORM_FAULT", &fault(&switch))]).await;
+        platform.ready().await;
+        let (admin, operator) = (platform.client().await, platform.operator().await);
+        Self { platform, _servers: servers, switch, admin, operator }
+    }
+
+    fn fail(&self) {
+        fs::write(&self.switch, "").expect("the folder can be written");
+    }
+
+    fn mend(&self) {
+        fs::remove_file(&self.switch).expect("it is there");
+    }
+
+    async fn member(&self) -> Member {
+        let organization = created(&self.admin, ORGANIZATIONS, json!({ "name": "Shop" })).await.id();
+        let of_it = |path| format!("{path}?ctx.orgId={organization}");
+        let user = json!({ "username": "clerk", "service": { "name": "Clerk" } });
+        let id = created(&self.admin, &of_it(USERS), user).await.id();
+        let membership = json!({ "userId": id, "roles": ["ORG_OWNER_VIEWER"] });
+        created(&self.admin, &of_it(MEMBERSHIPS), membership).await;
+        let client = self.platform.log_in(&self.admin, &id, "clerk").await;
+        eventually("the role is known", async || (reads(&client).await == StatusCode::OK).then_some(())).await;
+        Member { organization, id, client }
+    }
+
+    /// Renames an organization, which fails, and waits until the views say so.
+    async fn parked(&self, organization: &str) -> Answer {
+        self.fail();
+        let patch = self.admin.request(Method::PATCH, &format!("{ORGANIZATIONS}/{organization}"));
+        let renamed = send(patch.json(&json!({ "name": "Renamed" }))).await;
+        assert_eq!(renamed.status, StatusCode::OK, "{}", renamed.body);
+        let views =
+            async || (self.views(organization).await == ["access", "ended", "organizations_index"]).then_some(());
+        eventually("it is parked", views).await;
+        self.mend();
+        renamed
+    }
+
+    async fn failed(&self, aggregate_id: &str) -> Vec<Value> {
+        failed(&self.operator, json!([{ "aggregateId": aggregate_id }])).await
+    }
+
+    /// The views that have parked something.
+    async fn views(&self, aggregate_id: &str) -> Vec<String> {
+        let found = self.failed(aggregate_id).await;
+        let mut views: Vec<_> = found.iter().filter_map(|event| Some(event["viewName"].as_str()?.to_owned())).collect();
+        views.sort();
+        views
+    }
+
+    /// The id of what a view has parked.
+    async fn in_view(&self, aggregate_id: &str, view: &str) -> String {
+        let found = self.failed(aggregate_id).await;
+        let event = found.iter().find(|event| event["viewName"] == view).expect("the view has parked it");
+        event["id"].as_str().expect("it has an id").to_owned()
+    }
+
+    async fn name(&self, organization: &str) -> Value {
+        let answer = send(self.admin.request(Method::GET, &format!("{ORGANIZATIONS}/{organization}"))).await;
+        answer.body["organization"]["organization"]["name"].clone()
+    }
+}
+
+fn fault(switch: &TempPath) -> String {
+    format!("table.folding/*:1:panic-while={}", switch.display())
+}
+
+async fn reads(client: &Client) -> StatusCode {
+    post(client, &format!("{USERS}/_search"), json!([])).await.status
+}
+
+#[tokio::test]
+async fn what_is_parked_counts_as_ended_and_comes_back_as_it_is_now() {
+    let failing = Failing::start().await;
+    let Member { organization, client, .. } = failing.member().await;
+    let renamed = failing.parked(&organization).await;
+
+    eventually("its users are let in no more", async || (reads(&client).await == 401).then_some(())).await;
+    let get = || failing.admin.request(Method::GET, &format!("{ORGANIZATIONS}/{organization}"));
+    send(get()).await.assert_refused("as if it was gone", 404, "RESOURCE_NOT_FOUND");
+    after(&renamed, get()).await.assert_refused("as of what is parked", 503, "AGGREGATE_PARKED");
+    let other = created(&failing.admin, ORGANIZATIONS, json!({ "name": "Other" })).await;
+    let read = failing.admin.request(Method::GET, &format!("{ORGANIZATIONS}/{}", other.id()));
+    assert_eq!(after(&other, read).await.status, StatusCode::OK, "all others go on");
+
+    let retried = post(&failing.operator, &format!("{FAILED}/_retry"), json!({ "filters": [] })).await;
+    assert_eq!(retried.body["count"], "3", "{}", retried.body);
+    eventually("it goes on", async || failing.failed(&organization).await.is_empty().then_some(())).await;
+    assert_eq!(failing.name(&organization).await, "Renamed");
+    eventually("it had not ended", async || (reads(&client).await == StatusCode::OK).then_some(())).await;
+}
+
+#[tokio::test]
+async fn only_operators_of_the_system_have_it_left_out() {
+    let mut failing = Failing::start().await;
+    let Member { organization, id, client } = failing.member().await;
+    failing.parked(&organization).await;
+    for view in ["access", "ended"] {
+        let path = format!("/resources/v3alpha/failed_events/{}/_discard", failing.in_view(&organization, view).await);
+        let refused = post(&failing.admin, &path, json!({ "reason": "it is known" })).await;
+        refused.assert_refused(view, 403, "PERMISSION_DENIED");
+    }
+    let path = format!("{FAILED}/{}/_discard", failing.in_view(&organization, "access").await);
+    let discarded = post(&failing.operator, &path, json!({ "reason": "it is known" })).await;
+    assert_eq!(discarded.status, StatusCode::OK, "{}", discarded.body);
+    let is_back = async || (failing.name(&organization).await == "Shop").then_some(());
+    eventually("it is what it was before", is_back).await;
+    eventually("its users are let in", async || (reads(&client).await == StatusCode::OK).then_some(())).await;
+
+    // A node that begins now does not know whether it has ended meanwhile, so what was issued before is good no more.
+    failing.fail();
+    failing.platform.stop().await;
+    failing.platform.restart(&[("PLATFORM_FAULT", &fault(&failing.switch))]).await;
+    assert_eq!(failing.views(&organization).await, ["ended", "organizations_index"]);
+    assert_eq!(reads(&client).await, StatusCode::UNAUTHORIZED);
+    failing.mend();
+    let again = failing.platform.log_in(&failing.admin, &id, "clerk").await;
+    assert_eq!(reads(&again).await, StatusCode::OK, "it can be logged in to");
+}
+
+#[tokio::test]
+async fn without_what_everybody_needs_it_stands_still() {
+    let failing = Failing::start().await;
+    failing.fail();
+    let founded = json!({ "name": "Tenant", "domain": "beside.localhost", "organizationName": "Default" });
+    let made = created(&failing.operator, INSTANCES, founded).await;
+    let stalled = async || {
+        let check = failing.platform.management().check("projection.access").await?;
+        (check["state"] == "stalled" && check.to_string().contains("data_key.added")).then_some(())
+    };
+    eventually("it stands still at a data key", stalled).await;
+    let views = failing.views(&made.id()).await;
+    assert!(!views.contains(&"access".to_owned()), "{views:?}");
+    failing.mend();
+    let read = failing.operator.request(Method::GET, &format!("{INSTANCES}/{}", made.id()));
+    assert_eq!(after(&made, read).await.status, StatusCode::OK, "it goes on by itself");
+}
