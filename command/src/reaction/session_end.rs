@@ -3,7 +3,7 @@
 //! The node does it that writes.
 //!
 //! It follows the log that is kept for ever. A session that was decided without such an event was committed before it, so the read
-//! model, which leaves out none, has all of them once it has what there is of the other log.
+//! model has all of them once it has what there is of the other log, save what it has parked: that may be anybody's, until the turn has looked.
 
 use std::{convert::Infallible, mem, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use domain::{
     resource::{
         instance::Instance,
         organization::Organization,
-        session::{LONGEST_LIFE_MS, Session},
+        session::{CheckedUser, LONGEST_LIFE_MS, Session},
         user::User,
     },
     standard::{Command as Asked, Resource, Standard},
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use view::{
     database::{Database, DatabaseFailure},
     persons::REMOVED,
-    projection::{SESSIONS, Sql},
+    projection::{Projection, SESSIONS, Sql},
     read_model::ReadModel,
 };
 
@@ -109,7 +109,8 @@ impl SessionEnds {
         // Of somebody who is erased no user agent is left either, also not in sessions that are over.
         let is_erasure = ending.recorded.event.r#type == REMOVED;
         let now = if is_erasure { i64::MIN } else { clock::now().as_millisecond() };
-        let rows = connection.query(&statement, &[instance_id, aggregate_id, &ending.last, &now]).await?;
+        let shard = i32::from(self.shard);
+        let rows = connection.query(&statement, &[instance_id, aggregate_id, &ending.last, &now, &shard]).await?;
         Ok(Some(rows.iter().map(|row| row.get(0)).collect()))
     }
 
@@ -119,7 +120,7 @@ impl SessionEnds {
         let (actor, causation_id) = (recorded.event.actor.clone(), recorded.event.id.clone());
         let cause = Cause { actor, causation_id, ..Cause::default() };
         let (sessions, keys) = (ids.iter().map(key).collect(), self.steps.keys(instance_id).await?);
-        let step = Step { sessions, ended: recorded.sequence, keys, cause };
+        let step = Step { sessions, with: recorded.key(), ended: recorded.sequence, keys, cause };
         self.steps.submit(("end sessions", instance_id), step).await
     }
 }
@@ -204,21 +205,37 @@ fn select(recorded: &Recorded) -> Option<&'static Sql> {
     }
 }
 
-/// The ids of sessions by a column, in pages.
+/// The ids of sessions by a column, and of those that are parked, in pages.
 fn by(column: &str) -> String {
+    let Projection { name, version, .. } = **SESSIONS;
     SESSIONS.sql(&format!(
-        "select id from {{session}} where instance_id = $1 and {column} = $2 and id > $3 and expires_at > $4 \
-         order by id limit {AT_ONCE}"
+        "(select id from {{session}} where instance_id = $1 and {column} = $2 and id > $3 and expires_at > $4 \
+         order by id limit {AT_ONCE}) \
+         union select aggregate_id from platform.failed_events where projection = '{name}' and version = {version} and shard = $5 \
+         and instance_id = $1 and aggregate_id > $3 order by id limit {AT_ONCE}"
     ))
 }
 
 /// Ends those of some sessions that were decided without an event.
 struct Step {
     sessions: Vec<AggregateKey>,
+    /// With whom they end.
+    with: AggregateKey,
     /// The sequence of the event.
     ended: u64,
     keys: ClaimKeys,
     cause: Cause,
+}
+
+impl Step {
+    /// Whether a session of this user is one of those that end.
+    fn is_with(&self, CheckedUser { id, organization_id, .. }: &CheckedUser) -> bool {
+        match self.with.aggregate_type.as_str() {
+            User::NAME => *id == self.with.id,
+            Organization::NAME => *organization_id == self.with.id,
+            _ => true,
+        }
+    }
 }
 
 impl Decide for Step {
@@ -232,7 +249,7 @@ impl Decide for Step {
         let found: Vec<_> = self.sessions.iter().map(|key| turn.get::<Standard<Session>>(key)).collect();
         for current in found {
             let user = current.resource().and_then(|session| session.user.as_ref());
-            if user.is_some_and(|user| user.seen < self.ended) {
+            if user.is_some_and(|user| self.is_with(user) && user.seen < self.ended) {
                 let events = Standard::<Session>::decide(&current.state, Asked::Delete)?;
                 turn.append(current, &events, &self.keys, &self.cause)?;
             }

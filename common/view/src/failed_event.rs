@@ -98,16 +98,15 @@ pub struct Parking {
 }
 
 impl Parking {
-    /// That of a projection, where it parks at all. History interprets nothing that could fail. Sessions stand still: what ends them
-    /// looks for them there.
+    /// That of a projection, where it parks at all. History interprets nothing that could fail.
     pub fn of(projection: &'static Projection, shard: u16) -> Option<Self> {
-        let parks = projection.view != SESSIONS.view && !matches!(projection.kind, Kind::History);
+        let parks = !matches!(projection.kind, Kind::History);
         parks.then_some(Self { projection, shard })
     }
 
-    /// Whether the rows of what is parked are taken away until it goes on: what admits requests counts that as ended.
+    /// Whether the rows of what is parked are taken away until it goes on: where somebody is let in by them, that counts as ended.
     pub fn withholds(self) -> bool {
-        self.projection.view == ACCESS.view
+        [&*ACCESS, &*SESSIONS].iter().any(|withholding| withholding.view == self.projection.view)
     }
 
     /// Whether the projection stands still at an event of an aggregate: without the system nobody could mend anything, and without data
@@ -333,14 +332,26 @@ mod tests {
     use domain::resource::session::Session;
 
     use super::*;
-    use crate::projection::{HISTORY, TARGETS, index_of};
+    use crate::projection::{HISTORY, SESSION_HISTORY, TARGETS, index_of};
 
     #[test]
-    fn what_admits_requests_and_what_decides_never_parks() {
-        assert!(
-            [&*ACCESS, &*ENDED, &*HISTORY, &*SESSIONS].iter().all(|projection| Parking::of(projection, 0).is_none())
-        );
-        assert!([*TARGETS, index_of::<Session>()].iter().all(|projection| Parking::of(projection, 0).is_some()));
+    fn what_lets_somebody_in_is_withheld_and_history_never_parks() {
+        let withheld = |projection| Parking::of(projection, 0).map(Parking::withholds);
+        assert_eq!([*ACCESS, *SESSIONS].map(withheld), [Some(true); 2]);
+        assert_eq!([*ENDED, *TARGETS, index_of::<Session>()].map(withheld), [Some(false); 3]);
+        assert_eq!([*HISTORY, *SESSION_HISTORY].map(withheld), [None; 2]);
+    }
+
+    #[test]
+    fn nobody_goes_on_without_data_keys_and_the_system() {
+        let needs = |projection, (instance, kind): (&str, &str)| {
+            let (instance_id, aggregate_type) = (instance.to_owned(), kind.to_owned());
+            let key = AggregateKey { instance_id, aggregate_type, id: "2".to_owned() };
+            Parking::of(projection, 0).map(|parking| parking.needs(&key))
+        };
+        let needed = [("1", "user"), ("1", "data_key"), (SYSTEM, "failed_event")];
+        assert_eq!(needed.map(|key| needs(*ACCESS, key)), [Some(false), Some(true), Some(true)]);
+        assert_eq!(needed.map(|key| needs(*TARGETS, key)), [Some(false); 3]);
     }
 
     #[test]

@@ -6,16 +6,20 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempPath;
 use tests::{
-    client::{Answer, Client, after, created, post, send},
+    auditor::connect,
+    client::{Answer, Client, after, created, done, post, send},
     eventually,
     platform::Platform,
     servers::Servers,
 };
 
+use view::projection::SESSION_HISTORY;
+
 use super::parking::failed;
 
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 const USERS: &str = "/resources/v3alpha/users";
+const SESSIONS: &str = "/resources/v3alpha/sessions";
 const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
 const INSTANCES: &str = "/resources/v3alpha/instances";
 const FAILED: &str = "/system/v1/failedevents";
@@ -23,7 +27,7 @@ const FAILED: &str = "/system/v1/failedevents";
 /// A platform whose projections fail at every event of what they have tables for, while a file is there.
 struct Failing {
     platform: Platform,
-    _servers: Servers,
+    servers: Servers,
     switch: TempPath,
     admin: Client,
     operator: Client,
@@ -44,7 +48,7 @@ impl Failing {
         let platform = Platform::start_with(&servers.flags(), &[("PLATFORM_FAULT", &fault(&switch))]).await;
         platform.ready().await;
         let (admin, operator) = (platform.client().await, platform.operator().await);
-        Self { platform, _servers: servers, switch, admin, operator }
+        Self { platform, servers: servers, switch, admin, operator }
     }
 
     fn fail(&self) {
@@ -178,4 +182,43 @@ async fn without_what_everybody_needs_it_stands_still() {
     failing.mend();
     let read = failing.operator.request(Method::GET, &format!("{INSTANCES}/{}", made.id()));
     assert_eq!(after(&made, read).await.status, StatusCode::OK, "it goes on by itself");
+}
+
+/// A person who is logged in by the API, whose session fails from the first event on.
+async fn logged_in(failing: &Failing, username: &str) -> (String, String) {
+    let data = json!({ "given_name": "Ada", "family_name": username });
+    let person = json!({ "username": username, "human": { "data": data } });
+    let id = done(&failing.admin, USERS, person).await.id();
+    failing.fail();
+    let session = created(&failing.admin, SESSIONS, json!({ "checks": { "user": { "userId": id } } })).await.id();
+    let views = async || (failing.views(&session).await == ["sessions", "sessions_index"]).then_some(());
+    eventually("it is parked", views).await;
+    failing.mend();
+    (id, session)
+}
+
+#[tokio::test]
+async fn a_session_that_is_parked_ends_with_its_user_and_with_nobody_else() {
+    let failing = Failing::start().await;
+    let ((ada, of_ada), (_, of_bob)) = (logged_in(&failing, "ada").await, logged_in(&failing, "bob").await);
+    let read = |id: &str| send(failing.admin.request(Method::GET, &format!("{SESSIONS}/{id}")));
+    read(&of_ada).await.assert_refused("while it is parked", 404, "RESOURCE_NOT_FOUND");
+    let off = post(&failing.admin, &format!("{USERS}/{ada}/_deactivate"), json!({})).await;
+    assert_eq!(off.status, StatusCode::OK, "{}", off.body);
+
+    let postgres = connect(&failing.servers.places.postgres_url).await;
+    let select = SESSION_HISTORY.sql("select type from {schema}.events where aggregate_id = $1 order by version");
+    let events = async |id: &str| {
+        let rows = postgres.query(&select, &[&id]).await.expect("the table is there");
+        rows.iter().map(|row| row.get(0)).collect::<Vec<String>>()
+    };
+    let has_ended = async || (events(&of_ada).await == ["session.added", "session.removed"]).then_some(());
+    eventually("it ends with its user", has_ended).await;
+    let retried = post(&failing.operator, &format!("{FAILED}/_retry"), json!({ "filters": [] })).await;
+    assert_eq!(retried.status, StatusCode::OK, "{}", retried.body);
+    let healed = async || failed(&failing.operator, json!([])).await.is_empty().then_some(());
+    eventually("both go on", healed).await;
+    read(&of_ada).await.assert_refused("it has ended", 404, "RESOURCE_NOT_FOUND");
+    assert_eq!(read(&of_bob).await.status, StatusCode::OK);
+    assert_eq!(events(&of_bob).await, ["session.added"]);
 }
