@@ -11,7 +11,6 @@ use domain::{
 };
 use edge::{answer::Answer, call::Call, error::Error};
 use eventlog::record::AggregateKey;
-use jiff::Timestamp;
 use proto::{shape::Identified, wellknown};
 
 use crate::{
@@ -99,7 +98,7 @@ pub(crate) const PAST: &str = "must be in the future";
 
 /// When something ends, in milliseconds since the Unix epoch, which must be in the future.
 pub(crate) fn end(field: &'static str, date: Option<wellknown::Timestamp>) -> Result<i64, Rejection> {
-    let end = date.and_then(|date| Timestamp::try_from(date).ok()).unwrap_or_default().as_millisecond();
+    let end = date.and_then(|date| date.as_millisecond()).unwrap_or_default();
     if end > clock::now().as_millisecond() { Ok(end) } else { Err(Rejection::invalid(field, PAST)) }
 }
 

@@ -250,8 +250,11 @@ mod tests {
     use super::*;
     use crate::issue::IdToken;
 
+    /// The class S16 of the security cases that the design lists.
     #[test]
     fn no_claim_of_the_platform_is_replaced() {
+        let listed = "iss sub aud exp iat nbf jti azp amr acr act cnf client_id scope sid";
+        assert!(listed.split(' ').all(|name| RESERVED.contains(&name)));
         let claim = |key: &str| Claim { key: key.to_owned(), value: json!(1) };
         let keys = ["tier", "sub", "urn:platform:iam:x", "", "tier", "seq"];
         let log = json!(["claim sub exists already", "claim tier exists already", "claim seq exists already", "hello"]);

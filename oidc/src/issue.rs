@@ -153,14 +153,16 @@ impl Issuer {
         let (now, login) = (clock::now().as_second(), recipient.login.as_ref());
         // Of a login it says that there was one; of other tokens, no more than these do.
         let ends = recipient.exchange().and(login).map_or(i64::MAX, |login| login.ends);
+        // The app compares both with its own clock. When the person was checked stays what it is: the platform compares that, too.
+        let (iat, exp) = (now - recipient.clock_skew, end(now, lifetime) + recipient.clock_skew);
         let claims = IdToken {
             iss: external.issuer(tenant),
             sub: user.id.clone(),
             aud: [recipient.client_id.clone()],
             azp: recipient.client_id.clone(),
             client_id: recipient.client_id.clone(),
-            exp: end(now, lifetime).min(ends),
-            iat: now,
+            exp: exp.min(ends),
+            iat,
             auth_time: login.map_or(Some(now), |login| login.auth_time),
             nonce: login.and_then(|login| login.nonce.clone()),
             amr: checked_by(login),

@@ -24,6 +24,8 @@ pub(crate) struct Recipient {
     pub(crate) id_token_alg: Option<String>,
     /// Whether only the platform reads its access tokens.
     pub(crate) is_opaque: bool,
+    /// By how many seconds its clock may differ.
+    pub(crate) clock_skew: i64,
     /// The login, where it is an app.
     pub(crate) login: Option<Login>,
 }
@@ -75,6 +77,7 @@ impl Recipient {
             access_token_alg: user.access_token_alg.clone(),
             id_token_alg: user.id_token_alg.clone(),
             is_opaque: user.has_opaque_tokens(),
+            clock_skew: 0,
             login: None,
         }
     }
@@ -86,6 +89,7 @@ impl Recipient {
             access_token_alg: settings.access_token_alg.clone(),
             id_token_alg: settings.id_token_alg.clone(),
             is_opaque: settings.access_token_type == TokenType::Opaque,
+            clock_skew: i64::try_from(settings.clock_skew_ms.div_ceil(1000)).unwrap_or_default(),
             login: Some(login),
         }
     }

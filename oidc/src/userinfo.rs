@@ -103,13 +103,12 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Map<String, Value
 
 /// The token of a request: in a header, or in a form (RFC 6750, section 2).
 async fn shown(oidc: &Oidc, request: Request<Body>) -> Result<(Arc<Tenant>, HeaderMap, Option<String>), Unanswered> {
-    let in_header = request.headers().get_all(header::AUTHORIZATION).iter();
-    let in_header: Vec<_> = in_header.filter_map(|value| value.to_str().ok()).collect();
-    let bearer = |value: &str| {
-        let (scheme, token) = value.split_once(' ')?;
+    let mut in_header = request.headers().get_all(header::AUTHORIZATION).iter();
+    let bearer = |value: &HeaderValue| {
+        let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
     };
-    let token = if let [value] = in_header[..] { bearer(value) } else { None };
+    let token = if let (Some(value), None) = (in_header.next(), in_header.next()) { bearer(value) } else { None };
     let takes_form = |value: &HeaderValue| value.as_bytes().starts_with(b"application/x-www-form-urlencoded");
     let has_form =
         request.method() == Method::POST && request.headers().get(header::CONTENT_TYPE).is_some_and(takes_form);

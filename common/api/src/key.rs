@@ -7,7 +7,6 @@ use domain::resource::{
     user::User,
 };
 use index::{Filter, Method, SortKey};
-use jiff::Timestamp;
 use proto::{
     key::{
         self, CreateAppKeyRequest, CreateAppKeyResponse, CreateUserKeyRequest, CreateUserKeyResponse,
@@ -16,6 +15,7 @@ use proto::{
     },
     object::Details,
     shape::{Get, Identified, Request, Search},
+    wellknown::Timestamp,
 };
 use serde_json::Value;
 use view::rows::Found;
@@ -101,7 +101,7 @@ impl<H: KeyHolder> Shown for Key<H> {
     }
 
     fn shown(found: &Found<Self>) -> GetKey {
-        let expiration_date = Timestamp::from_millisecond(found.state.expires_at).ok().map(Into::into);
+        let expiration_date = Timestamp::from_millisecond(found.state.expires_at);
         let public_key = named(found.state.public.clone(), &found.id).to_string();
         GetKey { details: Some(details::of(found)), public_key, expiration_date }
     }

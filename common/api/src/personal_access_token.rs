@@ -2,10 +2,12 @@
 
 use domain::resource::personal_access_token::{PersonalAccessToken, column};
 use index::{Filter, Method, SortKey};
-use jiff::Timestamp;
-use proto::token::{
-    GetPersonalAccessToken, GetPersonalAccessTokenRequest, PersonalAccessTokenFieldName,
-    SearchPersonalAccessTokensRequest, personal_access_token_search_filter::Filter as Wanted,
+use proto::{
+    token::{
+        GetPersonalAccessToken, GetPersonalAccessTokenRequest, PersonalAccessTokenFieldName,
+        SearchPersonalAccessTokensRequest, personal_access_token_search_filter::Filter as Wanted,
+    },
+    wellknown::Timestamp,
 };
 use view::rows::Found;
 
@@ -35,7 +37,7 @@ impl Shown for PersonalAccessToken {
     }
 
     fn shown(found: &Found<Self>) -> GetPersonalAccessToken {
-        let expiration_date = Timestamp::from_millisecond(found.state.expires_at).ok().map(Into::into);
+        let expiration_date = Timestamp::from_millisecond(found.state.expires_at);
         GetPersonalAccessToken { details: Some(details::of(found)), expiration_date }
     }
 }

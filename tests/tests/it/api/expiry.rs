@@ -75,7 +75,7 @@ async fn what_expires_ends_when_its_time_is_over() {
     assert_eq!((token(&client, &old).await, token(&client, &new).await), (200, 200));
     clock.set_ahead(HOUR);
     assert_eq!(signatures(&client, &endpoint, &id).await, 1, "the old key signs no longer");
-    assert_eq!((token(&client, &old).await, token(&client, &new).await), (401, 200));
+    assert_eq!((token(&client, &old).await, token(&client, &new).await), (401, 200), "90");
     assert_eq!(sessions(&client, &session).await, (404, 0, 404), "it ends by itself");
 
     clock.set_ahead(12 * HOUR);

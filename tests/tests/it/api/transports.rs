@@ -110,7 +110,7 @@ async fn a_page_of_another_origin_uses_the_api_and_gets_tokens_and_takes_no_part
     for path in others.into_iter().chain(of_apps) {
         let answer = preflight(path).await;
         assert_eq!(answer.status, StatusCode::OK, "{path}");
-        assert_eq!(answer.headers["access-control-allow-origin"], "https://app.example", "{path}");
+        assert_eq!(answer.headers["access-control-allow-origin"], "https://app.example", "127: {path}");
         assert_eq!(answer.headers["access-control-allow-headers"], "authorization,if-match,x-grpc-web", "{path}");
         assert!(!answer.headers.contains_key("access-control-allow-credentials"), "{path}");
     }

@@ -122,7 +122,7 @@ async fn a_token_without_the_platforms_audience_is_for_others() {
         ["openid", "openid urn:platform:iam:org:project:id:1:aud", "openid urn:platform:iam:org:project:id::aud"]
     {
         let granted = ask(scope).await;
-        assert_eq!(granted.body["scope"], "openid", "{scope}: {}", granted.body);
+        assert_eq!(granted.body["scope"], "openid", "99: {scope}: {}", granted.body);
         let token = granted.body["access_token"].as_str().unwrap_or_default();
         let refused = with(&client, token).await;
         refused.assert_refused(scope, 401, "TOKEN_INVALID");

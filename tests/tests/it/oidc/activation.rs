@@ -134,7 +134,7 @@ fn assert_chain(keys: &[Value], algorithm: &str, count: usize) -> String {
     id(last).to_owned()
 }
 
-/// D148
+/// 148
 #[tokio::test]
 async fn of_keys_that_are_activated_at_once_one_signs_at_every_time() {
     let world = World::start().await;

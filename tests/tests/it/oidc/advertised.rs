@@ -1,4 +1,4 @@
-//! D147: whatever the discovery document says works, and whatever works it says. Each member has candidates, which are all words that
+//! Case 147: whatever the discovery document says works, and whatever works it says. Each member has candidates, which are all words that
 //! there are for it; those that work must be those that are listed.
 
 mod login;

@@ -1,5 +1,5 @@
-//! How clients authenticate that have a secret. The numbers are those of the cases that the design lists; 95 is about keys that apps publish
-//! themselves, and none do here.
+//! How clients authenticate, with a secret or by what they sign. The numbers are those of the cases that the design lists; 95 is about keys that apps publish
+//! themselves, and none do here: nobody is asked for any.
 
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use tests::{
 use super::{
     flow::API,
     shop::{Shop, user},
+    signer::{self, BEARER, BY_ASSERTION, Signer},
     token::assert_error,
 };
 
@@ -96,6 +97,41 @@ async fn who_gets_no_tokens_for_itself_is_told_so() {
     assert_eq!(lock.status, 200, "{}", lock.body);
     let refused = ask(&locked.client_id, Some(&locked.client_secret)).await;
     is_refused("101: a user that is locked, at once", &refused);
+}
+
+#[tokio::test]
+async fn a_client_that_signs_does_so_once_and_does_nothing_else() {
+    let shop = Shop::open(json!({})).await;
+    let signer = Signer::new(&shop.tenant, &signer::user(&shop.tenant, "signs").await, "EC").await;
+    let ask = async |more: &[(&str, &str)], header: Option<(&str, &str)>| {
+        let request = shop.admin.anonymous(Method::POST, TOKEN).form(&[&FORM[..], more].concat());
+        send(header.into_iter().fold(request, |request, (id, secret)| request.basic_auth(id, Some(secret)))).await
+    };
+    let (assertion, other) = (signer.assertion(), signer.assertion());
+    let (id, kind, text) =
+        (&*signer.holder, ("client_assertion_type", BY_ASSERTION), ("client_assertion", &*assertion));
+    for (case, more, header) in [
+        ("85: a header beside it", vec![kind, text], Some((id, "secret"))),
+        ("85: a secret beside it", vec![kind, text, ("client_secret", "secret")], None),
+        ("87: another client", vec![kind, text, ("client_id", &*shop.user.user_id)], None),
+        ("94: no type", vec![text], None),
+        ("94: no assertion", vec![kind], None),
+        ("94: another type", vec![("client_assertion_type", BEARER), text], None),
+        ("94: the type twice", vec![kind, kind, text], None),
+        ("94: another type beside it", vec![kind, ("client_assertion_type", BEARER), text], None),
+        ("94: two assertions", vec![kind, text, ("client_assertion", &*other)], None),
+    ] {
+        assert_error(case, &ask(&more, header).await, 400, "invalid_request");
+    }
+    // 101: whoever has keys only shows no secret, whichever.
+    for secret in ["", "secret", &assertion] {
+        assert_error("101", &ask(&[], Some((id, secret))).await, 401, "invalid_client");
+        let form = [("client_id", id), ("client_secret", secret)];
+        assert_error("101: in the form", &ask(&form, None).await, 401, "invalid_client");
+    }
+    let fresh = signer.assertion();
+    let answer = ask(&[kind, ("client_assertion", &fresh), ("client_id", id)], None).await;
+    assert_eq!((answer.status.as_u16(), answer.body.get("refresh_token")), (200, None), "101: {}", answer.body);
 }
 
 /// What an app is told of a token that shows a secret.

@@ -1,5 +1,6 @@
 //! Classes S2 and S22 of the security cases that the design lists: whatever somebody was given is shown at every place that takes
-//! something, by who it is for, by another app, and to another instance. A place takes what it is for, and nothing else.
+//! something, by who it is for, by another app, and to another instance. A place takes what it is for, and nothing else. So case 120 is
+//! here, too: refresh and ID tokens are no access tokens at introspection.
 
 use std::collections::BTreeMap;
 

@@ -137,6 +137,10 @@ pub(super) fn unsigned(signer: &Signer, of_other: &Signer, rsa: &Signer) -> Vec<
         ("the algorithm of another type", Signer { kid: kid.clone(), ..rsa.clone() }.assertion()),
         ("an access token", signer.sign(&Header { typ: Some("at+jwt".into()), ..header.clone() }, &claims)),
         (
+            "a JWT within a JWT",
+            signer.signed_texts(&format!(r#"{{"alg":"ES256","kid":"{kid}","cty":"JWT"}}"#), &assertion),
+        ),
+        (
             "critical",
             signer.signed_texts(&format!(r#"{{"alg":"ES256","kid":"{kid}","crit":["b64"],"b64":true}}"#), &good),
         ),
@@ -194,7 +198,7 @@ async fn an_assertion_that_is_not_right_in_everything_gets_nothing() {
         assert_error(case, &exchanged(&tenant, assertion).await, 400, "invalid_grant");
         assert_error(case, &authenticated(&tenant, assertion).await, 401, "invalid_client");
     }
-    assert!(elsewhere.take().is_empty(), "S6: nobody asks for keys where an assertion says");
+    assert!(elsewhere.take().is_empty(), "S6, 95: nobody asks for keys where an assertion says");
     // 99: scopes are as with secrets.
     let form = [("grant_type", BEARER), ("assertion", &signer.assertion())];
     assert_error("no scope", &ask(&tenant, "/oauth/v2/token", &form).await, 400, "invalid_scope");

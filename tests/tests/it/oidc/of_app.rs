@@ -87,6 +87,26 @@ async fn roles_that_an_app_has_told_unasked_are_told_of_opaque_tokens_too() {
     }
 }
 
+#[tokio::test]
+async fn id_tokens_suit_a_clock_that_differs_by_as_much_as_the_app_says() {
+    for (skew, seconds) in [("0s", 0), ("3.5s", 4)] {
+        let mut settings = App::public();
+        settings["accessTokenType"] = json!("OIDC_TOKEN_TYPE_JWT");
+        settings["clockSkew"] = json!(skew);
+        let flow = Flow::with(settings).await;
+        let before = base::clock::now().as_second();
+        let (tokens, _) = flow.tokens(&[]).await;
+        let [access, id] = [access_token(&tokens), tokens["id_token"].as_str().expect("there is one")]
+            .map(|token| ["iat", "exp", "auth_time"].map(|name| parts(token)[1][name].as_i64().expect("it is there")));
+        let [issued, ends, _] = id;
+        assert_eq!(ends - issued, 43_200 + 2 * seconds, "{skew}: {id:?}");
+        let now = base::clock::now().as_second();
+        assert!((before..=now).contains(&(issued + seconds)), "{skew}: {before}, {id:?}, {now}");
+        assert_eq!(access[1] - access[0], 43_200, "{skew}: what others read is as it is: {access:?}");
+        assert_eq!(access[2], id[2], "{skew}: so is when the person was checked");
+    }
+}
+
 /// Signed tokens, and a flow on a platform that asks this server for domains.
 async fn with_domains(dns: &Dns) -> Flow<Platform> {
     let flags = ["--dns-server".to_owned(), dns.address.to_string()];

@@ -105,6 +105,28 @@ async fn a_personal_access_token_ends_when_it_shall() {
 }
 
 #[tokio::test]
+async fn what_is_to_last_for_ever_ends_with_the_year_9999() {
+    const LAST: &str = "9999-12-31T23:59:59Z";
+    let shop = Shop::open(json!({})).await;
+    let user = &shop.user.user_id;
+    let (id, secret) = token(&shop.admin, user, LAST).await;
+    let told = eventually("it is active", async || {
+        let told = shop.introspect(&secret).await;
+        (told["active"] == true).then_some(told)
+    });
+    assert_eq!(told.await["exp"], json!(253_402_300_799_i64));
+    let key = json!({ "keyType": "KEY_TYPE_ED25519", "expirationDate": LAST });
+    let key = done(&shop.admin, &format!("{API}/users/{user}/keys"), key).await.id();
+    for (kind, name, id) in [("tokens", "token", id), ("keys", "key", key)] {
+        let path = format!("{API}/users/{user}/{kind}");
+        let read = send(shop.admin.request(Method::GET, &format!("{path}/{id}"))).await;
+        assert_eq!(read.body[name]["expirationDate"], LAST, "{}", read.body);
+        let found = send(shop.admin.request(Method::POST, &format!("{path}/_search")).json(&json!([]))).await;
+        assert_eq!(found.body["result"][0]["expirationDate"], LAST, "{}", found.body);
+    }
+}
+
+#[tokio::test]
 async fn whoever_has_a_deleted_token_neither_writes_nor_reads_behind_that_on_any_node() {
     let cluster = Cluster::start().await;
     let [_projector, command, query] = ["projector", "command", "query"].map(|role| cluster.node(role, role, &[], &[]));

@@ -50,7 +50,7 @@ async fn an_app_that_signs_gets_tokens_for_its_own_codes() {
         send(flow.redeeming(code, &[("client_assertion_type", BY_ASSERTION), ("client_assertion", assertion)]))
     };
     assert_refused(&flow, "89: nothing signed", (code, &[]), "invalid_client").await;
-    assert_refused(&flow, "a secret", (code, &[("client_secret", "x")]), "invalid_client").await;
+    assert_refused(&flow, "88: a secret", (code, &[("client_secret", "x")]), "invalid_client").await;
     let elsewhere = signer.with(&json!({ "aud": "https://elsewhere.example" }));
     assert_error("93: another audience", &asserting(&elsewhere).await, 401, "invalid_client");
     let named = [("client_id", other.id.as_str()), ("client_assertion_type", BY_ASSERTION)];

@@ -86,7 +86,7 @@ async fn only_the_client_of_a_token_ends_it() {
     let missing = revoking(&shop.admin).basic_auth(&shop.user.client_id, Some(&shop.user.client_secret));
     assert_error("127: no token", &send(missing.form(&[("a", "b")])).await, 400, "invalid_request");
     let got = send(shop.admin.anonymous(Method::GET, REVOKE)).await;
-    assert_eq!((got.status.as_u16(), &got.headers["allow"]), (405, &"POST".parse().unwrap()));
+    assert_eq!((got.status.as_u16(), &got.headers["allow"]), (405, &"POST".parse().unwrap()), "127");
     assert_eq!(shop.introspect(&token).await["active"], true, "nothing of that ended it");
 
     // 127: what is no token, or one of others, is over already.

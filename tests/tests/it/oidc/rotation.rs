@@ -35,7 +35,9 @@ pub(super) async fn key_set(client: &Client) -> JwkSet {
     let answer = send(client.anonymous(Method::GET, "/oauth/v2/keys")).await;
     assert_eq!(answer.headers["cache-control"], "public, max-age=300, must-revalidate");
     assert!(answer.body["keys"].as_array().is_some_and(|keys| keys.iter().all(|key| key.get("d").is_none())));
-    serde_json::from_value(answer.body).expect("it is a key set")
+    let keys: JwkSet = serde_json::from_value(answer.body).expect("it is a key set");
+    assert_eq!(ids(&keys).len(), keys.keys.len(), "148: each has an id of its own");
+    keys
 }
 
 pub(super) fn ids(keys: &JwkSet) -> BTreeSet<String> {

@@ -4,7 +4,7 @@ use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, Client, SCOPE, send},
-    tenant::Tenant,
+    tenant::{Tenant, instance_beside},
 };
 
 use super::{exchange::EXCHANGE, signer::BEARER};
@@ -79,6 +79,9 @@ async fn discovery_lists_what_works_and_nothing_else() {
         assert_eq!(other.status, StatusCode::OK, "{path}");
     }
     assert_eq!(send(client.anonymous(Method::GET, "/oauth/v2/keys")).await.status, StatusCode::OK);
+    for path in ["/.well-known/openid-configuration/", "//.well-known/openid-configuration", "/oauth/v2/keys/"] {
+        assert_eq!(send(client.anonymous(Method::GET, path)).await.status, StatusCode::NOT_FOUND, "147: {path}");
+    }
     assert_error("the token endpoint", &send(ask(&client).form(&[("a", "b")])).await, 400, "invalid_request");
 }
 
@@ -116,6 +119,13 @@ async fn a_service_user_gets_a_token_that_the_keys_verify() {
     }
     assert_eq!((all.len(), all[1]["alg"].as_str()), (2, Some("RS256")));
     let key = &all[0];
+    // 148: neither is published by another instance.
+    let beside = send(instance_beside(&tenant).await.client().await.anonymous(Method::GET, "/oauth/v2/keys")).await;
+    let theirs = beside.body["keys"].as_array().unwrap();
+    let is_theirs = |name: &str| {
+        theirs.iter().any(|other| all.iter().any(|own| own.get(name).is_some_and(|own| other.get(name) == Some(own))))
+    };
+    assert!(theirs.len() == 2 && !["kid", "n", "x", "y"].into_iter().any(is_theirs), "148: {}", beside.body);
     assert_eq!((key["alg"].as_str(), key["use"].as_str()), (Some("ES256"), Some("sig")));
 
     let user = &bootstrap.service_user;

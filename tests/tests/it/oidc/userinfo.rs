@@ -10,7 +10,7 @@ use tests::{
 
 use super::{
     flow::{API, Flow, access_token},
-    token::parts,
+    token::{assert_error, parts},
 };
 
 const PATH: &str = "/oidc/v1/userinfo";
@@ -67,7 +67,11 @@ async fn it_takes_access_tokens_that_are_sent_as_the_rfc_says() {
         assert_eq!(answer.status, StatusCode::OK, "125: {scheme}: {}", answer.body);
     }
     let in_query = flow.admin.anonymous(Method::GET, &format!("{PATH}?access_token={token}"));
+    let beside = |other: &[u8]| get().bearer_auth(token).header("authorization", other);
     for (case, request, challenge) in [
+        ("125: no header", get(), "Bearer"),
+        ("125: two headers", beside(format!("Bearer {token}").as_bytes()), "Bearer"),
+        ("125: two headers, one of which is no text", beside(b"Bearer \xff"), "Bearer"),
         ("125: in the address", in_query, "Bearer"),
         ("125: an ID token", get().bearer_auth(id_token), "Bearer error=\"invalid_token\""),
         ("125: another scheme", get().header("authorization", format!("DPoP {token}")), "Bearer"),
@@ -81,6 +85,8 @@ async fn it_takes_access_tokens_that_are_sent_as_the_rfc_says() {
         assert!(told.starts_with("Bearer") && is_it, "{case}: {told}");
         assert!(answer.body.get("sub").is_none(), "{case}: {}", answer.body);
     }
+    let both = flow.admin.anonymous(Method::POST, PATH).bearer_auth(token).form(&[("access_token", token)]);
+    assert_error("125: in a header and in a form", &send(both).await, 400, "invalid_request");
     for method in [Method::PUT, Method::DELETE, Method::PATCH] {
         let answer = send(flow.admin.anonymous(method.clone(), PATH).bearer_auth(token)).await;
         assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{method}");
