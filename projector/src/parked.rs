@@ -276,7 +276,7 @@ impl Parked {
             let is_all = is_read && self.due.has_all(&key, reached);
             // The row was taken away, and what waits may have been left out.
             if is_all && self.withholds() {
-                let before = last_before(&transaction, &key, (from, &self.discarded)).await?;
+                let before = last_before(&transaction, &key, (from, self.discarded.iter().copied())).await?;
                 events.splice(..0, before);
             }
             found.push(Waiting { key, from, events, last, is_all, is_there });

@@ -32,8 +32,11 @@ const EXPOSED: [&str; 12] = [
     "x-request-id",
 ];
 
+/// Keeps answers from pages.
+type Closing = MapResponseLayer<fn(Response) -> Response>;
+
 /// Lets pages of every origin use the API, discovery, keys and what apps in pages ask for, without credentials of the browser.
-pub fn cors() -> (MapResponseLayer<fn(Response) -> Response>, CorsLayer) {
+pub fn cors() -> (Closing, CorsLayer) {
     let layer = CorsLayer::new()
         .allow_origin(AllowOrigin::predicate(|_, request| is_open(request.uri.path())))
         .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])

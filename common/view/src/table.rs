@@ -162,7 +162,8 @@ pub const fn ended<R: Resource>() -> Table {
                     let gives_else = fields.iter().any(|field| R::GIVES.contains(&field.as_str()));
                     // That it is off was written so before it had an event of its own.
                     let is_off = to.known.activity().is_some_and(|is_active| !*is_active);
-                    if !gives_else && !(is_off && fields.iter().any(|field| field == ACTIVITY)) {
+                    let has_ended = gives_else || is_off && fields.iter().any(|field| field == ACTIVITY);
+                    if !has_ended {
                         return Ok(Effect::Keep);
                     }
                     false

@@ -1,6 +1,6 @@
 //! What waits behind an event, as history has it.
 
-use std::{collections::HashSet, pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc};
 
 use deadpool_postgres::Transaction;
 use domain::catalog::class_of;
@@ -24,7 +24,7 @@ const LARGEST: usize = 1 << 20;
 pub async fn last_before(
     transaction: &Transaction<'_>,
     key: &AggregateKey,
-    (sequence, left_out): (u64, &HashSet<u64>),
+    (sequence, left_out): (u64, impl Iterator<Item = u64>),
 ) -> Result<Option<Arc<Recorded>>, DatabaseFailure> {
     static SELECT: OfHistories = OfHistories::new(|| {
         of_histories(
@@ -33,7 +33,7 @@ pub async fn last_before(
         )
     });
     let AggregateKey { instance_id, aggregate_type, id } = key;
-    let (sequence, left_out): (_, Vec<i64>) = (signed(sequence), left_out.iter().copied().map(signed).collect());
+    let (sequence, left_out): (_, Vec<i64>) = (signed(sequence), left_out.map(signed).collect());
     let statement = transaction.prepare_cached(&SELECT[class_of(&key.aggregate_type)]).await?;
     let found = transaction.query_opt(&statement, &[instance_id, aggregate_type, id, &sequence, &left_out]).await?;
     Ok(found.as_ref().map(recorded).transpose()?.map(Arc::new))

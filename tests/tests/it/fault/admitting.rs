@@ -48,7 +48,7 @@ impl Failing {
         let platform = Platform::start_with(&servers.flags(), &[("PLATFORM_FAULT", &fault(&switch))]).await;
         platform.ready().await;
         let (admin, operator) = (platform.client().await, platform.operator().await);
-        Self { platform, servers: servers, switch, admin, operator }
+        Self { platform, servers, switch, admin, operator }
     }
 
     fn fail(&self) {
