@@ -1,6 +1,7 @@
 //! Why a batch is not applied.
 
 use base::explain::explain;
+use eventlog::record::AggregateKey;
 use view::{database::DatabaseFailure, persons::PersonFailure};
 
 use crate::{fold::EventFailure, reporter::Cause};
@@ -40,8 +41,13 @@ pub(crate) enum BatchFailure {
     #[error("a row is refused that no event is of")]
     OfNothing,
     /// A row is refused without which nobody could mend anything.
-    #[error("a row is refused that everybody needs: {0}")]
-    Needed(String),
+    #[error("the row of {} {} is refused, which everybody needs: {error}", key.aggregate_type, key.id)]
+    Needed {
+        /// Of what it is.
+        key: AggregateKey,
+        /// Why, without values.
+        error: String,
+    },
     /// The checkpoint is not the one that this worker left.
     #[error("the checkpoint was moved by another worker, or Postgres lost its last commits")]
     Fenced,
@@ -56,7 +62,7 @@ impl BatchFailure {
     /// What it is about, as metrics have it.
     pub(crate) fn cause(&self) -> Cause {
         match self {
-            Self::Event(_) | Self::Flood(_) | Self::OfNothing | Self::Needed(_) => Cause::Event,
+            Self::Event(_) | Self::Flood(_) | Self::OfNothing | Self::Needed { .. } => Cause::Event,
             Self::Database(_) | Self::Person(PersonFailure::Database(_) | PersonFailure::Keyring(_)) => Cause::Postgres,
             Self::Person(_) => Cause::Nats,
             Self::Fenced => Cause::Fenced,

@@ -144,8 +144,9 @@ impl Parked {
         self.parking
     }
 
-    fn withholds(&self) -> bool {
-        self.parking.is_some_and(Parking::withholds)
+    fn withholds(&self, key: &AggregateKey) -> bool {
+        let table = self.projection.table(&key.aggregate_type);
+        self.parking.zip(table).is_some_and(|(parking, table)| parking.withholds(table))
     }
 
     /// Whether some are to be tried again now.
@@ -275,7 +276,7 @@ impl Parked {
             events.retain(|event| !self.leaves_out(event));
             let is_all = is_read && self.due.has_all(&key, reached);
             // The row was taken away, and what waits may have been left out.
-            if is_all && self.withholds() {
+            if is_all && self.withholds(&key) {
                 let before = last_before(&transaction, &key, (from, self.discarded.iter().copied())).await?;
                 events.splice(..0, before);
             }
@@ -311,7 +312,7 @@ impl Parked {
             match self.fold_all(tables, events) {
                 Ok(Folded { changes, failed }) => {
                     // What is taken away comes back as it is now, and not as it was meanwhile.
-                    let is_told = *is_all || !self.withholds();
+                    let is_told = *is_all || !self.withholds(key);
                     for (table, changes) in changes.into_iter().filter(|_| is_told) {
                         folded.add(table, changes);
                     }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use view::{
     checkpoint::{Checkpoint, Fenced},
     database::{Database, DatabaseFailure},
-    failed_event::ParkedAt,
+    failed_event::{ParkedAt, Parking},
     history,
     projection::{Kind, Projection},
     read_model::ReadModel,
@@ -20,7 +20,7 @@ use crate::{
     batch::Batch,
     decision::decisions,
     failure::BatchFailure,
-    parked::{Folded, Parked, Retry, Waiting},
+    parked::{Folded, Parked, Retry},
 };
 
 /// Moves the checkpoint to the end of a batch and applies that, both or neither. What fails is parked.
@@ -35,11 +35,11 @@ pub(crate) async fn project(
     if !decisions.is_empty() {
         fault::point_of("retry.met", read_model.projection.name);
     }
-    let folded = parked.fold(tables(read_model.projection), &batch.events)?;
+    let folded = parked.fold(read_model.projection.row_tables(), &batch.events)?;
     let (end, committed_at) = (batch.end, batch.committed_at);
     let mut connection = database.connection().await?;
     let is_forgotten = forgotten_before(checkpoint.committed_at, committed_at)
-        .is_some_and(|_| tables(read_model.projection).iter().any(|table| (table.ends_at)().is_some()));
+        .is_some_and(|_| read_model.projection.row_tables().iter().any(|table| (table.ends_at)().is_some()));
     let is_nothing = folded.changes.is_empty() && folded.failed.is_empty() && !is_forgotten;
     let moved = if is_nothing && !is_history(read_model.projection) {
         // Most records concern few projections; to the others one statement is transaction enough.
@@ -69,7 +69,7 @@ pub(crate) async fn retry(
     let Some(due) = parked.due(database, checkpoint.position.sequence).await? else { return Ok(false) };
     fault::point_of("retry.taken", read_model.projection.name);
     let due = parked.opened(due).await?;
-    let (folded, retry) = parked.fold_waiting(tables(read_model.projection), due)?;
+    let (folded, retry) = parked.fold_waiting(read_model.projection.row_tables(), due)?;
     fault::point_of("retry.folded", read_model.projection.name);
     let Checkpoint { position: end, committed_at, .. } = checkpoint;
     let moving = Moving { read_model, checkpoint, end, committed_at, parked, batch: None, retry: &retry };
@@ -127,7 +127,7 @@ impl Moving<'_> {
                 let refused = apply_each(&mut transaction, *read_model, table, changes).await?;
                 for (key, error) in refused {
                     if self.parked.parking().is_some_and(|parking| parking.needs(&key)) {
-                        return Err(BatchFailure::Needed(error));
+                        return Err(BatchFailure::Needed { key, error });
                     }
                     failed.push(self.refused(&key, error)?);
                 }
@@ -136,15 +136,13 @@ impl Moving<'_> {
             }
         }
         if let Some(before) = forgotten_before(checkpoint.committed_at, *committed_at) {
-            for table in tables(read_model.projection) {
+            for table in read_model.projection.row_tables() {
                 read_model.forget(&transaction, table, before).await?;
             }
         }
         if let Some(parking) = self.parked.parking() {
             self.parked.insist_on_few(&failed)?;
-            if parking.withholds() {
-                take_away(&transaction, *read_model, &failed).await?;
-            }
+            take_away(&transaction, (*read_model, parking), &failed).await?;
             parking.release(&transaction, &self.retry.healed(&failed)).await?;
             parking.park(&transaction, checkpoint.position, &failed).await?;
             parking.settle(&transaction, &self.retry.postponed()).await?;
@@ -159,7 +157,8 @@ impl Moving<'_> {
 
     /// Parks an aggregate whose row is refused. That has none of its events, so it is parked at the first one.
     fn refused(&self, key: &AggregateKey, error: String) -> Result<ParkedAt, BatchFailure> {
-        let waiting = self.retry.waiting.iter().flat_map(Waiting::events_from_failed);
+        // The one before only where there is no other, or it would be taken for one that failed.
+        let waiting = self.retry.waiting.iter().flat_map(|waiting| waiting.events_from_failed().chain(&waiting.events));
         let mut events = self.batch.iter().flat_map(|batch| &batch.events).chain(waiting);
         let is_it = |event: &&Arc<Recorded>| event.key() == *key && !self.parked.leaves_out(event);
         let first = events.find(is_it).ok_or(BatchFailure::OfNothing)?;
@@ -167,13 +166,13 @@ impl Moving<'_> {
     }
 }
 
-/// Takes the rows away of aggregates that are parked.
+/// Takes the rows away of aggregates that are parked, where that is so.
 async fn take_away(
     transaction: &Transaction<'_>,
-    read_model: ReadModel<'_>,
+    (read_model, parking): (ReadModel<'_>, Parking),
     failed: &[ParkedAt],
 ) -> Result<(), BatchFailure> {
-    for table in tables(read_model.projection) {
+    for table in read_model.projection.row_tables().iter().filter(|table| parking.withholds(table)) {
         let of_table = failed.iter().filter(|failed| failed.key.aggregate_type == table.aggregate_type);
         let gone = of_table.map(|ParkedAt { key: AggregateKey { instance_id, id, .. }, .. }| Change {
             instance_id: instance_id.clone(),
@@ -217,9 +216,4 @@ async fn apply_each(
 
 fn is_history(projection: &Projection) -> bool {
     matches!(projection.kind, Kind::History)
-}
-
-/// The tables that events are folded for: history has tables of its own, and indexes are kept in files.
-fn tables(projection: &Projection) -> &[Table] {
-    if let Kind::Rows(tables) = &projection.kind { tables } else { &[] }
 }

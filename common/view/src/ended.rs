@@ -8,6 +8,7 @@
 //! Beside it stands which tokens were revoked, by the other log. A node that hears neither from NATS nor from Postgres for too long
 //! does not know what is dead, and says so.
 
+mod kinds;
 mod lately;
 mod loaded;
 
@@ -27,38 +28,31 @@ use base::{
 use domain::{
     context::{Owner, OwnerType},
     log_class::OfEach,
-    resource::{
-        app::App, instance::Instance, key::Key, organization::Organization, personal_access_token::PersonalAccessToken,
-        project::Project, project_grant::ProjectGrant, project_role::ProjectRole, signing_key::SigningKey, user::User,
-        user_grant::UserGrant,
-    },
+    resource::{instance::Instance, organization::Organization},
     standard::Resource,
 };
 use eventlog::{
     log::{self, Follower, Log, Reached},
-    record::{Position, Record, Recorded},
+    record::{Record, Recorded},
 };
 use jiff::Timestamp;
 
 use self::{
+    kinds::{ENDS, is_grant, since},
     lately::Lately,
     loaded::{Loaded, load},
 };
 use crate::{
     database::Database,
-    hearing::{Hearing, Hears, REMEMBERED, hear},
-    projection::{ENDED, Kind},
-    read_model::Select,
+    failed_event::Baseline,
+    hearing::{Hearing, Hears, hear},
+    projection::ENDED,
     revoked::Revoked,
-    table::{Effect, HowEnded, Table},
+    table::{Effect, Table},
 };
 
 /// How long tokens are accepted when it is not known what has ended, unless told otherwise.
 pub const SILENCE: Duration = Duration::from_mins(5);
-/// For how long it is known which grants have ended. What the directory says of grants may not be older, and is not while Postgres
-/// answers.
-const GRANTS_REMEMBERED: Duration = Duration::from_mins(6);
-
 /// That so much time has passed that it is not known any more which grants have ended since.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Forgotten;
@@ -69,6 +63,8 @@ pub struct Ended(Arc<State>);
 
 struct State {
     ends: RwLock<Ends>,
+    /// What those lacked when they were loaded.
+    baseline: Baseline,
     lately: Lately,
     reached: Reached,
     /// Up to which sequence some of what ended may not be known any more.
@@ -112,31 +108,34 @@ impl Ended {
     ) -> Result<Self, log::LogFailure> {
         let OfEach { events: log, sessions } = logs;
         let revoked = Revoked::open(sessions, database, shard, silence).await?;
-        let (ends, at) = match load(database, shard).await {
-            Ok(Loaded { ends, at, .. }) if log.has(at).await? => (ends, at),
-            Ok(_) => (Ends::new(), Position::default()),
+        let (ends, baseline) = match load(database, shard).await {
+            Ok(Loaded { ends, baseline, .. }) if log.has(baseline.position).await? => (ends, baseline),
+            Ok(_) => (Ends::new(), Baseline::default()),
             Err(error) => {
                 tracing::warn!(
                     error = explain(&error),
                     "the read models cannot be read; what has ended is read from the log"
                 );
-                (Ends::new(), Position::default())
+                (Ends::new(), Baseline::default())
             }
         };
-        let ended = Self::new(ends, at, (silence, revoked));
+        let at = baseline.position;
+        let ended = Self::new(ends, baseline, (silence, revoked));
         tokio::spawn(log::keep_updated(log.clone(), ended.clone(), at).await?);
         tokio::spawn(hear(ended.clone(), log, database.clone(), shard));
         Ok(ended)
     }
 
-    fn new(ends: Ends, at: Position, (silence, revoked): (Duration, Revoked)) -> Self {
+    fn new(ends: Ends, baseline: Baseline, (silence, revoked): (Duration, Revoked)) -> Self {
         // Of grants more is loaded than is remembered.
-        let [forgotten, forgotten_grants] = [at.sequence, 0].map(AtomicU64::new);
+        let [forgotten, forgotten_grants] = [baseline.processed, 0].map(AtomicU64::new);
+        let at = baseline.position;
         let (reached, hearing) = (Reached::new(at.sequence), Hearing::new(at, silence));
         let lately = Lately::default();
         lately.add_all(&ends);
         Self(Arc::new(State {
             ends: RwLock::new(ends),
+            baseline,
             lately,
             reached,
             forgotten,
@@ -172,6 +171,12 @@ impl Ended {
         ENDS.iter().any(|(kind, _)| *kind == aggregate_type)
     }
 
+    /// What rows say that were loaded again: who has read the log as far as they go knows what they lack.
+    fn beside(&self, loaded: Loaded) -> Loaded {
+        let has_all = *self.0.reached.changes().borrow() >= loaded.baseline.processed;
+        if has_all { loaded } else { loaded.without_log() }
+    }
+
     /// Something has ended, which may be heard of late.
     fn has_ended(&self, instance_id: &str, what: (&'static str, String), end: End) {
         let mut ends = self.0.ends.write().unwrap_or_else(PoisonError::into_inner);
@@ -180,9 +185,8 @@ impl Ended {
 
     /// Takes up what has ended by a record, as is said of each event: whether it was removed, where it has ended.
     fn take_up(&self, record: &Record, has_ended: impl Fn(&Table, &Recorded) -> Option<bool>) {
-        let Kind::Rows(tables) = &ENDED.kind else { return };
-        for recorded in &record.events {
-            let table = tables.iter().find(|table| table.aggregate_type == recorded.event.aggregate_type);
+        for recorded in record.events.iter().filter(|recorded| self.0.baseline.lacks(recorded)) {
+            let table = ENDED.table(&recorded.event.aggregate_type);
             let Some((table, is_removed)) = table.and_then(|table| Some((table, has_ended(table, recorded)?))) else {
                 continue;
             };
@@ -294,7 +298,7 @@ impl Hears for Ended {
 
     async fn look_up(&self, database: &Database, shard: u16) {
         let asked = since_start();
-        match load(database, shard).await {
+        match load(database, shard).await.map(|loaded| self.beside(loaded)) {
             Ok(Loaded { ends: found, age, .. }) => {
                 self.0.lately.add_all(&found);
                 for (instance_id, of_instance) in found {
@@ -337,52 +341,20 @@ impl Follower for Ended {
 
     fn apply(&mut self, record: &Record) {
         self.take_up(record, |table, recorded| match (table.apply)(recorded) {
-            Ok(Effect::Set(_)) => Some(recorded.event.r#type.ends_with(".removed")),
             Ok(Effect::Keep | Effect::End) => None,
             // Of what cannot be read it is not known that it has not ended.
-            Err(_) => Some(false),
+            Ok(Effect::Set(_)) | Err(_) => Some(is_removal(recorded)),
         });
     }
 
     fn skip(&mut self, record: &Record) {
-        self.take_up(record, |_, _| Some(false));
+        self.take_up(record, |_, recorded| Some(is_removal(recorded)));
     }
 }
 
-/// What ended after a time, by kind.
-static ENDS: [(&str, Select<HowEnded>); 12] = [
-    (Instance::NAME, Select::new(&ENDED, Instance::NAME, SINCE)),
-    (Organization::NAME, Select::new(&ENDED, Organization::NAME, SINCE)),
-    (User::NAME, Select::new(&ENDED, User::NAME, SINCE)),
-    (Project::NAME, Select::new(&ENDED, Project::NAME, SINCE)),
-    (App::NAME, Select::new(&ENDED, App::NAME, SINCE)),
-    (Key::<User>::NAME, Select::new(&ENDED, Key::<User>::NAME, SINCE)),
-    (Key::<App>::NAME, Select::new(&ENDED, Key::<App>::NAME, SINCE)),
-    (PersonalAccessToken::NAME, Select::new(&ENDED, PersonalAccessToken::NAME, SINCE)),
-    (SigningKey::NAME, Select::new(&ENDED, SigningKey::NAME, SINCE)),
-    (ProjectRole::NAME, Select::new(&ENDED, ProjectRole::NAME, SINCE)),
-    (ProjectGrant::NAME, Select::new(&ENDED, ProjectGrant::NAME, SINCE)),
-    (UserGrant::NAME, Select::new(&ENDED, UserGrant::NAME, SINCE)),
-];
-const SINCE: &str = "where changed_at > $1";
-
-/// Whether others belong to what is of this kind: of one that was removed it is asked as long as something of it is there.
-fn is_context(kind: &str) -> bool {
-    [Instance::NAME, Organization::NAME].contains(&kind)
-}
-
-/// Whether what is of this kind is asked for only until the read model says something newer.
-fn is_grant(kind: &str) -> bool {
-    [ProjectRole::NAME, ProjectGrant::NAME, UserGrant::NAME].contains(&kind)
-}
-
-/// What ended later is remembered of a kind.
-fn since(kind: &str, now: Timestamp) -> Timestamp {
-    match kind {
-        kind if is_context(kind) => Timestamp::MIN,
-        kind if is_grant(kind) => now - GRANTS_REMEMBERED,
-        _ => now - REMEMBERED,
-    }
+/// Whether something will never be again from an event on: its type says so, also where the rest cannot be read.
+fn is_removal(recorded: &Recorded) -> bool {
+    recorded.event.r#type.ends_with(".removed")
 }
 
 #[cfg(test)]

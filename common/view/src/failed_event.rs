@@ -34,6 +34,7 @@ use crate::{
     history::columns,
     keyring::SYSTEM,
     projection::{ACCESS, ENDED, Kind, OfHistories, Projection, SESSIONS, of_histories},
+    table::Table,
 };
 
 /// How many bytes of an error are kept.
@@ -104,9 +105,11 @@ impl Parking {
         parks.then_some(Self { projection, shard })
     }
 
-    /// Whether the rows of what is parked are taken away until it goes on: where somebody is let in by them, that counts as ended.
-    pub fn withholds(self) -> bool {
-        [&*ACCESS, &*SESSIONS].iter().any(|withholding| withholding.view == self.projection.view)
+    /// Whether the rows of what is parked are taken away from a table until it goes on: where somebody is let in by them, that counts as
+    /// ended. What is set stays: without its row more might be permitted.
+    pub fn withholds(self, table: &Table) -> bool {
+        let lets_in = [&*ACCESS, &*SESSIONS].iter().any(|view| view.view == self.projection.view);
+        lets_in && !table.inherits
     }
 
     /// Whether the projection stands still at an event of an aggregate: without the system nobody could mend anything, and without data
@@ -336,10 +339,15 @@ mod tests {
 
     #[test]
     fn what_lets_somebody_in_is_withheld_and_history_never_parks() {
-        let withheld = |projection| Parking::of(projection, 0).map(Parking::withholds);
-        assert_eq!([*ACCESS, *SESSIONS].map(withheld), [Some(true); 2]);
-        assert_eq!([*ENDED, *TARGETS, index_of::<Session>()].map(withheld), [Some(false); 3]);
-        assert_eq!([*HISTORY, *SESSION_HISTORY].map(withheld), [None; 2]);
+        let withheld = |projection: &'static Projection, aggregate_type| {
+            Some(Parking::of(projection, 0)?.withholds(projection.table(aggregate_type)?))
+        };
+        let let_in = [("user", *ACCESS), ("instance", *ACCESS), (Session::NAME, *SESSIONS)];
+        assert_eq!(let_in.map(|(kind, projection)| withheld(projection, kind)), [Some(true); 3]);
+        let others = [("feature_settings", *ACCESS), ("user", *ENDED), ("target", *TARGETS)];
+        assert_eq!(others.map(|(kind, projection)| withheld(projection, kind)), [Some(false); 3]);
+        let parks = |projection| Parking::of(projection, 0).is_some();
+        assert_eq!([*HISTORY, *SESSION_HISTORY, index_of::<Session>()].map(parks), [false, false, true]);
     }
 
     #[test]

@@ -237,6 +237,16 @@ impl Projection {
         Self { name: format!("{view}_{}", place.name()).leak(), view, version, class, kind: kind.clone() }
     }
 
+    /// The tables that events are folded for: history has tables of its own, and indexes are kept in files.
+    pub fn row_tables(&self) -> &[Table] {
+        if let Kind::Rows(tables) = &self.kind { tables } else { &[] }
+    }
+
+    /// The table that an aggregate has a row in.
+    pub fn table(&self, aggregate_type: &str) -> Option<&Table> {
+        self.row_tables().iter().find(|table| table.aggregate_type == aggregate_type)
+    }
+
     /// Whether it is a generation beside the one that answers.
     pub fn is_beside(&self) -> bool {
         self.name != self.view

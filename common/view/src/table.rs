@@ -67,6 +67,8 @@ pub struct Table {
     pub also_seen_by: fn() -> Option<Definition>,
     /// The column with the end of a resource that ages out with its log, in milliseconds since the Unix epoch.
     pub ends_at: fn() -> Option<Definition>,
+    /// Whether something else holds where the row is missing.
+    pub inherits: bool,
     /// Where roles must be held for a resource, by its id and what it belongs to.
     pub context: fn(&str, &Owner) -> Owner,
     /// What one event means for the row.
@@ -107,6 +109,7 @@ pub const fn standard<R: Resource>() -> Table {
         columns: || R::COLUMNS.iter().map(|column| column.definition).collect(),
         also_seen_by: || R::ALSO_SEEN_BY.map(|column| column.definition),
         ends_at: || R::EXPIRES_AT.filter(|_| R::CLASS == LogClass::Sessions).map(|column| column.definition),
+        inherits: false,
         context: R::context,
         apply: |recorded| {
             let after = decode::<Standard<R>>(recorded)?.into_state();
@@ -133,6 +136,7 @@ pub const fn settings<P: Properties>() -> Table {
         columns: Vec::new,
         also_seen_by: || None,
         ends_at: || None,
+        inherits: true,
         context: <Settings<P> as Aggregate>::context,
         apply: |recorded| {
             let after = decode::<Settings<P>>(recorded)?.into_state();
@@ -151,6 +155,7 @@ pub const fn ended<R: Resource>() -> Table {
         columns: Vec::new,
         also_seen_by: || None,
         ends_at: || None,
+        inherits: false,
         context: R::context,
         apply: |recorded| {
             let is_removed = match decode::<Standard<R>>(recorded)? {

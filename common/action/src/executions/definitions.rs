@@ -59,8 +59,9 @@ impl Definitions {
         let transaction = snapshot(&mut connection).await?;
         let mut definitions = Self::default();
         let mut begin: Option<Position> = None;
-        for (index, projection) in [*TARGETS, *EXECUTIONS].into_iter().enumerate() {
-            let baseline = Baseline::of(&transaction, projection, shard).await?;
+        let loaded = [(*TARGETS, Target::NAME), (*EXECUTIONS, Execution::NAME)];
+        for (index, (projection, kind)) in loaded.into_iter().enumerate() {
+            let baseline = Baseline::of(&transaction, (projection, shard), &[kind]).await?;
             let position = baseline.position;
             definitions.loaded[index] = baseline;
             let is_earlier = begin.is_none_or(|begin| position.stream_sequence < begin.stream_sequence);

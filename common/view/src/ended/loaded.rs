@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use base::clock;
 use domain::log_class::LogClass;
-use eventlog::record::{AggregateKey, Position};
+use eventlog::record::AggregateKey;
 use jiff::Timestamp;
 
-use super::{ENDS, End, Ends, is_context, note};
+use super::{
+    End, Ends,
+    kinds::{ENDS, is_context},
+    note,
+};
 use crate::{
     database::{Database, DatabaseFailure, snapshot},
     failed_event::Baseline,
@@ -21,8 +25,8 @@ use crate::{
 /// What the read model has.
 pub(super) struct Loaded {
     pub(super) ends: Ends,
-    /// From where on the log is read: they lack something after that.
-    pub(super) at: Position,
+    /// What they lack, and from where on the log is read therefore.
+    pub(super) baseline: Baseline,
     /// How long ago that was all that was in the log.
     pub(super) age: Option<Duration>,
 }
@@ -37,7 +41,7 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
     let checkpoint = ReadModel::new(&ENDED, shard).checkpoint(&transaction).await?;
     let reached = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
     let age = heartbeat::age(&transaction, (LogClass::Events, shard), reached).await?;
-    let Baseline { position: at, processed, parked } = Baseline::of(&transaction, &ENDED, shard).await?;
+    let baseline = Baseline::of(&transaction, (*ENDED, shard), &ENDS.each_ref().map(|(kind, _)| *kind)).await?;
     let mut ends = Ends::new();
     for (kind, select) in &ENDS {
         // A read model may be behind when a node starts: of grants as much is loaded as of others, and forgotten soon.
@@ -46,12 +50,20 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
             let end = End { sequence: found.sequence, at: found.changed_at, is_removed: found.state.is_removed };
             note(&mut ends, instance_id, (kind, found.id), end);
         }
-        // What is parked may have ended at any time up to now. What it was indeed is read from the log.
-        for AggregateKey { instance_id, id, .. } in parked.iter().filter(|parked| parked.aggregate_type == *kind) {
-            let end = End { sequence: processed, at: clock::now(), is_removed: false };
-            note(&mut ends, instance_id.clone(), (kind, id.clone()), end);
-        }
     }
     transaction.commit().await?;
-    Ok(Loaded { ends, at, age })
+    Ok(Loaded { ends, baseline, age })
+}
+
+impl Loaded {
+    /// What rows say to who cannot ask the log: what is parked may have ended at any time up to now.
+    pub(super) fn without_log(mut self) -> Self {
+        for AggregateKey { instance_id, aggregate_type, id } in &self.baseline.parked {
+            if let Some((kind, _)) = ENDS.iter().find(|(kind, _)| kind == aggregate_type) {
+                let end = End { sequence: self.baseline.processed, at: clock::now(), is_removed: false };
+                note(&mut self.ends, instance_id.clone(), (kind, id.clone()), end);
+            }
+        }
+        self
+    }
 }

@@ -20,19 +20,21 @@ pub struct Baseline {
 }
 
 impl Baseline {
-    /// That of a projection in Postgres.
+    /// That of some aggregate types of a projection in Postgres.
     pub async fn of(
         client: &impl GenericClient,
-        projection: &'static Projection,
-        shard: u16,
+        (projection, shard): (&'static Projection, u16),
+        aggregate_types: &[&str],
     ) -> Result<Self, DatabaseFailure> {
         let checkpoint = ReadModel::new(projection, shard).checkpoint(client).await?;
         let end = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
         let text = "select instance_id, aggregate_type, aggregate_id, from_sequence as sequence, \
                     from_stream_sequence as stream_sequence, from_digest as digest from platform.failed_events \
-                    where projection = $1 and version = $2 and shard = $3";
+                    where projection = $1 and version = $2 and shard = $3 \
+                    and aggregate_type = any($4)";
         let statement = client.prepare_cached(text).await?;
-        let rows = client.query(&statement, &[&projection.name, &projection.version, &i32::from(shard)]).await?;
+        let Projection { name, version, .. } = projection;
+        let rows = client.query(&statement, &[name, version, &i32::from(shard), &aggregate_types]).await?;
         let first = rows.iter().map(position).min_by_key(|from| from.stream_sequence);
         let position = first.into_iter().chain([end]).min_by_key(|at| at.stream_sequence).unwrap_or_default();
         Ok(Self { position, processed: end.sequence, parked: rows.iter().map(key).collect() })

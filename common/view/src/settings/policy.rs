@@ -134,7 +134,7 @@ pub(super) async fn load(
 ) -> Result<(), DatabaseFailure> {
     for kind in KINDS.iter() {
         let read_model = ReadModel::new((kind.projection)(), shard);
-        baselines.push(Baseline::of(transaction, (kind.projection)(), shard).await?);
+        baselines.push(Baseline::of(transaction, ((kind.projection)(), shard), &[kind.name]).await?);
         for stored in read_model.every(transaction, kind.name).await? {
             let (instance_id, found) = (stored.instance_id, stored.found);
             let Ok(policy) = (kind.read)(found.state) else {

@@ -6,14 +6,14 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempPath;
 use tests::{
-    auditor::connect,
+    auditor::{Audit, connect},
     client::{Answer, Client, after, created, done, post, send},
     eventually,
     platform::Platform,
     servers::Servers,
 };
 
-use view::projection::SESSION_HISTORY;
+use view::projection::{ACCESS, SESSION_HISTORY};
 
 use super::parking::failed;
 
@@ -139,6 +139,44 @@ async fn what_is_parked_counts_as_ended_and_comes_back_as_it_is_now() {
 }
 
 #[tokio::test]
+async fn what_is_removed_while_it_is_parked_is_gone_as_in_a_clean_rebuild() {
+    let failing = Failing::start().await;
+    let Member { organization, client, .. } = failing.member().await;
+    failing.parked(&organization).await;
+    let gone = send(failing.admin.request(Method::DELETE, &format!("{ORGANIZATIONS}/{organization}"))).await;
+    assert_eq!(gone.status, StatusCode::OK, "{}", gone.body);
+    let retried = post(&failing.operator, &format!("{FAILED}/_retry"), json!({ "filters": [] })).await;
+    assert_eq!(retried.status, StatusCode::OK, "{}", retried.body);
+    eventually("it goes on", async || failing.failed(&organization).await.is_empty().then_some(())).await;
+    assert_eq!(reads(&client).await, StatusCode::UNAUTHORIZED);
+    let audit = Audit::of(failing.servers.nats().await).await;
+    audit.assert_projected(&failing.servers.places.postgres_url).await;
+}
+
+#[tokio::test]
+async fn a_row_that_postgres_refuses_is_taken_away_too() {
+    let failing = Failing::start().await;
+    let Member { organization, client, .. } = failing.member().await;
+    let postgres = connect(&failing.servers.places.postgres_url).await;
+    let refuse = "alter table {organization} add constraint refused check (state::text not like '%Refused%')";
+    postgres.batch_execute(&ACCESS.sql(refuse)).await.expect("the table is there");
+    let rename = async |name: &str| {
+        let patch = failing.admin.request(Method::PATCH, &format!("{ORGANIZATIONS}/{organization}"));
+        assert_eq!(send(patch.json(&json!({ "name": name }))).await.status, StatusCode::OK);
+    };
+    rename("Refused").await;
+    let parked = async || (failing.views(&organization).await == ["access"]).then_some(());
+    eventually("it is parked", parked).await;
+    eventually("its users are let in no more", async || (reads(&client).await == 401).then_some(())).await;
+    rename("Shop again").await;
+    let retried = post(&failing.operator, &format!("{FAILED}/_retry"), json!({ "filters": [] })).await;
+    assert_eq!(retried.status, StatusCode::OK, "{}", retried.body);
+    let is_back = async || (failing.name(&organization).await == "Shop again").then_some(());
+    eventually("the row that it has by now is not refused", is_back).await;
+    eventually("its users are let in", async || (reads(&client).await == StatusCode::OK).then_some(())).await;
+}
+
+#[tokio::test]
 async fn only_operators_of_the_system_have_it_left_out() {
     let mut failing = Failing::start().await;
     let Member { organization, id, client } = failing.member().await;
@@ -155,7 +193,10 @@ async fn only_operators_of_the_system_have_it_left_out() {
     eventually("it is what it was before", is_back).await;
     eventually("its users are let in", async || (reads(&client).await == StatusCode::OK).then_some(())).await;
 
-    // A node that begins now does not know whether it has ended meanwhile, so what was issued before is good no more.
+    // That it ends waits in `ended`, and a node that begins has it from the log.
+    for verb in ["_deactivate", "_reactivate"] {
+        done(&failing.admin, &format!("{ORGANIZATIONS}/{organization}/{verb}"), json!({})).await;
+    }
     failing.fail();
     failing.platform.stop().await;
     failing.platform.restart(&[("PLATFORM_FAULT", &fault(&failing.switch))]).await;
