@@ -138,11 +138,12 @@ impl Chromium {
         lines.iter().filter_map(|line| line["message"].as_str().map(str::to_owned)).collect()
     }
 
-    /// Keeps a picture of what is seen in the folder that `PLATFORM_PICTURES` names, for people.
+    /// Keeps a picture of the whole page in the folder that `PLATFORM_PICTURES` names, for people.
     pub async fn keep_picture(&self, name: &str) {
         let Some(folder) = std::env::var_os("PLATFORM_PICTURES").map(PathBuf::from) else { return };
-        let picture = self.ask(Method::GET, "/screenshot", None).await.expect("there is a page");
-        let picture = STANDARD.decode(picture.as_str().unwrap_or_default()).expect("it is base64");
+        let whole = json!({ "format": "png", "captureBeyondViewport": true });
+        let picture = self.devtools("Page.captureScreenshot", whole).await;
+        let picture = STANDARD.decode(picture["data"].as_str().unwrap_or_default()).expect("it is base64");
         fs::write(folder.join(format!("{name}.png")), picture).expect("the folder can be written");
     }
 

@@ -71,12 +71,24 @@ impl Failing {
         Member { organization, id, client }
     }
 
+    async fn rename(&self, organization: &str, name: &str) -> Answer {
+        let patch = self.admin.request(Method::PATCH, &format!("{ORGANIZATIONS}/{organization}"));
+        let renamed = send(patch.json(&json!({ "name": name }))).await;
+        assert_eq!(renamed.status, StatusCode::OK, "{}", renamed.body);
+        renamed
+    }
+
+    /// Has what a view has parked of an aggregate left out.
+    async fn discard(&self, aggregate_id: &str, view: &str) {
+        let path = format!("{FAILED}/{}/_discard", self.in_view(aggregate_id, view).await);
+        let discarded = post(&self.operator, &path, json!({ "reason": "it is known" })).await;
+        assert_eq!(discarded.status, StatusCode::OK, "{}", discarded.body);
+    }
+
     /// Renames an organization, which fails, and waits until the views say so.
     async fn parked(&self, organization: &str) -> Answer {
         self.fail();
-        let patch = self.admin.request(Method::PATCH, &format!("{ORGANIZATIONS}/{organization}"));
-        let renamed = send(patch.json(&json!({ "name": "Renamed" }))).await;
-        assert_eq!(renamed.status, StatusCode::OK, "{}", renamed.body);
+        let renamed = self.rename(organization, "Renamed").await;
         let views =
             async || (self.views(organization).await == ["access", "ended", "organizations_index"]).then_some(());
         eventually("it is parked", views).await;
@@ -160,10 +172,7 @@ async fn a_row_that_postgres_refuses_is_taken_away_too() {
     let postgres = connect(&failing.servers.places.postgres_url).await;
     let refuse = "alter table {organization} add constraint refused check (state::text not like '%Refused%')";
     postgres.batch_execute(&ACCESS.sql(refuse)).await.expect("the table is there");
-    let rename = async |name: &str| {
-        let patch = failing.admin.request(Method::PATCH, &format!("{ORGANIZATIONS}/{organization}"));
-        assert_eq!(send(patch.json(&json!({ "name": name }))).await.status, StatusCode::OK);
-    };
+    let rename = async |name: &str| failing.rename(&organization, name).await;
     rename("Refused").await;
     let parked = async || (failing.views(&organization).await == ["access"]).then_some(());
     eventually("it is parked", parked).await;
@@ -177,6 +186,36 @@ async fn a_row_that_postgres_refuses_is_taken_away_too() {
 }
 
 #[tokio::test]
+async fn each_event_that_is_left_out_makes_room_for_what_waits_behind_it() {
+    let failing = Failing::start().await;
+    let Member { organization, client, .. } = failing.member().await;
+    let postgres = connect(&failing.servers.places.postgres_url).await;
+    let refuse = "alter table {organization} add constraint refused check (state::text not like '%Refused%')";
+    postgres.batch_execute(&ACCESS.sql(refuse)).await.expect("the table is there");
+    failing.rename(&organization, "Refused first").await;
+    let parked = async || (failing.views(&organization).await == ["access"]).then_some(());
+    eventually("it is parked", parked).await;
+    let first = failing.in_view(&organization, "access").await;
+    failing.rename(&organization, "Refused second").await;
+
+    failing.discard(&organization, "access").await;
+    let is_next = async || {
+        let next = failing.failed(&organization).await.first()?["id"].as_str()?.to_owned();
+        (next != first).then_some(())
+    };
+    eventually("the second is parked in its place", is_next).await;
+    let get = || failing.admin.request(Method::GET, &format!("{ORGANIZATIONS}/{organization}"));
+    send(get()).await.assert_refused("as if it was gone", 404, "RESOURCE_NOT_FOUND");
+    failing.discard(&organization, "access").await;
+    let is_back = async || (failing.name(&organization).await == "Shop").then_some(());
+    eventually("it is what it was before both", is_back).await;
+    eventually("its users are let in", async || (reads(&client).await == StatusCode::OK).then_some(())).await;
+    failing.rename(&organization, "Shop again").await;
+    let is_new = async || (failing.name(&organization).await == "Shop again").then_some(());
+    eventually("it goes on", is_new).await;
+}
+
+#[tokio::test]
 async fn only_operators_of_the_system_have_it_left_out() {
     let mut failing = Failing::start().await;
     let Member { organization, id, client } = failing.member().await;
@@ -186,9 +225,7 @@ async fn only_operators_of_the_system_have_it_left_out() {
         let refused = post(&failing.admin, &path, json!({ "reason": "it is known" })).await;
         refused.assert_refused(view, 403, "PERMISSION_DENIED");
     }
-    let path = format!("{FAILED}/{}/_discard", failing.in_view(&organization, "access").await);
-    let discarded = post(&failing.operator, &path, json!({ "reason": "it is known" })).await;
-    assert_eq!(discarded.status, StatusCode::OK, "{}", discarded.body);
+    failing.discard(&organization, "access").await;
     let is_back = async || (failing.name(&organization).await == "Shop").then_some(());
     eventually("it is what it was before", is_back).await;
     eventually("its users are let in", async || (reads(&client).await == StatusCode::OK).then_some(())).await;
@@ -221,6 +258,27 @@ async fn without_what_everybody_needs_it_stands_still() {
     let views = failing.views(&made.id()).await;
     assert!(!views.contains(&"access".to_owned()), "{views:?}");
     failing.mend();
+    let read = failing.operator.request(Method::GET, &format!("{INSTANCES}/{}", made.id()));
+    assert_eq!(after(&made, read).await.status, StatusCode::OK, "it goes on by itself");
+}
+
+#[tokio::test]
+async fn where_postgres_refuses_what_everybody_needs_it_stands_still_and_names_it() {
+    let failing = Failing::start().await;
+    let postgres = connect(&failing.servers.places.postgres_url).await;
+    let refuse = "alter table {data_key} add constraint refused check (false) not valid";
+    postgres.batch_execute(&ACCESS.sql(refuse)).await.expect("the table is there");
+    let founded = json!({ "name": "Tenant", "domain": "beside.localhost", "organizationName": "Default" });
+    let made = created(&failing.operator, INSTANCES, founded).await;
+    let stalled = async || {
+        let check = failing.platform.management().check("projection.access").await?;
+        let said = check.to_string();
+        (check["state"] == "stalled" && said.contains("data_key") && said.contains("everybody needs")).then_some(())
+    };
+    eventually("it stands still and names the row", stalled).await;
+    assert!(failed(&failing.operator, json!([{ "viewName": "access" }])).await.is_empty(), "nothing is parked");
+    let mend = "alter table {data_key} drop constraint refused";
+    postgres.batch_execute(&ACCESS.sql(mend)).await.expect("it was made");
     let read = failing.operator.request(Method::GET, &format!("{INSTANCES}/{}", made.id()));
     assert_eq!(after(&made, read).await.status, StatusCode::OK, "it goes on by itself");
 }
