@@ -4,7 +4,9 @@ use std::{fs, path::PathBuf, process::Stdio, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use reqwest::Method;
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::{
     process::{Child, Command},
     time::timeout,
@@ -17,7 +19,32 @@ use crate::{eventually, ports::free_port, tools};
 pub struct Chromium {
     http: reqwest::Client,
     session: String,
-    _driver: Child,
+    _driver: Driver,
+}
+
+/// What drives a window: chromedriver with the processes of the browser, and the folder that these write to.
+#[derive(Debug)]
+struct Driver {
+    process: Child,
+    _folder: TempDir,
+}
+
+impl Driver {
+    fn start(program: PathBuf, port: u16) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let mut command = Command::new(program);
+        command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.env("TMPDIR", folder.path()).process_group(0).spawn().expect("it can be started");
+        Self { process, _folder: folder }
+    }
+}
+
+impl Drop for Driver {
+    /// Ends the browser too, which goes on without its driver.
+    fn drop(&mut self) {
+        let pid = self.process.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        let _ = pid.map(|pid| kill_process_group(pid, Signal::KILL));
+    }
 }
 
 /// How a page is looked at: width, height, and whether colours are dark.
@@ -33,9 +60,7 @@ impl Chromium {
     pub async fn open() -> Option<Self> {
         let (driver, _) = (tools::on_path("chromedriver")?, tools::on_path("chromium")?);
         let port = free_port();
-        let mut command = Command::new(driver);
-        command.arg(format!("--port={port}")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let driver = command.kill_on_drop(true).spawn().expect("it can be started");
+        let driver = Driver::start(driver, port);
         let (http, base) = (
             reqwest::Client::builder().no_proxy().build().expect("it can be made"),
             format!("http://127.0.0.1:{port}"),
