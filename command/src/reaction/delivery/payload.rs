@@ -64,6 +64,20 @@ pub(super) enum BodyFailure {
     Unknown(String),
 }
 
+impl BodyFailure {
+    /// Whether something is away that comes back, and nothing is wrong with what is to be told. Whoever waits for it counts no tries.
+    pub(super) fn is_of_others(&self) -> bool {
+        match self {
+            Self::Person(PersonFailure::Database(failure)) | Self::Database(failure) => {
+                !failure.is_of_values() && !matches!(failure, DatabaseFailure::Inconsistent { .. })
+            }
+            Self::Person(PersonFailure::Unopened | PersonFailure::DataKey(_)) => false,
+            Self::Person(_) => true,
+            Self::HistoryLags | Self::Unknown(_) => false,
+        }
+    }
+}
+
 impl Delivery {
     /// The body as it is when its target is called; `None` where no target may be told of the event.
     pub(super) async fn told(&self, database: &Database, persons: &Persons) -> Result<Option<Bytes>, BodyFailure> {
@@ -169,6 +183,25 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
+
+    #[test]
+    fn what_stays_wrong_counts_tries() {
+        let unreadable = || DatabaseFailure::Inconsistent { table: "events", instance_id: "1".into(), id: "7".into() };
+        let stays = [
+            BodyFailure::Database(unreadable()),
+            BodyFailure::Person(PersonFailure::Database(unreadable())),
+            BodyFailure::Person(PersonFailure::Unopened),
+            BodyFailure::Person(PersonFailure::DataKey("1".into())),
+            BodyFailure::HistoryLags,
+            BodyFailure::Unknown("gadget.added".into()),
+        ];
+        assert!(!stays.iter().any(BodyFailure::is_of_others));
+        let passes = [
+            BodyFailure::Database(DatabaseFailure::Silent),
+            BodyFailure::Person(PersonFailure::Database(DatabaseFailure::Silent)),
+        ];
+        assert!(passes.iter().all(BodyFailure::is_of_others));
+    }
 
     #[test]
     fn an_event_that_is_not_known_is_queued_without_a_body() {

@@ -218,7 +218,7 @@ impl Deliveries {
                     return Ok(());
                 }
                 // What is away here is not the target's fault.
-                Tried::NotYet(Wrong::Untold(failure @ (BodyFailure::Person(_) | BodyFailure::Database(_)))) => {
+                Tried::NotYet(Wrong::Untold(failure)) if failure.is_of_others() => {
                     let error = explain(&failure);
                     tracing::warn!(delivery = delivery.id, error, "what a target is told cannot be made yet");
                     sleep(pause(self.patience.pause, tries + 1)).await;
