@@ -224,6 +224,25 @@ async fn a_redirect_uri_is_as_lenient_as_its_app() {
 }
 
 #[tokio::test]
+async fn names_and_addresses_of_one_machine_are_different_ones() {
+    let flow = Flow::start().await;
+    for registered in ["http://localhost/cb", "http://127.0.0.1/cb", "http://[::1]/cb"] {
+        let settings = json!({
+            "appType": "OIDC_APP_TYPE_NATIVE", "authMethodType": "OIDC_AUTH_METHOD_TYPE_NONE", "redirectUris": [registered],
+        });
+        let app = App::create(&flow.admin, &flow.project, settings).await;
+        for uri in ["http://localhost:4711/cb", "http://127.0.0.1:4711/cb", "http://[::1]:4711/cb"] {
+            let answer = flow.sent(&flow.asked(&[("client_id", &app.id), ("redirect_uri", uri)])).await;
+            if uri.replace(":4711", "") == registered {
+                assert!(location(&answer).contains("authRequest="), "12: {uri}");
+            } else {
+                assert_shown(&format!("11 and 12: {registered} is not {uri}"), &answer);
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn it_takes_get_and_post_and_leads_to_the_issuer() {
     let flow = Flow::start().await;
     let path = "/oauth/v2/authorize";

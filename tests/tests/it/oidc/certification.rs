@@ -76,6 +76,7 @@ async fn oidcc_ensure_request_object_with_redirect_uri() {
 #[tokio::test]
 async fn oidcc_ensure_redirect_uri_in_authorization_request() {
     let flow = registered(&[CALLBACK, "https://shop.example/other"]).await;
+    // 9: where several are registered, none is meant by saying none.
     assert_stays(&flow.sent(&flow.asked(&[("redirect_uri", "")])).await);
     for uri in [CALLBACK, "https://shop.example/other"] {
         assert!(!flow.waiting(&[("redirect_uri", uri)]).await.is_empty(), "{uri}");
@@ -119,6 +120,7 @@ async fn oidcc_redirect_uri_regfrag() {
 #[tokio::test]
 async fn oidcc_login_hint_and_oidcc_ui_locales_of_any_kind() {
     let flow = Flow::start().await;
+    // 36 and 37
     for (name, value) in [
         ("login_hint", "nobody@id.example"),
         ("login_hint", "o'hara+1@id.example"),

@@ -95,13 +95,13 @@ async fn a_code_is_for_its_app_its_redirect_uri_and_its_verifier() {
     for (case, others, status, error) in [
         ("no code", vec![("code", "")], 400, request),
         ("no redirect URI", vec![("redirect_uri", "")], 400, request),
-        ("another code", vec![("code", mangled.as_str())], 400, invalid),
-        ("no code at all", vec![("code", "1-2-3")], 400, invalid),
-        ("another redirect URI", vec![("redirect_uri", "https://shop.example/callback/")], 400, invalid),
-        ("no verifier", vec![("code_verifier", "")], 400, invalid),
+        ("68: another code", vec![("code", mangled.as_str())], 400, invalid),
+        ("68: no code at all", vec![("code", "1-2-3")], 400, invalid),
+        ("60: another redirect URI", vec![("redirect_uri", "https://shop.example/callback/")], 400, invalid),
+        ("61: no verifier", vec![("code_verifier", "")], 400, invalid),
         ("another verifier", vec![("code_verifier", &wrong)], 400, invalid),
         ("the challenge", vec![("code_verifier", "uC8t3tYrRhq98opj0OkaY1aV6Ygq-Gh1xef_eAuTL34")], 400, invalid),
-        ("another client", vec![("client_id", &other.id)], 400, invalid),
+        ("58: another client", vec![("client_id", &other.id)], 400, invalid),
         ("one that must authenticate", vec![("client_id", &secret.id)], 401, "invalid_client"),
         ("nobody", vec![("client_id", "1")], 401, "invalid_client"),
         ("a secret that is none", vec![("client_secret", "x")], 401, "invalid_client"),
@@ -114,7 +114,7 @@ async fn a_code_is_for_its_app_its_redirect_uri_and_its_verifier() {
     let none = [("code_challenge", ""), ("code_challenge_method", "")];
     let (answer, _) = flow.log_in(&none).await;
     let refused = send(flow.redeeming(&answer["code"], &[])).await;
-    assert_error("a verifier without a challenge", &refused, 400, "invalid_grant");
+    assert_error("62: a verifier without a challenge", &refused, 400, "invalid_grant");
     let right = send(flow.redeeming(&answer["code"], &[("code_verifier", "")])).await;
     assert_eq!(right.status, StatusCode::OK, "{}", right.body);
 }

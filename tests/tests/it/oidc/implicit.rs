@@ -40,6 +40,7 @@ async fn logged_in(flow: &Flow) -> Browser {
 async fn oidcc_server_implicit_id_token_and_token() {
     let flow = Flow::with(on_pages(&settings())).await;
     let mut browser = logged_in(&flow).await;
+    // 3: in any order.
     for response_type in ["id_token token", "token id_token"] {
         let shown = flow.sent_by(&mut browser, &[&TOKENS[..], &[("response_type", response_type)]].concat()).await;
         assert!(shown.location().starts_with(&format!("{CALLBACK}#access_token=")), "{}", shown.location());
@@ -84,11 +85,11 @@ async fn what_tokens_at_the_login_need_is_insisted_on() {
     let told = location(&flow.sent(&flow.asked(&to_device)).await);
     assert!(told.starts_with("com.shop.app:/callback?error=invalid_request"), "no form reaches an app: {told}");
     for (case, others, error) in [
-        ("no nonce", vec![("nonce", "")], "invalid_request"),
-        ("in a query", vec![("response_mode", "query")], "invalid_request"),
+        ("21: no nonce", vec![("nonce", "")], "invalid_request"),
+        ("41: in a query", vec![("response_mode", "query")], "invalid_request"),
         ("http", vec![("redirect_uri", "http://shop.example/callback")], "invalid_request"),
         ("hybrid", vec![("response_type", "code id_token")], "unsupported_response_type"),
-        ("a token alone", vec![("response_type", "token")], "unsupported_response_type"),
+        ("2: a token alone", vec![("response_type", "token")], "unsupported_response_type"),
         ("twice", vec![("response_type", "id_token id_token")], "unsupported_response_type"),
     ] {
         let url = location(&flow.sent(&flow.asked(&[&TOKENS[..], &others].concat())).await);
@@ -117,6 +118,7 @@ async fn oidcc_form_post_response_mode() {
     let flow = Flow::with(on_pages(&settings())).await;
     let mut browser = logged_in(&flow).await;
     let by_form = ("response_mode", "form_post");
+    // 43: shown once, under a policy, with a button for whoever runs no scripts.
     for others in [vec![by_form], [&TOKENS[..], &[by_form]].concat()] {
         let sent = browser.get(&flow.sends(&others)).await;
         let sent =

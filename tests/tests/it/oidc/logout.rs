@@ -1,5 +1,5 @@
-//! Logout that apps begin: whose session ends, and where the browser goes on. Modules of the OpenID Foundation's conformance suite stand under
-//! their names; the numbers are those of the cases that the design lists.
+//! Logout that apps begin: whose session ends, and where the browser goes on. Modules of the OpenID Foundation's conformance suite, cases
+//! 129 to 139, stand under their names; the other numbers are those of the cases that the design lists.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -170,7 +170,7 @@ async fn oidcc_rp_initiated_logout_query_added_to_post_logout_redirect_uri() {
 }
 
 #[tokio::test]
-async fn oidcc_rp_initiated_logout_no_id_token_hint() {
+async fn oidcc_rp_initiated_logout_no_id_token_hint_and_only_state_and_no_params() {
     let flow = start().await;
     let (tokens, _) = flow.tokens(&[]).await;
     for asked in [

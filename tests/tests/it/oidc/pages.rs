@@ -61,6 +61,7 @@ impl Flow {
             let location = shown.location().to_owned();
             let path = location.strip_prefix(issuer.as_str()).unwrap_or(&location);
             if !path.starts_with('/') {
+                assert_guarded(&shown);
                 return shown;
             }
             shown = browser.get(path).await;
@@ -81,6 +82,16 @@ impl Flow {
         let shown = self.send(browser, &shown, &[("username", name)]).await;
         assert!(shown.text.contains("name=\"password\""), "it asks for the password: {}", shown.text);
         self.send(browser, &shown, &[("username", name), ("password", PASSWORD)]).await
+    }
+}
+
+/// Fails where another site may show a page within its own, or a browser keeps it.
+fn assert_guarded(shown: &Shown) {
+    assert_eq!(shown.headers["cache-control"], "no-store", "54: {}", shown.text);
+    if shown.location().is_empty() {
+        let policy = shown.headers["content-security-policy"].to_str().expect("it is text");
+        assert!(policy.contains("frame-ancestors 'none'"), "53: {policy}");
+        assert_eq!(shown.headers["x-frame-options"], "DENY", "53: {}", shown.text);
     }
 }
 

@@ -1,18 +1,23 @@
 //! Codes that are redeemed in other ways than the usual one: by apps that sign, by whoever is not the app, at once, too late, and
 //! elsewhere. The numbers are those of the cases that the design lists.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::future::join_all;
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     client::{done, send},
+    clock::Clock,
     eventually,
+    platform::Platform,
 };
 
 use super::{
-    flow::{API, App, CALLBACK, Flow, VERIFIER, access_token, answered, challenge, other_verifier, parameters, person},
+    flow::{
+        API, App, CALLBACK, Flow, VERIFIER, access_token, answered, challenge, other_verifier, parameters, person,
+        refresh_token,
+    },
     signer::{BY_ASSERTION, Signer},
     token::{assert_error, parts},
 };
@@ -166,6 +171,70 @@ async fn a_code_is_sent_once_in_a_form() {
     assert_eq!(right.status, StatusCode::OK, "none of that used it up: {}", right.body);
     assert_eq!(right.headers["cache-control"], "no-store", "65");
     assert_eq!(right.headers["pragma"], "no-cache", "65");
+}
+
+#[tokio::test]
+async fn pages_of_the_app_read_what_is_wrong() {
+    let flow = Flow::start().await;
+    for origin in ["https://shop.example", "https://elsewhere.example"] {
+        let answer = send(flow.redeeming("1-2-3", &[]).header("origin", origin)).await;
+        assert_error("66", &answer, 400, "invalid_grant");
+        let headers = &answer.headers;
+        assert_eq!(headers["content-type"], "application/json", "66");
+        assert_eq!(headers["access-control-allow-origin"], origin, "66");
+        assert!(!headers.contains_key("access-control-allow-credentials"), "66: {headers:?}");
+        let members: Vec<_> = answer.body.as_object().expect("it is one").keys().collect();
+        assert_eq!(members, ["error", "error_description"], "66");
+    }
+}
+
+#[tokio::test]
+async fn a_code_that_nobody_uses_for_a_minute_gets_nothing() {
+    let clock = Clock::new();
+    let platform = Platform::start_with(&[], &[clock.environment()]).await;
+    let admin = platform.client().await;
+    let flow = Flow::on((), admin, App::public()).await;
+    let (late, _) = flow.log_in(&[]).await;
+    let (answer, _) = flow.log_in(&[]).await;
+    let tokens = flow.redeemed(&answer["code"]).await;
+    clock.set_ahead(Duration::from_secs(61));
+    assert_error("59", &send(flow.redeeming(&late["code"], &[])).await, 400, "invalid_grant");
+    assert_eq!(flow.userinfo(access_token(&tokens)).await.status, StatusCode::OK, "59: it ends nothing");
+    let (again, _) = flow.log_in(&[]).await;
+    flow.redeemed(&again["code"]).await;
+}
+
+#[tokio::test]
+async fn an_app_refreshes_with_another_key_than_before_and_not_with_one_that_is_gone() {
+    let mut settings = by_key();
+    settings["responseTypes"] = json!(["OIDC_RESPONSE_TYPE_CODE"]);
+    settings["grantTypes"] = json!(["OIDC_GRANT_TYPE_AUTHORIZATION_CODE", "OIDC_GRANT_TYPE_REFRESH_TOKEN"]);
+    let flow = Flow::with(settings).await;
+    let path = format!("apps/{}", flow.app.id);
+    let old = Signer::new(&flow.tenant, &path, "EC").await;
+    let (answer, _) = flow.log_in(&[("scope", "openid offline_access")]).await;
+    let signed = async |signer: &Signer, request: &dyn Fn(&[(&str, &str)]) -> RequestBuilder| {
+        let assertion = signer.assertion();
+        send(request(&[("client_assertion_type", BY_ASSERTION), ("client_assertion", &assertion)])).await
+    };
+    let mut tokens = eventually("the key of the app is known", async || {
+        let answer = signed(&old, &|others| flow.redeeming(&answer["code"], others)).await;
+        (answer.status == StatusCode::OK).then_some(answer.body)
+    })
+    .await;
+    let new = Signer::new(&flow.tenant, &path, "RSA").await;
+    let gone = flow.admin.request(Method::DELETE, &format!("{API}/{path}/keys/{}", old.kid));
+    assert_eq!(send(gone).await.status, StatusCode::OK);
+    for _ in 0..2 {
+        let token = refresh_token(&tokens).to_owned();
+        tokens = eventually("84: the new key is known", async || {
+            let answer = signed(&new, &|others| flow.refreshing(&token, others)).await;
+            (answer.status == StatusCode::OK).then_some(answer.body)
+        })
+        .await;
+    }
+    let refused = signed(&old, &|others| flow.refreshing(refresh_token(&tokens), others)).await;
+    assert_error("84: a key that is gone", &refused, 401, "invalid_client");
 }
 
 #[tokio::test]

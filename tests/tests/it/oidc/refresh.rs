@@ -107,6 +107,7 @@ async fn one_that_is_used_twice_ends_its_family_and_what_was_got_by_it() {
 async fn many_at_once_and_whoever_lost_an_answer_have_one_token() {
     let flow = start().await;
     let (first, _) = logged_in(&flow).await;
+    // 75: none of them is used between the look at it and its use.
     let all = join_all((0..8).map(|_| flow.refreshed(refresh_token(&first)))).await;
     for tokens in &all {
         assert_eq!(flow.userinfo(access_token(tokens)).await.status, StatusCode::OK, "73");

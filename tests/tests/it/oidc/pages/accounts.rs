@@ -17,6 +17,7 @@ async fn of_several_accounts_one_is_chosen_and_one_is_removed() {
     let other = person(&flow.admin).await;
     let mut browser = browser(&flow.tenant);
     back(&flow.logs_in(&mut browser, &flow.person.1, &[]).await);
+    // 32
     let shown = flow.sent_by(&mut browser, &[("prompt", "select_account")]).await;
     assert_eq!(title(&shown), "Choose an account");
     assert!(shown.text.contains("Radia Perlman") && shown.text.contains(&flow.person.1), "{}", shown.text);
@@ -143,11 +144,15 @@ async fn a_person_signs_out_of_all_accounts_of_the_browser() {
     let asked = browser.post("/ui/logout", &forged).await;
     assert!(asked.location().starts_with("/ui/logout?client_id="), "it is asked again: {}", asked.location());
     assert_eq!(flow.userinfo(&access).await.status, StatusCode::OK);
+    let mut before = browser.clone();
     let out = browser.post("/ui/logout", &shown.hidden()).await;
     assert_eq!(out.location(), format!("{BYE}?state=x+y"), "{}", out.text);
     assert_eq!(flow.userinfo(&access).await.status, StatusCode::UNAUTHORIZED, "the session has ended");
-    let none = flow.sent_by(&mut browser, &[("prompt", "none")]).await;
-    assert_eq!(back(&none)["error"], "login_required");
+    assert_ne!(browser.cookies, before.cookies, "146: it is replaced");
+    for browser in [&mut browser, &mut before] {
+        let none = flow.sent_by(browser, &[("prompt", "none")]).await;
+        assert_eq!(back(&none)["error"], "login_required", "146: the cookie is worth nothing any more");
+    }
     let again = browser.get("/oidc/v1/end_session").await;
     let again = flow.follow(&mut browser, again).await;
     assert_eq!((again.status, title(&again)), (StatusCode::OK, "You are signed out"), "nobody is there to be asked");

@@ -50,6 +50,7 @@ async fn a_form_is_of_one_browser_one_request_and_one_origin() {
     back(&shown);
     assert_out("a form from before the login", &own.clone().post(path, &others.form(&fields)).await);
     let logged_in = own.cookies.clone();
+    // 146: another cookie than before the login.
     assert_ne!(logged_in, other.cookies);
     let hint = flow.sent_by(&mut other, &[("prompt", "none")]).await;
     assert_eq!(back(&hint)["error"], "login_required", "who knew the cookie from before is nobody");

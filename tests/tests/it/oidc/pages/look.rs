@@ -18,6 +18,7 @@ use super::{
 async fn pages_are_in_the_language_of_the_reader_as_far_as_it_is_allowed() {
     let flow = start().await;
     let mut browser = browser(&flow.tenant);
+    // 37: the first language of the list that there is.
     let shown = flow.sent_by(&mut browser, &[("ui_locales", "sv de")]).await;
     assert_eq!(title(&shown), "Bei Shop anmelden");
     assert!(shown.text.contains("<html lang=\"de\" dir=\"ltr\">"), "{}", shown.text);

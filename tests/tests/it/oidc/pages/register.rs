@@ -34,6 +34,7 @@ async fn asked(flow: &Flow, browser: &mut tests::browser::Browser, others: &[(&s
 #[tokio::test]
 async fn somebody_registers_and_is_logged_in() {
     let flow = start().await;
+    // 33
     let mut browser = browser(&flow.tenant);
     let shown = asked(&flow, &mut browser, &[]).await;
     let name = new_name();
@@ -129,7 +130,7 @@ async fn people_register_where_an_organization_lets_them_and_nowhere_else() {
     .await;
     assert_eq!(found["result"][0]["details"]["resourceOwner"]["id"], json!(other));
 
-    // One that is on the page when it is switched off is told so, and nobody is made.
+    // 33. One that is on the page when it is switched off is told so, and nobody is made.
     let page = asked(&flow, &mut browser, &[]).await;
     let path = format!("/settings/v3alpha/login?ctx.orgId={}", flow.tenant.bootstrap.organization_id);
     set(&flow.admin, &path, json!({ "allowRegister": { "set": false } })).await;

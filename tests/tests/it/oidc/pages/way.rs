@@ -61,7 +61,7 @@ async fn a_wrong_password_and_a_name_that_nobody_has_are_told_alike() {
         let mut browser = browser(&flow.tenant);
         let shown = flow.sent_by(&mut browser, &[]).await;
         let shown = flow.send(&mut browser, &shown, &[("username", name)]).await;
-        assert_eq!(title(&shown), "Enter your password", "whether somebody has the name is not told");
+        assert_eq!(title(&shown), "Enter your password", "36: whether somebody has the name is not told");
         let before = browser.cookies.clone();
         let password = "not-the-password-of-anybody";
         let wrong = flow.send(&mut browser, &shown, &[("username", name), ("password", password)]).await;
@@ -153,6 +153,7 @@ async fn whoever_must_choose_another_password_does_so_on_the_way() {
 async fn what_is_switched_off_or_over_says_so() {
     let flow = start().await;
     let mut browser = browser(&flow.tenant);
+    // 47: what does not wait any more looks like what never did.
     for path in ["/ui/login?authRequest=1-none", "/ui/login/name?authRequest=1-none", "/ui/login/password?authRequest="]
     {
         let shown = browser.get(path).await;
@@ -164,6 +165,7 @@ async fn what_is_switched_off_or_over_says_so() {
     let (form, action) = (shown.form(&fields), shown.action());
     let first = browser.post(&action, &form).await;
     assert!(first.location().starts_with(CALLBACK), "{}", first.text);
+    // 46: a form is sent twice, from a second tab or by going back.
     let second = browser.post(&action, &form).await;
     assert_eq!((second.status, title(&second)), (StatusCode::NOT_FOUND, "This sign-in has expired"), "sent twice");
 
