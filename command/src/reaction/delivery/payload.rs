@@ -71,9 +71,10 @@ impl BodyFailure {
             Self::Person(PersonFailure::Database(failure)) | Self::Database(failure) => {
                 !failure.is_of_values() && !matches!(failure, DatabaseFailure::Inconsistent { .. })
             }
-            Self::Person(PersonFailure::Unopened | PersonFailure::DataKey(_)) => false,
+            Self::Person(PersonFailure::Unopened | PersonFailure::DataKey(_))
+            | Self::HistoryLags
+            | Self::Unknown(_) => false,
             Self::Person(_) => true,
-            Self::HistoryLags | Self::Unknown(_) => false,
         }
     }
 }

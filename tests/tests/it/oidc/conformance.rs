@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use jsonwebtoken::{DecodingKey, Validation, decode, decode_header, jwk::JwkSet};
-use reqwest::{Method, StatusCode};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header, jwk::JwkSet};
+use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
-use tests::client::send;
+use tests::{client::send, clock::Clock, eventually, platform::Platform};
 use tokio::time::sleep;
 
 use super::{
-    flow::{API, CALLBACK, Flow, access_token, answered, location},
+    flow::{API, App, CALLBACK, Flow, access_token, answered, location},
+    pages::{back, browser, on_pages, said},
     token::{assert_error, parts},
 };
 
@@ -41,7 +42,41 @@ async fn succeeds(others: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn oidcc_server_and_oidcc_idtoken_signature() {
+async fn oidcc_discovery_endpoint_verification() {
+    let flow = Flow::start().await;
+    let issuer = &flow.tenant.bootstrap.issuer;
+    let answer = send(flow.admin.anonymous(Method::GET, "/.well-known/openid-configuration")).await;
+    assert_eq!(
+        (answer.status, &answer.headers["content-type"]),
+        (StatusCode::OK, &"application/json".parse().unwrap())
+    );
+    let document = answer.body;
+    assert_eq!(document["issuer"], json!(issuer));
+    for endpoint in ["authorization_endpoint", "token_endpoint", "userinfo_endpoint", "jwks_uri"] {
+        assert!(document[endpoint].as_str().is_some_and(|url| url.starts_with(issuer)), "{endpoint}: {document}");
+    }
+    for (member, listed) in [
+        ("response_types_supported", "code"),
+        ("response_types_supported", "id_token"),
+        ("response_types_supported", "id_token token"),
+        ("response_modes_supported", "form_post"),
+        ("grant_types_supported", "implicit"),
+        ("subject_types_supported", "public"),
+        ("id_token_signing_alg_values_supported", "RS256"),
+        ("scopes_supported", "openid"),
+        ("claims_supported", "sub"),
+        ("code_challenge_methods_supported", "S256"),
+    ] {
+        let list = document[member].as_array().unwrap_or_else(|| panic!("{member} is a list: {document}"));
+        assert!(list.contains(&json!(listed)), "{member}: {listed}");
+    }
+    let keys = document["jwks_uri"].as_str().and_then(|url| url.strip_prefix(issuer)).expect("it is there");
+    let keys: JwkSet = serde_json::from_value(send(flow.admin.anonymous(Method::GET, keys)).await.body).expect("keys");
+    assert!(!keys.keys.is_empty());
+}
+
+#[tokio::test]
+async fn oidcc_server() {
     let flow = Flow::with(json!({})).await;
     let (answer, _) = flow.log_in(&[]).await;
     assert_eq!((answer["state"].as_str(), &answer["iss"]), ("a b&c", &flow.tenant.bootstrap.issuer));
@@ -51,7 +86,195 @@ async fn oidcc_server_and_oidcc_idtoken_signature() {
     let claims = verified(&flow, &tokens).await;
     let hash = base::signing::half_hash("RS256", access_token(&tokens));
     assert_eq!((&claims["nonce"], &claims["at_hash"]), (&json!("n-0S6_WzA2Mj"), &json!(hash)));
-    assert_eq!(decode_header(tokens["id_token"].as_str().unwrap()).unwrap().alg, jsonwebtoken::Algorithm::RS256);
+}
+
+#[tokio::test]
+async fn oidcc_idtoken_signature() {
+    let flow = Flow::start().await;
+    let (tokens, _) = flow.tokens(&[]).await;
+    verified(&flow, &tokens).await;
+    let header = decode_header(tokens["id_token"].as_str().expect("there is one")).expect("it is a JWT");
+    assert_eq!((header.alg, header.kid.is_some()), (Algorithm::RS256, true));
+}
+
+/// Fails unless a scope has userinfo say claims.
+async fn assert_scope(scope: &str, claims_of_it: &[&str]) {
+    let said = claims(&Flow::start().await, &[("scope", scope)]).await;
+    assert!(claims_of_it.iter().all(|claim| said.get(claim).is_some()), "{scope}: {said}");
+}
+
+#[tokio::test]
+async fn oidcc_scope_profile() {
+    let claims = ["name", "given_name", "family_name", "preferred_username", "locale"];
+    assert_scope("openid profile", &claims).await;
+}
+
+#[tokio::test]
+async fn oidcc_scope_email() {
+    assert_scope("openid email", &["email", "email_verified"]).await;
+}
+
+#[tokio::test]
+async fn oidcc_scope_address() {
+    assert_scope("openid address", &["address"]).await;
+}
+
+#[tokio::test]
+async fn oidcc_scope_phone() {
+    assert_scope("openid phone", &["phone_number", "phone_number_verified"]).await;
+}
+
+/// Fails unless userinfo answers a request with a token.
+async fn assert_userinfo(request: impl Fn(RequestBuilder, &str) -> RequestBuilder, method: Method) {
+    let flow = Flow::start().await;
+    let (tokens, _) = flow.tokens(&[]).await;
+    let asked = flow.admin.anonymous(method, "/oidc/v1/userinfo");
+    let answer = send(request(asked, access_token(&tokens))).await;
+    assert_eq!((answer.status, &answer.body["sub"]), (StatusCode::OK, &json!(flow.person.0)));
+    assert_eq!(answer.headers["content-type"], "application/json");
+}
+
+#[tokio::test]
+async fn oidcc_userinfo_get() {
+    assert_userinfo(|asked, token| asked.bearer_auth(token), Method::GET).await;
+}
+
+#[tokio::test]
+async fn oidcc_userinfo_post_header() {
+    assert_userinfo(|asked, token| asked.bearer_auth(token), Method::POST).await;
+}
+
+#[tokio::test]
+async fn oidcc_userinfo_post_body() {
+    assert_userinfo(|asked, token| asked.form(&[("access_token", token)]), Method::POST).await;
+}
+
+/// Fails unless a request has the password checked anew, though there is a session.
+async fn assert_checks_anew(others: &[(&str, &str)]) {
+    let flow = Flow::start().await;
+    let (tokens, _) = flow.tokens(&[]).await;
+    let first = verified(&flow, &tokens).await["auth_time"].as_i64().unwrap();
+    let (_, old) = flow.session().await;
+    sleep(Duration::from_secs(2)).await;
+    let request = flow.waiting(others).await;
+    flow.finished(&request, &old).await.assert_refused("it is too old", 400, "PRECONDITION_FAILED");
+    let (tokens, _) = flow.tokens(others).await;
+    assert!(verified(&flow, &tokens).await["auth_time"].as_i64().unwrap() > first);
+}
+
+#[tokio::test]
+async fn oidcc_prompt_login() {
+    assert_checks_anew(&[("prompt", "login")]).await;
+}
+
+#[tokio::test]
+async fn oidcc_max_age_1() {
+    assert_checks_anew(&[("max_age", "1")]).await;
+}
+
+#[tokio::test]
+async fn oidcc_max_age_10000() {
+    let flow = Flow::with(on_pages(&App::public())).await;
+    let mut browser = browser(&flow.tenant);
+    let first = said(&flow.redeemed(&back(&flow.logs_in(&mut browser, &flow.person.1, &[]).await)["code"]).await);
+    sleep(Duration::from_secs(1)).await;
+    let shown = flow.sent_by(&mut browser, &[("max_age", "10000")]).await;
+    let again = said(&flow.redeemed(&back(&shown)["code"]).await);
+    assert!(first["auth_time"].is_i64() && again["auth_time"] == first["auth_time"], "{first} {again}");
+}
+
+#[tokio::test]
+async fn oidcc_prompt_none_logged_in() {
+    let flow = Flow::with(on_pages(&App::public())).await;
+    let mut browser = browser(&flow.tenant);
+    let first = said(&flow.redeemed(&back(&flow.logs_in(&mut browser, &flow.person.1, &[]).await)["code"]).await);
+    let shown = flow.sent_by(&mut browser, &[("prompt", "none")]).await;
+    let again = said(&flow.redeemed(&back(&shown)["code"]).await);
+    assert_eq!((&again["sub"], &again["auth_time"]), (&first["sub"], &first["auth_time"]));
+}
+
+#[tokio::test]
+async fn oidcc_display_page() {
+    succeeds(&[("display", "page")]).await;
+}
+
+#[tokio::test]
+async fn oidcc_display_popup() {
+    succeeds(&[("display", "popup")]).await;
+}
+
+#[tokio::test]
+async fn oidcc_login_hint() {
+    succeeds(&[("login_hint", "buffy@id.example")]).await;
+}
+
+#[tokio::test]
+async fn oidcc_ui_locales() {
+    succeeds(&[("ui_locales", "se")]).await;
+}
+
+#[tokio::test]
+async fn oidcc_claims_locales() {
+    succeeds(&[("claims_locales", "se")]).await;
+}
+
+#[tokio::test]
+async fn oidcc_ensure_request_with_acr_values_succeeds() {
+    succeeds(&[("acr_values", "1 2")]).await;
+}
+
+#[tokio::test]
+async fn oidcc_ensure_request_with_unknown_parameter_succeeds() {
+    succeeds(&[("extra", "foobar")]).await;
+}
+
+#[tokio::test]
+async fn oidcc_claims_essential() {
+    succeeds(&[("claims", r#"{"userinfo":{"name":{"essential":true}}}"#)]).await;
+}
+
+/// Fails unless the app is told that a request is wrong.
+async fn assert_told(others: &[(&str, &str)], error: &str) {
+    let flow = Flow::start().await;
+    let told = answered(&location(&flow.sent(&flow.asked(others)).await));
+    assert_eq!((told["error"].as_str(), told["state"].as_str()), (error, "a b&c"));
+}
+
+#[tokio::test]
+async fn oidcc_response_type_missing() {
+    assert_told(&[("response_type", "")], "invalid_request").await;
+}
+
+#[tokio::test]
+async fn oidcc_unsigned_request_object_supported_correctly_or_rejected_as_unsupported() {
+    assert_told(&[("request", "eyJhbGciOiJub25lIn0.e30.")], "request_not_supported").await;
+}
+
+#[tokio::test]
+async fn oidcc_request_uri_unsigned_supported_correctly_or_rejected_as_unsupported() {
+    assert_told(&[("request_uri", "https://shop.example/request")], "request_uri_not_supported").await;
+}
+
+#[tokio::test]
+async fn oidcc_ensure_registered_redirect_uri() {
+    let flow = Flow::start().await;
+    let shown = flow.sent(&flow.asked(&[("redirect_uri", "https://evil.example/callback")])).await;
+    assert_eq!((shown.status, shown.headers.get("location")), (StatusCode::BAD_REQUEST, None));
+}
+
+#[tokio::test]
+async fn oidcc_codereuse_30seconds() {
+    let clock = Clock::new();
+    let platform = Platform::start_with(&[], &[clock.environment()]).await;
+    let flow = Flow::on((), platform.client().await, App::public()).await;
+    let (answer, _) = flow.log_in(&[]).await;
+    let tokens = flow.redeemed(&answer["code"]).await;
+    clock.set_ahead(Duration::from_secs(31));
+    assert_error("used again", &send(flow.redeeming(&answer["code"], &[])).await, 400, "invalid_grant");
+    eventually("the first token is over", async || {
+        (flow.userinfo(access_token(&tokens)).await.status == StatusCode::UNAUTHORIZED).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -72,56 +295,6 @@ async fn oidcc_ensure_request_without_nonce_succeeds_for_code_flow() {
 }
 
 #[tokio::test]
-async fn oidcc_scopes() {
-    let flow = Flow::start().await;
-    for (scope, claims_of_it) in [
-        ("openid profile", &["name", "given_name", "family_name", "preferred_username", "locale"][..]),
-        ("openid email", &["email", "email_verified"]),
-        ("openid phone", &["phone_number", "phone_number_verified"]),
-        ("phone address email profile openid", &["name", "email", "phone_number"]),
-    ] {
-        let said = claims(&flow, &[("scope", scope)]).await;
-        assert!(claims_of_it.iter().all(|claim| said.get(claim).is_some()), "{scope}: {said}");
-    }
-}
-
-#[tokio::test]
-async fn oidcc_userinfo_get_and_post() {
-    let flow = Flow::start().await;
-    let (tokens, _) = flow.tokens(&[]).await;
-    let (token, path) = (access_token(&tokens), "/oidc/v1/userinfo");
-    for request in [
-        flow.admin.anonymous(Method::GET, path).bearer_auth(token),
-        flow.admin.anonymous(Method::POST, path).bearer_auth(token),
-        flow.admin.anonymous(Method::POST, path).form(&[("access_token", token)]),
-    ] {
-        let answer = send(request).await;
-        assert_eq!((answer.status, &answer.body["sub"]), (StatusCode::OK, &json!(flow.person.0)));
-        assert_eq!(answer.headers["content-type"], "application/json");
-    }
-}
-
-#[tokio::test]
-async fn oidcc_prompt_login_and_max_age() {
-    let flow = Flow::start().await;
-    let (tokens, _) = flow.tokens(&[]).await;
-    let first = verified(&flow, &tokens).await["auth_time"].as_i64().unwrap();
-    let (_, old) = flow.session().await;
-    sleep(Duration::from_secs(2)).await;
-    for others in [[("prompt", "login")], [("max_age", "1")]] {
-        let request = flow.waiting(&others).await;
-        flow.finished(&request, &old).await.assert_refused("it is too old", 400, "PRECONDITION_FAILED");
-        let (tokens, _) = flow.tokens(&others).await;
-        assert!(verified(&flow, &tokens).await["auth_time"].as_i64().unwrap() > first);
-    }
-    let request = flow.waiting(&[("max_age", "10000")]).await;
-    let answer = flow.finished(&request, &old).await;
-    let url = answered(answer.body["callbackUrl"].as_str().expect("the same session is enough"));
-    let again = verified(&flow, &flow.redeemed(&url["code"]).await).await["auth_time"].as_i64().unwrap();
-    assert!((first..first + 2).contains(&again));
-}
-
-#[tokio::test]
 async fn oidcc_prompt_none_not_logged_in() {
     let flow = Flow::start().await;
     let told = answered(&location(&flow.sent(&flow.asked(&[("prompt", "none")])).await));
@@ -139,34 +312,8 @@ async fn oidcc_id_token_hint() {
 }
 
 #[tokio::test]
-async fn oidcc_display_and_hints_and_locales_and_acr_values() {
-    let flow = Flow::start().await;
-    for other in [
-        ("display", "page"),
-        ("display", "popup"),
-        ("login_hint", "buffy@id.example"),
-        ("ui_locales", "se"),
-        ("claims_locales", "se"),
-        ("acr_values", "1 2"),
-        ("extra", "foobar"),
-        ("claims", r#"{"userinfo":{"name":{"essential":true}}}"#),
-    ] {
-        claims(&flow, &[other]).await;
-    }
-}
-
-#[tokio::test]
 async fn oidcc_ensure_request_with_valid_pkce_succeeds() {
     succeeds(&[("code_challenge_method", "S256")]).await;
-}
-
-#[tokio::test]
-async fn oidcc_response_type_missing_and_registered_redirect_uri() {
-    let flow = Flow::start().await;
-    let told = answered(&location(&flow.sent(&flow.asked(&[("response_type", "")])).await));
-    assert_eq!(told["error"], "invalid_request");
-    let shown = flow.sent(&flow.asked(&[("redirect_uri", "https://evil.example/callback")])).await;
-    assert_eq!((shown.status, shown.headers.get("location")), (StatusCode::BAD_REQUEST, None));
 }
 
 #[tokio::test]
@@ -176,18 +323,6 @@ async fn oidcc_ensure_post_request_succeeds() {
     let request = answered(&location(&posted))["authRequest"].clone();
     let read = send(flow.admin.request(Method::GET, &format!("{API}/auth_requests/{request}"))).await;
     assert_eq!(read.body["authRequest"]["redirectUri"], CALLBACK);
-}
-
-#[tokio::test]
-async fn oidcc_unsigned_request_object_and_request_uri_rejected_as_unsupported() {
-    let flow = Flow::start().await;
-    for (name, value, error) in [
-        ("request", "eyJhbGciOiJub25lIn0.e30.", "request_not_supported"),
-        ("request_uri", "https://shop.example/request", "request_uri_not_supported"),
-    ] {
-        let told = answered(&location(&flow.sent(&flow.asked(&[(name, value)])).await));
-        assert_eq!(told["error"], error);
-    }
 }
 
 #[tokio::test]

@@ -102,6 +102,14 @@ async fn what_tokens_at_the_login_need_is_insisted_on() {
 }
 
 #[tokio::test]
+async fn oidcc_ensure_request_without_nonce_fails() {
+    let flow = Flow::with(on_pages(&settings())).await;
+    let asked = [&TOKENS[..], &[("nonce", "")]].concat();
+    let told = answered(&location(&flow.sent(&flow.asked(&asked)).await));
+    assert_eq!((&*told["error"], &*told["state"]), ("invalid_request", "a b&c"));
+}
+
+#[tokio::test]
 async fn login_pages_of_somebody_else_end_such_requests_too() {
     let flow = Flow::with(settings()).await;
     let (told, _) = flow.log_in(&TOKENS).await;
