@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use futures::future::join_all;
-use reqwest::{Method, RequestBuilder, StatusCode};
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     client::{done, send},
@@ -29,6 +29,11 @@ fn by_key() -> Value {
     json!({ "authMethodType": "OIDC_AUTH_METHOD_TYPE_PRIVATE_KEY_JWT" })
 }
 
+/// The parameters of an app that authenticates by what it has signed.
+fn signed(assertion: &str) -> [(&str, &str); 2] {
+    [("client_assertion_type", BY_ASSERTION), ("client_assertion", assertion)]
+}
+
 /// Waits until a token is not valid any more.
 async fn is_over(flow: &Flow, token: &str) {
     eventually("the token is over", async || {
@@ -51,9 +56,7 @@ async fn an_app_that_signs_gets_tokens_for_its_own_codes() {
     let stranger = Signer::new(&flow.tenant, &format!("apps/{}", other.id), "EC").await;
     let (answer, _) = flow.log_in(&[]).await;
     let code = answer["code"].as_str();
-    let asserting = |assertion: &str| {
-        send(flow.redeeming(code, &[("client_assertion_type", BY_ASSERTION), ("client_assertion", assertion)]))
-    };
+    let asserting = |assertion: &str| send(flow.redeeming(code, &signed(assertion)));
     assert_refused(&flow, "89: nothing signed", (code, &[]), "invalid_client").await;
     assert_refused(&flow, "88: a secret", (code, &[("client_secret", "x")]), "invalid_client").await;
     let elsewhere = signer.with(&json!({ "aud": "https://elsewhere.example" }));
@@ -213,12 +216,8 @@ async fn an_app_refreshes_with_another_key_than_before_and_not_with_one_that_is_
     let path = format!("apps/{}", flow.app.id);
     let old = Signer::new(&flow.tenant, &path, "EC").await;
     let (answer, _) = flow.log_in(&[("scope", "openid offline_access")]).await;
-    let signed = async |signer: &Signer, request: &dyn Fn(&[(&str, &str)]) -> RequestBuilder| {
-        let assertion = signer.assertion();
-        send(request(&[("client_assertion_type", BY_ASSERTION), ("client_assertion", &assertion)])).await
-    };
     let mut tokens = eventually("the key of the app is known", async || {
-        let answer = signed(&old, &|others| flow.redeeming(&answer["code"], others)).await;
+        let answer = send(flow.redeeming(&answer["code"], &signed(&old.assertion()))).await;
         (answer.status == StatusCode::OK).then_some(answer.body)
     })
     .await;
@@ -228,12 +227,12 @@ async fn an_app_refreshes_with_another_key_than_before_and_not_with_one_that_is_
     for _ in 0..2 {
         let token = refresh_token(&tokens).to_owned();
         tokens = eventually("84: the new key is known", async || {
-            let answer = signed(&new, &|others| flow.refreshing(&token, others)).await;
+            let answer = send(flow.refreshing(&token, &signed(&new.assertion()))).await;
             (answer.status == StatusCode::OK).then_some(answer.body)
         })
         .await;
     }
-    let refused = signed(&old, &|others| flow.refreshing(refresh_token(&tokens), others)).await;
+    let refused = send(flow.refreshing(refresh_token(&tokens), &signed(&old.assertion()))).await;
     assert_error("84: a key that is gone", &refused, 401, "invalid_client");
 }
 
