@@ -9,6 +9,7 @@ use std::{
 use base::{
     clock::{self, since_start},
     explain::explain,
+    metric::catalog::{REACTION_HEARTBEAT, REACTION_LAG_SECONDS},
 };
 use eventlog::{
     log::{Lag, Log, LogFailure},
@@ -156,7 +157,10 @@ async fn tell(log: &Log, subject: String, (name, stand): (&str, Stand)) -> Resul
     };
     let payload = serde_json::to_vec(&reaction).unwrap_or_default();
     let told = log.client().publish(subject, payload.into()).await;
-    told.map_err(|error| LogFailure::Nats(explain(&error)))
+    told.map_err(|error| LogFailure::Nats(explain(&error)))?;
+    REACTION_LAG_SECONDS.with(&[name]).set(reaction.lag_seconds);
+    REACTION_HEARTBEAT.with(&[name]).set(clock::now().as_duration().as_secs_f64());
+    Ok(())
 }
 
 #[cfg(test)]

@@ -190,7 +190,8 @@ impl Operate {
         self.found(visit, chosen.wire(), part).await
     }
 
-    async fn found(&self, visit: &Visit, filters: Value, part: (u64, u64, bool)) -> Result<Found, Refused> {
+    /// The same of what these filters of the API find.
+    pub(super) async fn found(&self, visit: &Visit, filters: Value, part: (u64, u64, bool)) -> Result<Found, Refused> {
         let (path, body) = visit.reach.search(filters, part);
         let found = self.api.ask(visit, Asked::list(path, body)).await?;
         let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -293,7 +294,11 @@ fn outcome(visit: &Visit) -> Option<Notice> {
         text = format!("{text} {were} not there any more.");
     }
     if visit.query.get("rest").is_some() {
-        text.push_str(" More match: discard them in another step.");
+        text.push_str(if verb == "discarded" {
+            " More match: discard them in another step."
+        } else {
+            " The others were not: retry them in another step."
+        });
     }
     Some(Notice { text, is_good: done > 0, more: None })
 }

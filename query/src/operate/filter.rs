@@ -1,6 +1,7 @@
 //! What lists can be narrowed by: a line for each filter of the API, which gives it a field on the page.
 
 use domain::failed_event::DELIVERIES;
+use jiff::Timestamp;
 use page::form::Form;
 use serde_json::{Value, json};
 use view::projection::PROJECTIONS;
@@ -101,6 +102,12 @@ impl Chosen {
     /// For the API.
     pub(super) fn wire(&self) -> Value {
         Value::Array(self.wire.clone())
+    }
+
+    /// For the API, of what had failed by a time.
+    pub(super) fn failed_by(&self, at: Timestamp) -> Value {
+        let by = failed(&at.to_string(), "LESS_OR_EQUALS");
+        Value::Array(self.wire.iter().cloned().chain([by]).collect())
     }
 
     /// For the API with what failed at a time or later, and the same for a list at a path.

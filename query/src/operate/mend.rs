@@ -1,7 +1,7 @@
 //! What operators do about failed events: pages that say what will happen, and the forms that make it happen.
 //!
 //! Retrying all that match is one event in the log, however many there are. Discarding names each, because each is lost to its
-//! view for good: those that the page was about, and no later ones.
+//! view for good. Both are about those that the page was about, and no later ones.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ use super::{
     reach::{Act, Reach},
     refused::Refused,
     shell::{FAILED_EVENTS, Shell, frame},
-    text::{failed_events, number, text},
+    text::{When, failed_events, number, text},
     visit::{Instead, Posted, Visit},
 };
 
@@ -71,7 +71,9 @@ struct Confirm {
     ids: Vec<String>,
     is_all: bool,
     filters: Vec<Field>,
-    until: String,
+    /// They had failed by this time, and as people read it.
+    until: Timestamp,
+    shown_until: String,
     key: String,
     back: String,
     is_typed: bool,
@@ -104,11 +106,9 @@ const PAGE_MOST: usize = PAGE as usize;
 
 impl Operate {
     /// Those that are meant and had failed by a time, and how many match.
-    async fn meant(&self, visit: &Visit, meant: &Meant, until: &str) -> Result<Found, Refused> {
+    async fn meant(&self, visit: &Visit, meant: &Meant, until: Timestamp) -> Result<Found, Refused> {
         if meant.is_all {
-            let mut found = self.find(visit, &meant.chosen, (0, MOST, true)).await?;
-            found.rows.retain(|row| row.last.as_ref().is_none_or(|last| last.iso.as_str() <= until));
-            return Ok(found);
+            return self.found(visit, meant.chosen.failed_by(until), (0, MOST, true)).await;
         }
         let mut rows = vec![];
         for id in &meant.ids {
@@ -182,11 +182,11 @@ async fn confirm(operate: &Operate, visit: &Visit, is_discard: bool) -> Result<R
         let message = visit.reach.permission(act).to_owned();
         return Err(visit.refused(&Refused { status: StatusCode::FORBIDDEN, message }));
     }
-    let (meant, until) = (Meant::of(visit.reach, &visit.query), now());
+    let (meant, until) = (Meant::of(visit.reach, &visit.query), clock::now());
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));
     }
-    let found = operate.meant(visit, &meant, &until).await.map_err(|refused| visit.refused(&refused))?;
+    let found = operate.meant(visit, &meant, until).await.map_err(|refused| visit.refused(&refused))?;
     Ok(ask(visit, &meant, found, Confirm::new(visit, is_discard, until)))
 }
 
@@ -212,7 +212,7 @@ fn ask(visit: &Visit, meant: &Meant, found: Found, confirm: Confirm) -> Response
 }
 
 impl Confirm {
-    fn new(visit: &Visit, is_discard: bool, until: String) -> Self {
+    fn new(visit: &Visit, is_discard: bool, until: Timestamp) -> Self {
         Self {
             frame: frame(None),
             shell: visit.shell(FAILED_EVENTS),
@@ -224,6 +224,7 @@ impl Confirm {
             is_all: false,
             filters: vec![],
             until,
+            shown_until: When::at(until).shown,
             key: secret::random_text(22),
             back: String::new(),
             is_typed: false,
@@ -258,7 +259,7 @@ pub(super) async fn retry(
         let outcome = operate.each(&visit, meant.ids.clone(), ("_retry", json!({}), &key)).await;
         return outcome.answer(&visit, &meant, ("retried", meant.ids.len() as u64));
     }
-    let (path, body) = visit.reach.retry(meant.chosen.wire());
+    let (path, body) = visit.reach.retry(meant.chosen.failed_by(until(&form)));
     let done =
         operate.api.ask(&visit, Asked::command(path, body, key)).await.map_err(|refused| visit.refused(&refused))?;
     let outcome = Outcome { done: number(&done["count"]), decided: decided(&done), ..Outcome::default() };
@@ -278,8 +279,8 @@ pub(super) async fn discard(
         let ids: Vec<(&str, String)> = meant.ids.iter().map(|id| ("id", id.clone())).collect();
         return Ok(see_other(&meant.chosen.path("/ui/operate/failed/discard", &ids)));
     }
-    let until = form.get("until").unwrap_or_default().to_owned();
-    let found = operate.meant(&visit, &meant, &until).await.map_err(|refused| visit.refused(&refused))?;
+    let until = until(&form);
+    let found = operate.meant(&visit, &meant, until).await.map_err(|refused| visit.refused(&refused))?;
     let mut confirm = Confirm::new(&visit, true, until);
     confirm.reason = form.get("reason").unwrap_or_default().to_owned();
     let steps = found.rows.len() as u64;
@@ -322,8 +323,9 @@ fn nothing(meant: &Meant) -> String {
     meant.list(&[("what", "nothing".to_owned()), ("done", "0".to_owned())])
 }
 
-fn now() -> String {
-    clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+/// When the page was shown that was confirmed.
+fn until(form: &Form) -> Timestamp {
+    form.get("until").and_then(|until| until.parse().ok()).unwrap_or_else(clock::now)
 }
 
 #[cfg(test)]

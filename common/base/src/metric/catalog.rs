@@ -124,6 +124,19 @@ pub static FAILED_EVENTS_OLDEST: Family<Gauge> = Family::gauge(
     "When the event failed that waits for an operator the longest; 0 where none does.",
 );
 
+/// How old the first thing is that a reaction has not done.
+pub static REACTION_LAG_SECONDS: Family<Gauge> = Family::gauge(
+    "platform_reaction_lag_seconds",
+    &["reaction"],
+    "Age of the first event that a reaction lacks or is not done with.",
+);
+/// When somebody was last known to do it.
+pub static REACTION_HEARTBEAT: Family<Gauge> = Family::gauge(
+    "platform_reaction_heartbeat_timestamp_seconds",
+    &["reaction"],
+    "When this node last told how far a reaction is that it does.",
+);
+
 /// Commits of an index.
 pub static INDEX_COMMITS: Family<Counter> =
     Family::counter("platform_index_commits_total", &["index"], "Commits of a search index.");
@@ -271,6 +284,8 @@ pub static ALL: &[&dyn Metric] = &[
     &PROJECTION_PARKED,
     &PROJECTION_FAILURES,
     &FAILED_EVENTS_OLDEST,
+    &REACTION_LAG_SECONDS,
+    &REACTION_HEARTBEAT,
     &INDEX_COMMITS,
     &INDEX_PUBLISHED,
     &INDEX_FETCHED,

@@ -58,7 +58,7 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
 impl Loaded {
     /// What rows say to who cannot ask the log: what is parked may have ended at any time up to now.
     pub(super) fn without_log(mut self) -> Self {
-        for AggregateKey { instance_id, aggregate_type, id } in &self.baseline.parked {
+        for AggregateKey { instance_id, aggregate_type, id } in self.baseline.parked.keys() {
             if let Some((kind, _)) = ENDS.iter().find(|(kind, _)| kind == aggregate_type) {
                 let end = End { sequence: self.baseline.processed, at: clock::now(), is_removed: false };
                 note(&mut self.ends, instance_id.clone(), (kind, id.clone()), end);

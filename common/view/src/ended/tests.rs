@@ -70,7 +70,7 @@ fn who_has_not_read_the_log_as_far_takes_what_is_parked_for_ended() {
     let key = AggregateKey { instance_id: "1".into(), aggregate_type: User::NAME.into(), id: "3".into() };
     let lacking = || Loaded {
         ends: Ends::new(),
-        baseline: Baseline { processed: 30, parked: [key.clone()].into(), ..Baseline::default() },
+        baseline: Baseline { processed: 30, parked: [(key.clone(), 30)].into(), ..Baseline::default() },
         age: None,
     };
     let ended = ended("user", "4", false);

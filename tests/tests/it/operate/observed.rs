@@ -129,6 +129,14 @@ fn alerts() -> Vec<Alert> {
 fn every_alert_is_whole() {
     let alerts = alerts();
     assert!(alerts.len() > 15, "{alerts:?}");
+    let operations = read("docs/operations.md");
+    for alert in alerts.iter().filter(|alert| alert.lines.iter().any(|line| line.contains("docs/failed-events.md"))) {
+        assert!(
+            operations.contains(&format!("| `{}` |", alert.name)),
+            "docs/operations.md says what to do at {}",
+            alert.name
+        );
+    }
     let names: BTreeSet<&str> = alerts.iter().map(|alert| alert.name.as_str()).collect();
     assert_eq!(names.len(), alerts.len(), "no name is there twice");
     for Alert { name, expr, lines } in &alerts {

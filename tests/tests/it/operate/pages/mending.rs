@@ -161,6 +161,22 @@ async fn what_failed_is_retried_from_forms_and_goes_on() {
 }
 
 #[tokio::test]
+async fn what_fails_after_the_page_was_shown_is_not_retried_with_all() {
+    let mut failing = Failing::start().await;
+    failing.park(&["a", "b"]).await;
+    failing.shows(4).await;
+    let all = seen(&mut failing.browser, &format!("{LIST}/retry?all=1")).await;
+    assert!(all.text.contains("Retry 4 failed events?") && all.text.contains("Later ones stay"), "{}", all.text);
+    let later = failing.client.create_target("c").await.expect("it is made");
+    failing.shows(6).await;
+    failing.heal();
+    let retried = failing.browser.post(&format!("{LIST}/retry"), &all.hidden()).await;
+    assert!(retried.location().contains("done=4"), "{} {}", retried.location(), retried.text);
+    let left = failing.shows(2).await;
+    assert_eq!(left.text.matches(&format!(">{later}</bdi>")).count(), 2, "{}", left.text);
+}
+
+#[tokio::test]
 async fn what_is_discarded_has_a_reason_and_is_what_was_confirmed() {
     let mut failing = Failing::start().await;
     failing.park(&["a", "b"]).await;
