@@ -40,6 +40,8 @@ impl Broker {
         let (url, monitor) = (format!("nats://{listen}"), format!("http://{monitor}"));
         let alone = Durability { monitor_url: Some(monitor.clone()), ..Durability::default() };
         eventually("it tells", || async { alone.storage().await.ok() }).await;
+        // It tells how it is before it listens for others.
+        eventually("it listens", || async { async_nats::connect(&url).await.ok().map(drop) }).await;
         Self { _child: child, _folder: folder, url, monitor }
     }
 }
