@@ -21,6 +21,7 @@ mod held;
 pub mod internal;
 mod let_in;
 mod login;
+mod named;
 mod new_user;
 mod password;
 mod person;

@@ -37,6 +37,7 @@ use crate::{
     execute::{Command, Commands, Deciding},
     existence,
     let_in::Login,
+    named::Contacts,
     person_key::away,
     trial::Trial,
     turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
@@ -297,7 +298,7 @@ impl Command for Look {
         let (instance_id, key, said) = match &self.0 {
             Whose::Named(instance_id, search) => {
                 deciding.permit(turn, &Owner::instance(instance_id), &Object::of_nobody(Session::NAME, false))?;
-                let found = found_by_name(turn, &deciding.keys, (instance_id, search))?;
+                let found = found_by_name(turn, &deciding.keys, (instance_id, search), &Contacts::default())?;
                 return Ok((turn.nothing_decided(Session::NAME), found));
             }
             Whose::OfSession(session) => {
@@ -321,12 +322,13 @@ pub(crate) fn found_by_name(
     turn: &mut Turn<'_>,
     keys: &ClaimKeys,
     (instance_id, search): (&str, &Search),
+    contacts: &Contacts,
 ) -> Result<Found, Refusal> {
     let said = match search {
         Search::UserId(id) => keys.instance.mac(&[b"id", id.as_bytes()]),
         Search::LoginName(name) => claim_hash(&keys.instance, &User::username_claim(name)),
     };
-    let found = match named(turn, keys, (instance_id, search)) {
+    let found = match contacts.named(turn, keys, (instance_id, search)) {
         Some(key) => found(turn, keys, &key)?,
         None => None,
     };
@@ -338,20 +340,6 @@ fn nobody(instance_id: &str, said: &[u8; 32]) -> Found {
     let place = u16::from_be_bytes([said[0], said[1]]) % UNKNOWN;
     let (key, of) = (format!("{instance_id}.unknown.{place}"), hex::encode(&said[2..18]));
     Found { tries: Counting { key, of, since: 0, begins: false }, login: None }
-}
-
-/// The user of an instance that is named.
-pub(crate) fn named(
-    turn: &mut Turn<'_>,
-    keys: &ClaimKeys,
-    (instance_id, search): (&str, &Search),
-) -> Option<AggregateKey> {
-    let key = match search {
-        Search::UserId(id) => Some(AggregateKey::of::<Standard<User>>(instance_id, id.as_str())),
-        Search::LoginName(name) => turn.holder(&claim_hash(&keys.instance, &User::username_claim(name))),
-    };
-    // Postgres has no U+0000 in texts.
-    key.filter(|key| !key.id.contains('\0'))
 }
 
 /// The organization of a user who may log in now; nothing where that one may not.

@@ -40,6 +40,7 @@ use crate::{
 pub(crate) const GUESSABLE: &str = "must not be one that many people have, nor one that is easy to guess";
 
 const CURRENT: &str = "password.current_password";
+const NO_CURRENT: &str = "is required to change your own password";
 const NOT_CURRENT: &str = "is not the password that the person has";
 const NEW: &str = "password.new_password";
 const SAME: &str = "must be another one than the current one";
@@ -105,6 +106,9 @@ impl Commands {
         let (User { human: Some(human), password: before, .. }, owner, Some(found)) = seen else { return Ok(None) };
         let (sealing, sealed) = self.key_of_person(&call.tenant.id, &key.id, &human).await?;
         let person = sealing.open(sealed).map_err(away)?;
+        if asked.current_password.is_none() && call.is_own(Some(&key.id)) {
+            return Ok(Some(Another { before, new: Err(Faults::one(CURRENT, NO_CURRENT)) }));
+        }
         if let Some(said) = &asked.current_password {
             if self.tried(&Trial::of(call), &found, said.clone().into()).await?.is_none() {
                 return Ok(Some(Another { before, new: Err(Faults::one(CURRENT, NOT_CURRENT)) }));

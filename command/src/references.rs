@@ -1,5 +1,5 @@
 //! Events of the first versions did not say which others an aggregate names. Until it is noted for all of them, what must
-//! know it is refused.
+//! know it is refused. By which addresses people are found began later: until it is noted for all of them, some are not found.
 
 use std::sync::LazyLock;
 
@@ -40,23 +40,42 @@ fn the_system() -> AggregateKey {
     AggregateKey::of::<Standard<System>>(SYSTEM, system::ID)
 }
 
-/// Tells whether references are noted for all aggregates, and notes that they are where `is_done`.
+/// Of which aggregates an earlier version has not noted all references.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unnoted {
+    All,
+    /// Those of people, by whose addresses they are found.
+    People,
+}
+
+impl Unnoted {
+    /// Whether an aggregate is one of them.
+    pub(crate) fn has(self, key: &AggregateKey) -> bool {
+        self == Self::All || key.aggregate_type == User::NAME
+    }
+}
+
+/// Tells of which aggregates references are not noted, and notes that there are none where `is_done`.
 pub(crate) struct Complete {
     pub(crate) is_done: bool,
     pub(crate) keys: ClaimKeys,
 }
 
 impl Decide for Complete {
-    type Outcome = bool;
+    type Outcome = Option<Unnoted>;
 
-    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, bool), Refusal> {
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Option<Unnoted>), Refusal> {
         let current = turn.get::<Standard<System>>(&the_system());
-        let is_complete = current.resource().is_none_or(|system| system.has_references);
-        if self.is_done && !is_complete {
-            let events = Standard::decide(&current.state, Asked::Patch(SystemPatch { has_references: true }))?;
+        let unnoted = match current.resource() {
+            Some(system) if !system.has_references => Some(Unnoted::All),
+            Some(system) if !system.has_contacts => Some(Unnoted::People),
+            _ => None,
+        };
+        if self.is_done && unnoted.is_some() {
+            let events = Standard::decide(&current.state, Asked::Patch(SystemPatch))?;
             turn.append(current, &events, &self.keys, &cause())?;
         }
-        Ok((turn.nothing_decided(System::NAME), is_complete))
+        Ok((turn.nothing_decided(System::NAME), unnoted))
     }
 }
 

@@ -96,9 +96,11 @@ impl Decide for Beginning {
         for (id, data_key) in &self.keys {
             new.resource(SYSTEM, id, &system, data_key.clone())?;
         }
-        let has_references = !fault::is_before_references();
         let owner = Owner::instance(&first_instance_id);
-        let last = new.resource(SYSTEM, system::ID, &system, System { first_instance_id, has_references })?;
+        let [has_references, has_contacts] =
+            [fault::is_before_references(), fault::is_before_contacts()].map(|is_before| !is_before);
+        let noted = System { first_instance_id, has_references, has_contacts };
+        let last = new.resource(SYSTEM, system::ID, &system, noted)?;
         Ok((Decided { owner, ..last }, ()))
     }
 }

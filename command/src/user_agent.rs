@@ -19,7 +19,8 @@ use crate::{
     authority::Object,
     execute::{Command, Commands, Deciding},
     existence,
-    login::{Proven, Whose, named},
+    login::{Proven, Whose},
+    named::named,
     turn::{Decided, Refusal, Turn},
     writer::writer_unavailable,
 };

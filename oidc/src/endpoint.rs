@@ -33,6 +33,12 @@ pub(crate) use edge::admission::own_app::{LOGIN_DONE, OPERATE_DONE};
 /// Where they sign out.
 pub(crate) const LOGOUT: &str = "/ui/logout";
 
+/// Where they change their password.
+pub(crate) const OWN_PASSWORD: &str = "/ui/login/change-password";
+
+/// Where managers of passwords look for that (W3C, A Well-Known URL for Changing Passwords, section 2).
+pub(crate) const WELL_KNOWN_PASSWORD: &str = "/.well-known/change-password";
+
 /// What names the authorization request to login pages, in queries and forms.
 pub(crate) const REQUEST: &str = "authRequest";
 

@@ -20,6 +20,7 @@ mod name;
 mod new_password;
 mod next;
 mod operate;
+mod own_password;
 mod password;
 mod person;
 mod refused;
@@ -40,7 +41,7 @@ use page::asset;
 
 use crate::{
     Oidc,
-    endpoint::{ANSWER, LOGIN, LOGIN_DONE, LOGOUT, OPERATE_DONE},
+    endpoint::{ANSWER, LOGIN, LOGIN_DONE, LOGOUT, OPERATE_DONE, OWN_PASSWORD, WELL_KNOWN_PASSWORD},
     files::FILES,
     uploads,
 };
@@ -57,6 +58,8 @@ pub(crate) fn routes(oidc: Arc<Oidc>) -> Router {
         .route("/ui/login/password", get(password::show).post(password::check))
         .route("/ui/login/register", get(register::show).post(register::register))
         .route("/ui/login/change", get(change::show).post(change::change))
+        .route(OWN_PASSWORD, get(own_password::show).post(own_password::change))
+        .route(WELL_KNOWN_PASSWORD, get(own_password::lead))
         .route("/ui/login/consent", get(consent::show).post(consent::allow))
         .route("/ui/login/refused", get(refused::show))
         .route("/ui/login/cancel", post(refused::cancel))

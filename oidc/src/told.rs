@@ -45,6 +45,8 @@ impl Told {
 
     pub(crate) const SIGNED_OUT: Self =
         Self { status: StatusCode::OK, title: "told.signed_out.title", text: "told.signed_out" };
+    pub(crate) const PASSWORD_CHANGED: Self =
+        Self { status: StatusCode::OK, title: "told.password_changed.title", text: "told.password_changed" };
     pub(crate) const MAYBE_SIGNED_OUT: Self = Self {
         status: StatusCode::SERVICE_UNAVAILABLE,
         title: "told.maybe_signed_out.title",

@@ -188,10 +188,10 @@ mod tests {
     }
 
     #[test]
-    fn only_resolving_settings_and_ending_ones_own_sessions_takes_no_role() {
+    fn what_is_about_the_caller_alone_takes_no_role() {
         let open: Vec<_> = OPERATIONS.iter().filter(|facts| facts.is_self()).map(|facts| facts.method).collect();
         let is_of_settings = |method: &str| method.starts_with("Resolve") && method != "ResolveFeatures";
-        let is_open = |method: &&str| is_of_settings(method) || *method == "EndUserSessions";
+        let is_open = |method: &&str| is_of_settings(method) || ["EndUserSessions", "SetPassword"].contains(method);
         let all: Vec<_> = OPERATIONS.iter().map(|facts| facts.method).filter(is_open).collect();
         assert_eq!(open, all);
     }

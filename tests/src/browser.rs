@@ -117,6 +117,34 @@ impl Shown {
         self.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
+    /// Fails where another site may show the page within its own, a browser keeps it, or anything of elsewhere runs in it.
+    pub fn assert_guarded(&self) {
+        let header = |name: &str| self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let policy = header("content-security-policy");
+        for part in [
+            "default-src 'none'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+            "trusted-types 'none'",
+            "require-trusted-types-for 'script'",
+        ] {
+            assert!(policy.contains(part), "53: {part}: {policy}");
+        }
+        let is_open = policy.contains("unsafe") || policy.contains('*') || policy.contains("script-src 'self'");
+        assert!(!is_open, "{policy}");
+        for (name, wanted) in [
+            ("cache-control", "no-store"),
+            ("x-content-type-options", "nosniff"),
+            ("referrer-policy", "no-referrer"),
+            ("x-frame-options", "DENY"),
+            ("content-type", "text/html; charset=utf-8"),
+            ("access-control-allow-origin", ""),
+        ] {
+            assert_eq!(header(name), wanted, "53, 54: {name}: {}", self.text);
+        }
+        assert!(!self.text.contains("style=\"") && !self.text.contains("onclick"), "{}", self.text);
+    }
+
     /// The hidden fields of the last form of the page, which every page with a menu has after that for signing out.
     pub fn hidden(&self) -> Vec<(String, String)> {
         let form = self.last_form();

@@ -1,4 +1,4 @@
-//! Gives another password to a person who must choose one.
+//! Gives another password to a person who must choose one, or who says the one before.
 
 use base::password::{is_hash_of, prepared};
 use domain::{
@@ -24,10 +24,10 @@ use super::{
 use crate::{
     client_secret::hash_of,
     execute::Commands,
-    login::{Proven, organization_of_live},
+    login::{Found, Proven, found, organization_of_live},
     password::{Chosen, Terms, sealed_password},
     person_key::away,
-    turn::{Cause, Decided, Refusal, Turn},
+    turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::Decide,
 };
 
@@ -43,7 +43,7 @@ pub(super) async fn choose(commands: &Commands, by: By, asked: ChangePassword) -
 
 async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Checked, Error> {
     let fault = |fault| Ok(faulty(fault));
-    let ChangePassword { session_token, new_password, user_agent } = asked;
+    let ChangePassword { session_token, new_password, user_agent, current_password } = asked;
     if !is_possible(&new_password) {
         return fault(Fault::Rules);
     }
@@ -51,10 +51,15 @@ async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Ch
     let trial = by.trial(NAME);
     let session = AggregateKey::of::<Standard<Session>>(by.instance_id.as_str(), sent.id);
     let shown = hash_of(commands, &by.instance_id, (sent.id, sent.secret)).await?;
-    let look = Look { session, shown };
-    let Some(Seen { user, resource, owner, password }) = decided(commands, trial.origin(), look).await? else {
+    let look = Look { session, shown, keys: by.keys.clone(), says_current: current_password.is_some() };
+    let Some(Seen { user, resource, owner, password, found }) = decided(commands, trial.origin(), look).await? else {
         return fault(Fault::Over);
     };
+    if let Some(current) = current_password
+        && commands.tried(&trial, &found, current.into()).await?.is_none()
+    {
+        return fault(Fault::Wrong);
+    }
     let Some(human) = resource.human else { return fault(Fault::Over) };
     let (sealing, sealed) = commands.key_of_person(&by.instance_id, &user.id, &human).await?;
     let person = sealing.open(sealed).map_err(away)?;
@@ -77,18 +82,23 @@ async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Ch
     log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await
 }
 
-/// Looks who must choose another password.
+/// Looks who may choose another password.
 struct Look {
     session: AggregateKey,
     shown: Hashed,
+    keys: ClaimKeys,
+    /// Whether the one before is said; otherwise only who must may choose one.
+    says_current: bool,
 }
 
-/// A person who must.
+/// A person who may.
 struct Seen {
     user: AggregateKey,
     resource: User,
     owner: Owner,
     password: Password,
+    /// What the password that is said is compared with.
+    found: Found,
 }
 
 impl Decide for Look {
@@ -103,20 +113,26 @@ impl Decide for Look {
         let session = turn.get::<Standard<Session>>(&self.session);
         let checked = shown_by(turn, (&session, &self.shown));
         let checked_at = session.resource().and_then(|session| session.password_checked_at);
-        let (Some(checked), Some(checked_at)) = (checked, checked_at) else { return Ok((nothing, None)) };
+        let Some(checked) = checked else { return Ok((nothing, None)) };
         let user = AggregateKey::of::<Standard<User>>(&*self.session.instance_id, checked.id.as_str());
         let current = turn.get::<Standard<User>>(&user);
         let is_live = organization_of_live(turn, &current)?.is_some();
         let now = turn.now().as_millisecond();
-        let is_lately = now.saturating_sub(checked_at) <= LONGEST_WAIT_MS;
-        let Some(resource) = current.resource().filter(|_| is_live && is_lately) else { return Ok((nothing, None)) };
-        let must = |password: &&Password| {
-            password.is_change_required && password.changed_at <= checked_at && !password.has_expired(now)
+        let Some(resource) = current.resource().filter(|_| is_live) else { return Ok((nothing, None)) };
+        let may = |password: &&Password| {
+            self.says_current || checked_at.is_some_and(|checked_at| must_choose(password, checked_at, now))
         };
-        let Some(password) = resource.password.as_ref().filter(must).cloned() else { return Ok((nothing, None)) };
+        let Some(password) = resource.password.as_ref().filter(may).cloned() else { return Ok((nothing, None)) };
         let (resource, owner) = (resource.clone(), current.owner()?.clone());
-        Ok((nothing, Some(Seen { user, resource, owner, password })))
+        let Some(found) = found(turn, &self.keys, &user)? else { return Ok((nothing, None)) };
+        Ok((nothing, Some(Seen { user, resource, owner, password, found })))
     }
+}
+
+/// Whether somebody must choose another password than this one, which was checked lately enough for that.
+fn must_choose(password: &Password, checked_at: i64, now: i64) -> bool {
+    let is_lately = now.saturating_sub(checked_at) <= LONGEST_WAIT_MS;
+    is_lately && password.is_change_required && password.changed_at <= checked_at && !password.has_expired(now)
 }
 
 /// Sets it, where the person has the one before still.

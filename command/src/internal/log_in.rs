@@ -8,7 +8,10 @@ use domain::{
     log_class::LogClass,
     resource::{
         session::{CheckedUser, LONGEST_LIFE_MS, Session, SessionPatch},
-        user::User,
+        user::{
+            User,
+            contact::{EMAIL, PHONE},
+        },
     },
     secret::Hashed,
     standard::{Command, Resource, Standard},
@@ -31,8 +34,9 @@ use crate::{
     client_secret::{draw, hash_of},
     execute::Commands,
     login::{Found, Proven, found_by_name, organization_of_live, wrong},
+    named::Contacts,
     trial::Trial,
-    turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
+    turn::{Cause, Current, Decided, Refusal, Turn},
     writer::{Decide, Origin, Verdict, writer_unavailable},
 };
 
@@ -41,10 +45,13 @@ const NAME: &str = "CheckPassword";
 
 /// Checks a password, and says what became of it.
 pub(super) async fn check(commands: &Commands, by: By, asked: CheckPassword) -> Result<Checked, Error> {
-    let CheckPassword { login_name, password, session_token, user_agent } = asked;
+    let CheckPassword { login_name, password, session_token, user_agent, .. } = asked;
     let trial = by.trial(NAME);
-    let look =
-        Look { instance_id: by.instance_id.clone(), keys: by.keys.clone(), search: Search::LoginName(login_name) };
+    let kinds = [(asked.by_email, EMAIL), (asked.by_phone, PHONE)];
+    let kinds = kinds.into_iter().filter_map(|(counts, kind)| counts.then_some(kind)).collect();
+    let organization_id = Some(asked.organization_id).filter(|id| !id.is_empty());
+    let contacts = Contacts { kinds, organization_id };
+    let look = Look { by: by.clone(), search: Search::LoginName(login_name), contacts };
     let checked = async {
         let found = decided(commands, trial.origin(), look).await?;
         let proven = commands.proven_of(&trial, found, password.into()).await?;
@@ -156,9 +163,9 @@ pub(super) async fn decided<C: Decide>(commands: &Commands, origin: Origin, comm
 
 /// Looks whose password is said.
 struct Look {
-    instance_id: String,
-    keys: ClaimKeys,
+    by: By,
     search: Search,
+    contacts: Contacts,
 }
 
 impl Decide for Look {
@@ -169,7 +176,7 @@ impl Decide for Look {
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Found), Refusal> {
-        let found = found_by_name(turn, &self.keys, (&self.instance_id, &self.search))?;
+        let found = found_by_name(turn, &self.by.keys, (&self.by.instance_id, &self.search), &self.contacts)?;
         Ok((turn.nothing_decided(Session::NAME), found))
     }
 }

@@ -24,7 +24,8 @@ use super::{
 use crate::{
     execute::Commands,
     existence,
-    login::{Proven, named},
+    login::Proven,
+    named::named,
     new_user::unused,
     password::{Chosen, Terms, sealed_password},
     person_key::away,

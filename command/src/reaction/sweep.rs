@@ -135,18 +135,19 @@ impl Backlog for Sweeps {
 impl Sweeps {
     /// Has the references noted of all that earlier versions wrote, once.
     async fn complete_references(&self) -> Result<(), SweepFailure> {
-        if fault::is_before_references()
-            || self.steps.submit(NOTING, Complete { is_done: false, keys: self.steps.keys(SYSTEM).await? }).await?
-        {
+        if fault::is_before_contacts() {
             return Ok(());
         }
+        let complete = Complete { is_done: false, keys: self.steps.keys(SYSTEM).await? };
+        let Some(unnoted) = self.steps.submit(NOTING, complete).await? else { return Ok(()) };
         tracing::info!("noting for all that earlier versions wrote which others it names");
         let end = self.log.last().await?.map_or(0, |record| record.position().sequence);
         ask_at(&self.database, (self.shard, end), ()).await?;
         let mut last = AggregateKey { instance_id: String::new(), aggregate_type: String::new(), id: String::new() };
         loop {
-            let found = aggregates_after(&self.database.connection().await?, &last, NOTED_AT_ONCE).await?;
+            let mut found = aggregates_after(&self.database.connection().await?, &last, NOTED_AT_ONCE).await?;
             let Some(newest) = found.last().cloned() else { break };
+            found.retain(|key| unnoted.has(key));
             for aggregates in found.chunk_by(|one, next| one.instance_id == next.instance_id) {
                 let keys = self.steps.keys(&aggregates[0].instance_id).await?;
                 let mut rest = aggregates;

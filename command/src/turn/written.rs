@@ -2,7 +2,7 @@
 
 use base::fault;
 use bytes::Bytes;
-use domain::{claim::Claim, reference::Reference};
+use domain::{claim::Claim, reference::Reference, resource::user::contact::CONTACT};
 use eventlog::record::{AggregateKey, Event};
 use view::{history::ClaimHash, keyring::claim_hash};
 
@@ -22,10 +22,14 @@ pub(super) fn note_claims(written: &mut [Event], claims: &[(ClaimHash, Option<Ag
 pub(super) fn note_references(written: &mut [Event], before: &[Reference], after: &[Reference]) {
     let Some(last) = written.last_mut().filter(|_| !fault::is_before_references()) else { return };
     let missing = |these: &[Reference], those: &[Reference]| {
-        let missing = these.iter().filter(|reference| !those.contains(reference));
+        let missing = these.iter().filter(|reference| !those.contains(reference) && is_known(reference));
         missing.map(in_the_log).collect::<Vec<_>>()
     };
     (last.references_taken, last.references_released) = (missing(after, before), missing(before, after));
+}
+
+fn is_known(reference: &Reference) -> bool {
+    reference.link.to != CONTACT || !fault::is_before_contacts()
 }
 
 fn in_the_log(Reference { link, id }: &Reference) -> eventlog::record::Reference {

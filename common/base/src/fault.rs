@@ -44,6 +44,13 @@ pub fn is_before_references() -> bool {
     *IS_BEFORE
 }
 
+/// Whether this process writes as the versions did, these among them, that knew no addresses by which people are found.
+pub fn is_before_contacts() -> bool {
+    static IS_BEFORE: LazyLock<bool> =
+        LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_BEFORE_CONTACTS").is_some());
+    *IS_BEFORE || is_before_references()
+}
+
 /// Whether this process delivers events as a version that does not know this type.
 pub fn does_not_know(event_type: &str) -> bool {
     static UNKNOWN: LazyLock<Option<String>> = LazyLock::new(|| {

@@ -41,7 +41,7 @@ impl Whose {
         let Some(account) = visit.visitor.browser.account(user_id) else { return Ok(None) };
         let Some(user) = visit.visitor.user(account).await.map_err(|_| visit.away())? else { return Ok(None) };
         let (user_id, login_name) = (user_id.to_owned(), login_name(&user).to_owned());
-        Ok(Some(Self { user_id, login_name, new: NewPassword::of(visit, &user.owner) }))
+        Ok(Some(Self { user_id, login_name, new: NewPassword::of(&visit.visitor, &user.owner) }))
     }
 }
 
@@ -62,8 +62,8 @@ pub(super) async fn change(Posted(mut visit): Posted) -> Result<Response, Instea
     }
     let session_token = visit.visitor.browser.account(&whose.user_id).map(|account| account.token.clone());
     let (session_token, user_agent) = (session_token.unwrap_or_default(), Some(visit.visitor.user_agent.clone()));
-    let asked = ChangePassword { session_token, new_password, user_agent };
-    let checked = visit.ask(Command::ChangePassword(asked)).await.unwrap_or_default();
+    let asked = ChangePassword { session_token, new_password, user_agent, current_password: None };
+    let checked = visit.visitor.ask(Command::ChangePassword(asked)).await.unwrap_or_default();
     match checked.fault() {
         Fault::Unspecified if !checked.session_token.is_empty() => {
             visit.visitor.browser.logged_in(checked.user_id.clone(), (checked.session_token, checked.seen));

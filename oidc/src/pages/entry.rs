@@ -1,12 +1,11 @@
 //! The way into the login pages: to the first one that has something to ask, or straight back to the app.
 
 use axum::response::Response;
-use base::fold::fold;
 
 use super::{
     next::{go_on, refuse, silently, unavailable},
     register::place,
-    visit::{Instead, Known, Visit},
+    visit::{Instead, Known, Visit, called},
 };
 
 /// Leads a browser on that an app has sent.
@@ -44,6 +43,5 @@ fn hinted<'a>(visit: &Visit, known: &'a [Known]) -> Option<&'a Known> {
     if let Some(id) = &request.hint_user_id {
         return known.iter().find(|known| known.account.user_id == *id);
     }
-    let hint = fold(request.login_hint.as_ref()?);
-    known.iter().find(|known| fold(known.login_name()) == hint)
+    called(known, request.login_hint.as_ref()?)
 }

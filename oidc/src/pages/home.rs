@@ -15,6 +15,7 @@ use page::{answer::see_other, component::Frame, form::Form};
 
 use super::{
     entry::lead,
+    own_password::has_own,
     shell::Shell,
     visit::{Instead, Known, Shown, Visit, Visitor},
 };
@@ -29,11 +30,17 @@ use crate::{
 struct Page<'a> {
     frame: Frame,
     shell: Shell<'a>,
-    accounts: Vec<Shown>,
+    accounts: Vec<Account>,
     /// Whether one of them may see the pages of operators.
     operates: bool,
     /// Where another one logs in.
     another: String,
+}
+
+/// An account, and whether it has a password that can be changed.
+struct Account {
+    shown: Shown,
+    has_password: bool,
 }
 
 /// Leads a browser on that an app has sent; shows any other one who is logged in there, or has somebody log in.
@@ -46,15 +53,15 @@ pub(super) async fn enter(State(oidc): State<Arc<Oidc>>, request: Request) -> Re
         return Ok(see_other("/docs"));
     }
     let visitor = Visitor::read(&oidc, request).await?;
-    let context = Owner::instance(&visitor.tenant.id);
-    let words = visitor.words(&context, &[]);
+    let (context, words) = (Owner::instance(&visitor.tenant.id), visitor.in_general());
     let mut known = visitor.accounts().await.map_err(|_| visitor.told(Told::AWAY, &words))?;
     known.retain(Known::is_logged_in);
     if known.is_empty() {
         return Ok(visitor.leave(&login(&visitor, false)));
     }
     let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("home.title").to_owned());
-    let accounts = known.iter().rev().map(Shown::from).collect();
+    let account = |known: &Known| Account { shown: known.into(), has_password: has_own(&visitor, &known.user) };
+    let accounts = known.iter().rev().map(account).collect();
     let another = login(&visitor, true);
     let operates = known.iter().any(|known| shows_anything_to(&known.user, &visitor.tenant.id));
     Ok(visitor.page(StatusCode::OK, &Page { frame, shell, accounts, operates, another }))
@@ -72,7 +79,7 @@ pub(super) async fn done(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
             Ok(visitor.leave(if elsewhere.is_empty() { LOGIN } else { elsewhere }))
         }
         Some("access_denied") => Ok(visitor.leave(LOGIN)),
-        Some(_) => Err(visitor.told(Told::AWAY, &visitor.words(&context, &[]))),
+        Some(_) => Err(visitor.told(Told::AWAY, &visitor.in_general())),
     }
 }
 

@@ -72,9 +72,7 @@ pub(super) async fn sign_out(State(oidc): State<Arc<Oidc>>, request: Request) ->
 }
 
 fn instance_words(visitor: &Visitor) -> (Owner, Words) {
-    let context = Owner::instance(&visitor.tenant.id);
-    let words = visitor.words(&context, &[]);
-    (context, words)
+    (Owner::instance(&visitor.tenant.id), visitor.in_general())
 }
 
 /// Where the browser goes on afterwards, where the app that is named may say so.

@@ -16,6 +16,7 @@ use super::{
 struct Page<'a> {
     frame: Frame,
     shell: Shell<'a>,
+    label: &'a str,
     name: String,
     error: &'a str,
     has_accounts: bool,
@@ -27,26 +28,30 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     visit.insist_on_passwords()?;
     let said = visit.visitor.browser.named(&visit.visitor.request).or(visit.waiting.request.login_hint.as_deref());
     let name = said.unwrap_or_default().to_owned();
-    page(&visit, (StatusCode::OK, ""), name).await
+    page(&visit, StatusCode::OK, name).await
 }
 
 /// Goes on to the password. Whether somebody has that name is not told.
 pub(super) async fn take(Posted(mut visit): Posted) -> Result<Response, Instead> {
     visit.insist_on_passwords()?;
     let Some(name) = visit.visitor.form.get("username").map(str::to_owned) else {
-        return page(&visit, (StatusCode::UNPROCESSABLE_ENTITY, "name.empty"), String::new()).await;
+        return page(&visit, StatusCode::UNPROCESSABLE_ENTITY, String::new()).await;
     };
     let request = visit.visitor.request.clone();
     visit.visitor.browser.name(&request, &name);
     Ok(visit.visitor.step("/ui/login/password"))
 }
 
-async fn page(visit: &Visit, (status, error): (StatusCode, &str), name: String) -> Result<Response, Instead> {
+async fn page(visit: &Visit, status: StatusCode, name: String) -> Result<Response, Instead> {
     let title = visit.words.with("name.title", &[("app", &visit.app.app.name)]);
     let (frame, shell) = Shell::new(visit, title);
-    let shell = shell.wrong(!error.is_empty());
+    let is_wrong = status != StatusCode::OK;
+    let shell = shell.wrong(is_wrong);
+    let (label, empty) =
+        if visit.finds_by_email() { ("name.label_email", "name.empty_email") } else { ("name.label", "name.empty") };
+    let (label, error) = (visit.words.get(label), if is_wrong { visit.words.get(empty) } else { "" });
     let has_accounts = !visit.visitor.browser.accounts().is_empty();
     let lets_register = place(visit).await?.is_some();
-    let page = Page { frame, shell, name, error: visit.words.get(error), has_accounts, lets_register };
+    let page = Page { frame, shell, label, name, error, has_accounts, lets_register };
     Ok(visit.visitor.page(status, &page))
 }

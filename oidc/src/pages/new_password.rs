@@ -6,7 +6,7 @@ use domain::{
 };
 use view::settings::instance_of;
 
-use super::visit::Visit;
+use super::visit::Visitor;
 use crate::words::Words;
 
 /// What new passwords must have in a context.
@@ -14,9 +14,9 @@ pub(super) struct NewPassword(Vec<Rule>);
 
 impl NewPassword {
     /// In the context of whoever chooses one.
-    pub(super) fn of(visit: &Visit, owner: &Owner) -> Self {
-        let instance_id = instance_of(&visit.visitor.tenant.id, owner);
-        Self(rules(&visit.visitor.oidc.edge.settings.effective::<Password>(instance_id, owner).chain))
+    pub(super) fn of(visitor: &Visitor, owner: &Owner) -> Self {
+        let instance_id = instance_of(&visitor.tenant.id, owner);
+        Self(rules(&visitor.oidc.edge.settings.effective::<Password>(instance_id, owner).chain))
     }
 
     /// What is wrong with one.

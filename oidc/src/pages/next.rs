@@ -89,7 +89,7 @@ async fn found(visit: &Visit, user_id: &str, has_consented: bool) -> Result<Foun
         Err(Unfinished::Lacks(lack)) => return Ok(Found::Lacks(lack)),
         Err(Unfinished::Failed(error)) => return Err(failed(visit, &error)),
     };
-    if !visit.has_passwords(&user.owner) {
+    if !visit.visitor.has_passwords(&user.owner) {
         return Ok(Found::WithoutPasswords);
     }
     if is_late(visit, &logged_in, &user) {

@@ -10,7 +10,7 @@ use proto::bus::{CheckPassword, checked::Fault, internal_command::Command};
 use super::{
     next::go_on,
     shell::Shell,
-    visit::{Instead, Posted, Visit, login_name},
+    visit::{Instead, Posted, Visit, called, login_name},
 };
 
 #[derive(Template)]
@@ -80,12 +80,15 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
     }
     let session_token = session_of(&visit, &login_name).await?;
     let asked = CheckPassword {
+        by_email: visit.finds_by_email(),
+        by_phone: visit.finds_by_phone(),
+        organization_id: visit.waiting.request.organization_id.clone().unwrap_or_default(),
         login_name: login_name.clone(),
         password,
         session_token,
         user_agent: Some(visit.visitor.user_agent.clone()),
     };
-    let Ok(checked) = visit.ask(Command::CheckPassword(asked)).await else {
+    let Ok(checked) = visit.visitor.ask(Command::CheckPassword(asked)).await else {
         return Ok(busy(&visit, &names));
     };
     match checked.fault() {
@@ -107,8 +110,7 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
 /// The session of this browser in which somebody of that name was checked before; nothing where there is none.
 async fn session_of(visit: &Visit, login_name: &str) -> Result<String, Instead> {
     let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
-    let same = known.into_iter().find(|known| fold(known.login_name()) == fold(login_name));
-    Ok(same.map(|known| known.account.token).unwrap_or_default())
+    Ok(called(&known, login_name).map(|known| known.account.token.clone()).unwrap_or_default())
 }
 
 fn busy(visit: &Visit, names: &Names) -> Response {

@@ -2,7 +2,14 @@
 
 use std::sync::Arc;
 
-use domain::{person::Person, resource::user::password::outdated};
+use base::fold::fold;
+use domain::{
+    person::{Contact, Person},
+    resource::user::{
+        contact::{EMAIL, Kind, PHONE},
+        password::outdated,
+    },
+};
 use view::directory::Principal;
 
 use super::browser::Account;
@@ -27,10 +34,27 @@ impl Known {
         login_name(&self.user)
     }
 
+    /// Whether something is the e-mail address or the phone number of the person.
+    fn is_reached_by(&self, said: &str) -> bool {
+        let Some(person) = self.user.user.person() else { return false };
+        let is_it = |(kind, contact): (Kind, &Option<Contact>)| {
+            let plain = |written: &str| fold(&kind.hashed(written).value);
+            contact.as_ref().is_some_and(|contact| plain(&contact.value) == plain(said))
+        };
+        [(EMAIL, &person.email), (PHONE, &person.phone)].into_iter().any(is_it)
+    }
+
     /// What the person is called.
     pub(super) fn name(&self) -> String {
         self.user.user.person().map_or_else(|| self.user.user.username.clone(), Person::name)
     }
+}
+
+/// Whom of them somebody says to be: by the login name, or else by an e-mail address or phone number that only one of them has.
+pub(super) fn called<'a>(known: &'a [Known], said: &str) -> Option<&'a Known> {
+    let by_name = known.iter().find(|known| fold(known.login_name()) == fold(said));
+    let mut by_contact = known.iter().filter(|known| known.is_reached_by(said));
+    by_name.or_else(|| by_contact.next().filter(|_| by_contact.next().is_none()))
 }
 
 /// An account as a page shows it.

@@ -76,7 +76,7 @@ pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Inst
     let [given_name, family_name, email, username] = FIELDS.map(|(name, ..)| said(name));
     let password = visit.visitor.form.raw("password").unwrap_or_default().to_owned();
     let newcomer = Newcomer { username, given_name, family_name, email: Some(email) };
-    let wrong = wrong(&visit, &newcomer, NewPassword::of(&visit, &owner).faults(&visit.words, &password));
+    let wrong = wrong(&visit, &newcomer, NewPassword::of(&visit.visitor, &owner).faults(&visit.words, &password));
     if !wrong.fields.is_empty() || !wrong.password.is_empty() {
         return Ok(page(&visit, &owner, (StatusCode::UNPROCESSABLE_ENTITY, wrong)));
     }
@@ -85,7 +85,7 @@ pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Inst
     let (request, name) = (visit.visitor.request.clone(), username.clone());
     let user_agent = Some(visit.visitor.user_agent.clone());
     let asked = Register { organization_id, username, given_name, family_name, email, password, origin, user_agent };
-    let checked = match visit.ask(Command::Register(asked)).await {
+    let checked = match visit.visitor.ask(Command::Register(asked)).await {
         Ok(checked) => checked,
         Err(Undone::NoWriter) => Checked { fault: Fault::Busy.into(), ..Checked::default() },
         // The account may be there by now.
@@ -118,7 +118,7 @@ fn refused(visit: &Visit, owner: &Owner, fault: Fault) -> (StatusCode, Wrong) {
         Fault::Taken => Wrong { fields: vec![("username", get("register.username.taken"))], ..Wrong::default() },
         Fault::Guessable => Wrong { password: vec![get("change.guessable")], ..Wrong::default() },
         Fault::Rules => {
-            let password = NewPassword::of(visit, owner).hints(&visit.words, &[]);
+            let password = NewPassword::of(&visit.visitor, owner).hints(&visit.words, &[]);
             Wrong { password, ..Wrong::default() }
         }
         _ => return (StatusCode::SERVICE_UNAVAILABLE, otherwise(visit, "password.busy")),
@@ -137,7 +137,8 @@ pub(super) async fn place(visit: &Visit) -> Result<Option<Owner>, Instead> {
     // An app that asks for somebody in particular asks for nobody new.
     let Some(id) = id.filter(|_| request.hint_user_id.is_none()) else { return Ok(None) };
     let owner = Owner::organization(id);
-    let is_open = *visit.login_of(&owner).resolve(|it| it.allow_register.as_ref()).value && visit.has_passwords(&owner);
+    let is_open = *visit.visitor.login_of(&owner).resolve(|it| it.allow_register.as_ref()).value
+        && visit.visitor.has_passwords(&owner);
     let named = Named::Id(id.clone());
     let found = visitor.oidc.edge.directory.organization(&visitor.tenant.id, named, 0).await;
     let found = found.map_err(|_| visit.away())?;
@@ -178,7 +179,7 @@ fn page(visit: &Visit, owner: &Owner, (status, wrong): (StatusCode, Wrong)) -> R
         Field { name, label: visit.words.get(label), kind, autocomplete, value, error: error.unwrap_or_default() }
     };
     let fields = FIELDS.map(field).into();
-    let (new, errors, otherwise) = (NewPassword::of(visit, owner), wrong.password, wrong.otherwise);
+    let (new, errors, otherwise) = (NewPassword::of(&visit.visitor, owner), wrong.password, wrong.otherwise);
     let (rules, passwordrules) = (new.hints(&visit.words, &errors), new.for_managers());
     let has_accounts = !visit.visitor.browser.accounts().is_empty();
     let page = Page { frame, shell, fields, rules, passwordrules, errors, otherwise, has_accounts };

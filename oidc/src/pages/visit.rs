@@ -27,7 +27,7 @@ use page::{
 use proto::bus::{Checked, UserAgent, internal_command::Command};
 use view::directory::{Client, Name, Named, Principal, Tenant};
 
-pub(super) use super::person::{Known, Shown, login_name};
+pub(super) use super::person::{Known, Shown, called, login_name};
 use super::{
     browser::{Account, Browser, Keys},
     hidden_domain::HiddenDomain,
@@ -164,6 +164,11 @@ impl Visitor {
         Words::of(&self.oidc.edge.settings, (&self.tenant.id, context), wanted, &self.headers)
     }
 
+    /// The same in the context of the instance.
+    pub(super) fn in_general(&self) -> Words {
+        self.words(&Owner::instance(&self.tenant.id), &[])
+    }
+
     /// A page, whose forms may lead to an app.
     pub(super) fn page(&self, status: StatusCode, template: &impl Template) -> Response {
         self.page_with(&FILES.script, status, template)
@@ -238,6 +243,23 @@ impl Visitor {
         Ok(known)
     }
 
+    /// Whether people of a context may log in with passwords.
+    pub(super) fn has_passwords(&self, context: &Owner) -> bool {
+        *self.login_of(context).resolve(|it| it.allow_username_password.as_ref()).value
+    }
+
+    /// How people of a context log in.
+    pub(super) fn login_of(&self, context: &Owner) -> Chain<Login> {
+        self.oidc.edge.settings.effective::<Login>(&self.tenant.id, context).chain
+    }
+
+    /// Has the node that writes do something, and says what became of the person.
+    pub(super) async fn ask(&self, command: Command) -> Result<Checked, Undone> {
+        let asked = self.oidc.internal.ask(&self.tenant.id, &trace_of(&self.headers), command).await;
+        let asked = asked.inspect_err(|undone| tracing::warn!(error = %explain(undone), "a page has had nothing done"));
+        asked?.checked.ok_or(Undone::Unknown)
+    }
+
     /// The user of an account, as it was checked or later.
     pub(super) async fn user(&self, Account { user_id, seen, .. }: &Account) -> Result<Option<Arc<Principal>>, Error> {
         known::as_of(&self.oidc, *seen).await?;
@@ -248,7 +270,7 @@ impl Visitor {
 impl Visit {
     async fn read(oidc: &Arc<Oidc>, request: Request) -> Result<Self, Instead> {
         let visitor = Visitor::read(oidc, request).await?;
-        let words = visitor.words(&Owner::instance(&visitor.tenant.id), &[]);
+        let words = visitor.in_general();
         let away = |_: Error| visitor.told(Told::AWAY, &words);
         let found = ending::waiting(oidc, &visitor.tenant, &visitor.request).await.map_err(away)?;
         // What is asked for on pages of somebody else ends there, where more may be checked than here.
@@ -290,27 +312,19 @@ impl Visit {
         self.told(Told::AWAY)
     }
 
-    /// Whether people of a context may log in with passwords.
-    pub(super) fn has_passwords(&self, context: &Owner) -> bool {
-        *self.login_of(context).resolve(|it| it.allow_username_password.as_ref()).value
-    }
-
-    /// How people of a context log in.
-    pub(super) fn login_of(&self, context: &Owner) -> Chain<Login> {
-        self.visitor.oidc.edge.settings.effective::<Login>(&self.visitor.tenant.id, context).chain
-    }
-
     /// Refuses to ask for a password where nobody may log in with one.
     pub(super) fn insist_on_passwords(&self) -> Result<(), Instead> {
-        if self.has_passwords(&self.context) { Ok(()) } else { Err(self.told(Told::NO_PASSWORD)) }
+        if self.visitor.has_passwords(&self.context) { Ok(()) } else { Err(self.told(Told::NO_PASSWORD)) }
     }
 
-    /// Has the node that writes do something, and says what became of the person.
-    pub(super) async fn ask(&self, command: Command) -> Result<Checked, Undone> {
-        let Visitor { oidc, tenant, headers, .. } = &self.visitor;
-        let asked = oidc.internal.ask(&tenant.id, &trace_of(headers), command).await;
-        let asked = asked.inspect_err(|undone| tracing::warn!(error = %explain(undone), "a page has had nothing done"));
-        asked?.checked.ok_or(Undone::Unknown)
+    /// Whether people may say their e-mail address instead of their login name.
+    pub(super) fn finds_by_email(&self) -> bool {
+        !*self.visitor.login_of(&self.context).resolve(|it| it.disable_login_with_email.as_ref()).value
+    }
+
+    /// The same of their phone number.
+    pub(super) fn finds_by_phone(&self) -> bool {
+        !*self.visitor.login_of(&self.context).resolve(|it| it.disable_login_with_phone.as_ref()).value
     }
 
     /// How the app is asked for something.

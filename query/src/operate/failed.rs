@@ -273,9 +273,9 @@ fn told(visit: &Visit) -> Vec<(&'static str, String)> {
 /// What came of what was asked for last, in numbers only: whoever makes a link can make this sentence.
 fn outcome(visit: &Visit) -> Option<Notice> {
     let (done, gone) = (visit.query.number("done")?, visit.query.number("gone").unwrap_or_default());
-    let verb = match visit.query.get("what")? {
-        "retried" => "tried again",
-        "discarded" => "discarded",
+    let (verb, rest) = match visit.query.get("what")? {
+        "retried" => ("tried again", "The others were not: retry them in another step."),
+        "discarded" => ("discarded", "More match: discard them in another step."),
         _ => {
             return Some(Notice {
                 text: "Nothing was done: select failed events first.".to_owned(),
@@ -294,11 +294,7 @@ fn outcome(visit: &Visit) -> Option<Notice> {
         text = format!("{text} {were} not there any more.");
     }
     if visit.query.get("rest").is_some() {
-        text.push_str(if verb == "discarded" {
-            " More match: discard them in another step."
-        } else {
-            " The others were not: retry them in another step."
-        });
+        text = format!("{text} {rest}");
     }
     Some(Notice { text, is_good: done > 0, more: None })
 }

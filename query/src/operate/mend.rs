@@ -71,9 +71,8 @@ struct Confirm {
     ids: Vec<String>,
     is_all: bool,
     filters: Vec<Field>,
-    /// They had failed by this time, and as people read it.
+    /// They had failed by this time.
     until: Timestamp,
-    shown_until: String,
     key: String,
     back: String,
     is_typed: bool,
@@ -224,7 +223,6 @@ impl Confirm {
             is_all: false,
             filters: vec![],
             until,
-            shown_until: When::at(until).shown,
             key: secret::random_text(22),
             back: String::new(),
             is_typed: false,
@@ -232,6 +230,11 @@ impl Confirm {
             reason_error: String::new(),
             count_error: String::new(),
         }
+    }
+
+    /// When they had failed, as people read it.
+    fn shown_until(&self) -> String {
+        When::at(self.until).shown
     }
 
     /// The button.

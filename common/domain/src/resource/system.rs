@@ -15,22 +15,22 @@ pub struct System {
     /// Whether the events of all aggregates say which others they name; those of the first versions did not.
     #[serde(default)]
     pub has_references: bool,
+    /// Whether those of all people say by which addresses they are found, which began later.
+    #[serde(default)]
+    pub has_contacts: bool,
 }
 
-/// A partial update of a [`System`].
+/// A partial update of a [`System`]: what earlier versions wrote is brought up to date.
 #[derive(Debug, Clone)]
-pub struct SystemPatch {
-    /// See [`System::has_references`].
-    pub has_references: bool,
-}
+pub struct SystemPatch;
 
 impl Resource for System {
     const NAME: &'static str = "system";
     const COLUMNS: &'static [Column<Self>] = &[];
     type Patch = SystemPatch;
 
-    fn patched(self, SystemPatch { has_references }: SystemPatch) -> Self {
-        Self { has_references, ..self }
+    fn patched(self, _: SystemPatch) -> Self {
+        Self { has_references: true, has_contacts: true, ..self }
     }
 }
 
@@ -42,8 +42,8 @@ mod tests {
     #[test]
     fn that_of_an_older_build_has_no_references_until_that_is_said() {
         let old: System = serde_json::from_str(r#"{ "first_instance_id": "1" }"#).unwrap();
-        assert!(!old.has_references);
-        let changes = serde_json::json!({ "has_references": true });
-        assert_patches(&old, vec![(SystemPatch { has_references: true }, changes)], &["first_instance_id"]);
+        assert!(!old.has_references && !old.has_contacts);
+        let changes = serde_json::json!({ "has_references": true, "has_contacts": true });
+        assert_patches(&old, vec![(SystemPatch, changes)], &["first_instance_id"]);
     }
 }

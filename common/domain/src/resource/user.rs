@@ -1,6 +1,10 @@
 //! Users: people, and programs that act in their own name.
 
+pub mod column;
+pub mod contact;
 pub mod password;
+
+use std::ops::Not;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +17,7 @@ use crate::{
     permission::{Permissions, STANDARD},
     person::{Person, Personal},
     projection::{ACCESS, Name},
+    reference::{Link, Reference},
     rejection::Rejection,
     secret::Hashed,
     standard::{Resource, States},
@@ -85,6 +90,12 @@ pub struct Human {
     /// The same with a phone number.
     #[serde(default)]
     pub phone_key: Hashed,
+    /// Whether the e-mail address is known to be the person's.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub is_email_verified: bool,
+    /// The same of the phone number.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub is_phone_verified: bool,
 }
 
 impl Human {
@@ -165,62 +176,6 @@ pub struct UserPatch {
     pub password: Option<Password>,
 }
 
-/// The columns of the read model.
-pub mod column {
-    use super::{Human, User};
-    use crate::{
-        column::{Column, Lookup},
-        person::{Contact, Person},
-        secret::Hashed,
-    };
-
-    /// The user name.
-    pub const USERNAME: Column<User> =
-        Column::text("username", |user: &User| user.username.clone()).filterable().looked_up(Lookup::Instance);
-    /// The display name.
-    pub const NAME: Column<User> =
-        Column::text("name", |user: &User| user.person().map_or_else(|| user.name.clone(), Person::name)).filterable();
-    /// What it is.
-    pub const TYPE: Column<User> =
-        Column::text("type", |user: &User| if user.human.is_some() { HUMAN } else { SERVICE }.to_owned()).filterable();
-    /// The given name of a person.
-    pub const GIVEN_NAME: Column<User> =
-        Column::text("given_name", |user: &User| user.of_person(|it| it.text("given_name").to_owned())).filterable();
-    /// The family name.
-    pub const FAMILY_NAME: Column<User> =
-        Column::text("family_name", |user: &User| user.of_person(|it| it.text("family_name").to_owned())).filterable();
-    /// The nickname.
-    pub const NICKNAME: Column<User> =
-        Column::text("nickname", |user: &User| user.of_person(|it| it.text("nickname").to_owned())).filterable();
-    /// The e-mail address.
-    pub const EMAIL: Column<User> =
-        Column::text("email", |user: &User| user.of_person(|it| contact(it.email.as_ref()))).filterable();
-    /// The phone number.
-    pub const PHONE: Column<User> =
-        Column::text("phone", |user: &User| user.of_person(|it| contact(it.phone.as_ref()))).filterable();
-    /// The keyed hash of the e-mail address.
-    pub const EMAIL_KEY: Column<User> =
-        Column::text("email_key", |user: &User| key(user, |human| &human.email_key)).looked_up(Lookup::Instance);
-    /// That of the phone number.
-    pub const PHONE_KEY: Column<User> =
-        Column::text("phone_key", |user: &User| key(user, |human| &human.phone_key)).looked_up(Lookup::Instance);
-
-    /// The type of a program.
-    pub const SERVICE: &str = "service";
-    /// That of a person.
-    pub const HUMAN: &str = "human";
-
-    fn contact(contact: Option<&Contact>) -> String {
-        contact.map(|contact| contact.value.clone()).unwrap_or_default()
-    }
-
-    fn key(user: &User, of: fn(&Human) -> &Hashed) -> String {
-        user.human.as_ref().and_then(|human| of(human).expose()).unwrap_or_default().to_owned()
-    }
-    /// Whether it is switched on and not locked.
-    pub const IS_ACTIVE: Column<User> = Column::bool("is_active", User::is_live).filterable();
-}
-
 impl Resource for User {
     const NAME: &'static str = "user";
     const COLUMNS: &'static [Column<Self>] = &[
@@ -239,6 +194,7 @@ impl Resource for User {
     const ROWS: Option<Name> = Some(ACCESS);
     const INDEX: Option<Name> = Some(Name { name: "users_index", version: 3 });
     const STATES: States = States::Lockable;
+    const LINKS: &'static [Link] = &Self::CONTACTS;
     const PERMISSIONS: &'static [Permissions] =
         &[Permissions::new("user", STANDARD), Permissions::new("user.credential", &["write"])];
     type Patch = UserPatch;
@@ -298,6 +254,10 @@ impl Resource for User {
             None => vec![Self::username_claim(&self.username)],
             Some(human) => human.username_key.expose().map(|hash| Claim::hashed(USERNAME, hash)).into_iter().collect(),
         }
+    }
+
+    fn references(&self) -> Vec<Reference> {
+        self.human.as_ref().map(Human::contacts).unwrap_or_default()
     }
 
     fn may_hold(&self) -> Result<(), Rejection> {

@@ -9,7 +9,7 @@ properties! {
     /// What the domains of one instance mean.
     Domains / DomainsChange {
         /// A user name is unique in its organization, and a login name ends with the domain of that.
-        login_name_includes_domain: bool = false;
+        login_name_includes_domain: bool = false, only(false);
         /// A domain belongs to an organization once that has shown so.
         require_org_domain_verification: bool = true, only(true);
         /// Mail is sent from addresses under the domains of the instance only.

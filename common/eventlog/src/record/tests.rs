@@ -125,8 +125,9 @@ fn an_event_names_its_aggregate_and_its_owner() {
 #[test]
 fn what_was_written_is_read_and_what_a_newer_build_wrote_is_known_as_such() {
     type Systems = Standard<System>;
-    let system = System { first_instance_id: "a".to_owned(), has_references: true };
-    let (added, text) = (Change::Added(system.into()), r#"{"first_instance_id":"a","has_references":true}"#);
+    let system = System { first_instance_id: "a".to_owned(), has_references: true, has_contacts: false };
+    let (added, text) =
+        (Change::Added(system.into()), r#"{"first_instance_id":"a","has_references":true,"has_contacts":false}"#);
     for (event, name, text) in [(added, "system.added", text), (Change::Removed, "system.removed", "")] {
         let (r#type, payload) = encode::<Systems>(&event);
         assert_eq!((r#type.as_str(), &payload[..]), (name, text.as_bytes()));

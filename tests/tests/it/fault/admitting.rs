@@ -115,9 +115,19 @@ impl Failing {
         event["id"].as_str().expect("it has an id").to_owned()
     }
 
+    async fn get(&self, organization: &str) -> Answer {
+        send(self.admin.request(Method::GET, &format!("{ORGANIZATIONS}/{organization}"))).await
+    }
+
     async fn name(&self, organization: &str) -> Value {
-        let answer = send(self.admin.request(Method::GET, &format!("{ORGANIZATIONS}/{organization}"))).await;
-        answer.body["organization"]["organization"]["name"].clone()
+        self.get(organization).await.body["organization"]["organization"]["name"].clone()
+    }
+
+    /// Changes a table of what requests are admitted by.
+    async fn alter(&self, table: &str, change: &str) {
+        let postgres = connect(&self.servers.places.postgres_url).await;
+        let alter = ACCESS.sql(&format!("alter table {{{table}}} {change}"));
+        postgres.batch_execute(&alter).await.expect("the table is there");
     }
 }
 
@@ -136,9 +146,9 @@ async fn what_is_parked_counts_as_ended_and_comes_back_as_it_is_now() {
     let renamed = failing.parked(&organization).await;
 
     eventually("its users are let in no more", async || (reads(&client).await == 401).then_some(())).await;
-    let get = || failing.admin.request(Method::GET, &format!("{ORGANIZATIONS}/{organization}"));
-    send(get()).await.assert_refused("as if it was gone", 404, "RESOURCE_NOT_FOUND");
-    after(&renamed, get()).await.assert_refused("as of what is parked", 503, "AGGREGATE_PARKED");
+    failing.get(&organization).await.assert_refused("as if it was gone", 404, "RESOURCE_NOT_FOUND");
+    let get = failing.admin.request(Method::GET, &format!("{ORGANIZATIONS}/{organization}"));
+    after(&renamed, get).await.assert_refused("as of what is parked", 503, "AGGREGATE_PARKED");
     let other = created(&failing.admin, ORGANIZATIONS, json!({ "name": "Other" })).await;
     let read = failing.admin.request(Method::GET, &format!("{ORGANIZATIONS}/{}", other.id()));
     assert_eq!(after(&other, read).await.status, StatusCode::OK, "all others go on");
@@ -169,9 +179,7 @@ async fn what_is_removed_while_it_is_parked_is_gone_as_in_a_clean_rebuild() {
 async fn a_row_that_postgres_refuses_is_taken_away_too() {
     let failing = Failing::start().await;
     let Member { organization, client, .. } = failing.member().await;
-    let postgres = connect(&failing.servers.places.postgres_url).await;
-    let refuse = "alter table {organization} add constraint refused check (state::text not like '%Refused%')";
-    postgres.batch_execute(&ACCESS.sql(refuse)).await.expect("the table is there");
+    failing.alter("organization", "add constraint refused check (state::text not like '%Refused%')").await;
     let rename = async |name: &str| failing.rename(&organization, name).await;
     rename("Refused").await;
     let parked = async || (failing.views(&organization).await == ["access"]).then_some(());
@@ -189,9 +197,7 @@ async fn a_row_that_postgres_refuses_is_taken_away_too() {
 async fn each_event_that_is_left_out_makes_room_for_what_waits_behind_it() {
     let failing = Failing::start().await;
     let Member { organization, client, .. } = failing.member().await;
-    let postgres = connect(&failing.servers.places.postgres_url).await;
-    let refuse = "alter table {organization} add constraint refused check (state::text not like '%Refused%')";
-    postgres.batch_execute(&ACCESS.sql(refuse)).await.expect("the table is there");
+    failing.alter("organization", "add constraint refused check (state::text not like '%Refused%')").await;
     failing.rename(&organization, "Refused first").await;
     let parked = async || (failing.views(&organization).await == ["access"]).then_some(());
     eventually("it is parked", parked).await;
@@ -204,8 +210,7 @@ async fn each_event_that_is_left_out_makes_room_for_what_waits_behind_it() {
         (next != first).then_some(())
     };
     eventually("the second is parked in its place", is_next).await;
-    let get = || failing.admin.request(Method::GET, &format!("{ORGANIZATIONS}/{organization}"));
-    send(get()).await.assert_refused("as if it was gone", 404, "RESOURCE_NOT_FOUND");
+    failing.get(&organization).await.assert_refused("as if it was gone", 404, "RESOURCE_NOT_FOUND");
     failing.discard(&organization, "access").await;
     let is_back = async || (failing.name(&organization).await == "Shop").then_some(());
     eventually("it is what it was before both", is_back).await;
@@ -265,9 +270,7 @@ async fn without_what_everybody_needs_it_stands_still() {
 #[tokio::test]
 async fn where_postgres_refuses_what_everybody_needs_it_stands_still_and_names_it() {
     let failing = Failing::start().await;
-    let postgres = connect(&failing.servers.places.postgres_url).await;
-    let refuse = "alter table {data_key} add constraint refused check (false) not valid";
-    postgres.batch_execute(&ACCESS.sql(refuse)).await.expect("the table is there");
+    failing.alter("data_key", "add constraint refused check (false) not valid").await;
     let founded = json!({ "name": "Tenant", "domain": "beside.localhost", "organizationName": "Default" });
     let made = created(&failing.operator, INSTANCES, founded).await;
     let stalled = async || {
@@ -277,8 +280,7 @@ async fn where_postgres_refuses_what_everybody_needs_it_stands_still_and_names_i
     };
     eventually("it stands still and names the row", stalled).await;
     assert!(failed(&failing.operator, json!([{ "viewName": "access" }])).await.is_empty(), "nothing is parked");
-    let mend = "alter table {data_key} drop constraint refused";
-    postgres.batch_execute(&ACCESS.sql(mend)).await.expect("it was made");
+    failing.alter("data_key", "drop constraint refused").await;
     let read = failing.operator.request(Method::GET, &format!("{INSTANCES}/{}", made.id()));
     assert_eq!(after(&made, read).await.status, StatusCode::OK, "it goes on by itself");
 }

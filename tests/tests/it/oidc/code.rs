@@ -218,6 +218,8 @@ async fn a_session_must_be_enough_for_what_the_app_asks() {
         flow.finished(&fresh, &token).await.assert_refused("31, 34: too old", 400, "PRECONDITION_FAILED");
         assert_eq!(flow.finished(&fresh, &flow.session().await.1).await.status, 200);
     }
+    let lately = flow.waiting(&[("max_age", "10000")]).await;
+    assert_eq!(flow.finished(&lately, &token).await.status, 200, "34: it is not too old");
     let other = done(&flow.admin, &format!("{API}/organizations"), json!({ "name": "Other" })).await.id();
     let elsewhere = flow.waiting(&[("scope", &format!("openid urn:platform:iam:org:id:{other}"))]).await;
     flow.finished(&elsewhere, &token).await.assert_refused("51: organization", 400, "PRECONDITION_FAILED");

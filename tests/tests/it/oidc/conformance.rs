@@ -5,11 +5,11 @@ use std::time::Duration;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header, jwk::JwkSet};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
-use tests::{client::send, clock::Clock, eventually, platform::Platform};
+use tests::{browser::Browser, client::send, clock::Clock, eventually, platform::Platform};
 use tokio::time::sleep;
 
 use super::{
-    flow::{API, App, CALLBACK, Flow, access_token, answered, location},
+    flow::{API, App, CALLBACK, Flow, access_token, answered, location, person},
     pages::{back, browser, on_pages, said},
     token::{assert_error, parts},
 };
@@ -172,25 +172,41 @@ async fn oidcc_max_age_1() {
     assert_checks_anew(&[("max_age", "1")]).await;
 }
 
+/// A browser in which the person of an app has logged in, and the ID token of that.
+struct LoggedIn {
+    flow: Flow,
+    browser: Browser,
+    id_token: String,
+}
+
+impl LoggedIn {
+    async fn start() -> Self {
+        let flow = Flow::with(on_pages(&App::public())).await;
+        let mut browser = browser(&flow.tenant);
+        let code = back(&flow.logs_in(&mut browser, &flow.person.1, &[]).await)["code"].clone();
+        let id_token = flow.redeemed(&code).await["id_token"].as_str().expect("there is one").to_owned();
+        Self { flow, browser, id_token }
+    }
+
+    /// Fails unless the app is answered with the same login when it asks so, a while later.
+    async fn assert_same(&mut self, others: &[(&str, &str)]) {
+        sleep(Duration::from_secs(1)).await;
+        let shown = self.flow.sent_by(&mut self.browser, others).await;
+        let again = said(&self.flow.redeemed(&back(&shown)["code"]).await);
+        let [_, first] = parts(&self.id_token);
+        assert!(first["auth_time"].is_i64() && first["sub"] == json!(self.flow.person.0), "{first}");
+        assert_eq!((&again["sub"], &again["auth_time"]), (&first["sub"], &first["auth_time"]));
+    }
+}
+
 #[tokio::test]
 async fn oidcc_max_age_10000() {
-    let flow = Flow::with(on_pages(&App::public())).await;
-    let mut browser = browser(&flow.tenant);
-    let first = said(&flow.redeemed(&back(&flow.logs_in(&mut browser, &flow.person.1, &[]).await)["code"]).await);
-    sleep(Duration::from_secs(1)).await;
-    let shown = flow.sent_by(&mut browser, &[("max_age", "10000")]).await;
-    let again = said(&flow.redeemed(&back(&shown)["code"]).await);
-    assert!(first["auth_time"].is_i64() && again["auth_time"] == first["auth_time"], "{first} {again}");
+    LoggedIn::start().await.assert_same(&[("max_age", "10000")]).await;
 }
 
 #[tokio::test]
 async fn oidcc_prompt_none_logged_in() {
-    let flow = Flow::with(on_pages(&App::public())).await;
-    let mut browser = browser(&flow.tenant);
-    let first = said(&flow.redeemed(&back(&flow.logs_in(&mut browser, &flow.person.1, &[]).await)["code"]).await);
-    let shown = flow.sent_by(&mut browser, &[("prompt", "none")]).await;
-    let again = said(&flow.redeemed(&back(&shown)["code"]).await);
-    assert_eq!((&again["sub"], &again["auth_time"]), (&first["sub"], &first["auth_time"]));
+    LoggedIn::start().await.assert_same(&[("prompt", "none")]).await;
 }
 
 #[tokio::test]
@@ -303,12 +319,20 @@ async fn oidcc_prompt_none_not_logged_in() {
 
 #[tokio::test]
 async fn oidcc_id_token_hint() {
-    let flow = Flow::start().await;
-    let (tokens, _) = flow.tokens(&[]).await;
-    let hint = tokens["id_token"].as_str().unwrap().to_owned();
-    claims(&flow, &[("id_token_hint", &hint)]).await;
-    let [_, hinted] = parts(&hint);
-    assert_eq!(hinted["sub"], json!(flow.person.0));
+    let mut logged_in = LoggedIn::start().await;
+    let hint = logged_in.id_token.clone();
+    logged_in.assert_same(&[("prompt", "none"), ("id_token_hint", &hint)]).await;
+
+    // 35: of somebody else the app gets nothing with which it would take the one for the other.
+    let LoggedIn { flow, mut browser, .. } = logged_in;
+    let name = person(&flow.admin).await.1;
+    let mut elsewhere = super::pages::browser(&flow.tenant);
+    let code = back(&flow.logs_in(&mut elsewhere, &name, &[]).await)["code"].clone();
+    let hint = flow.redeemed(&code).await["id_token"].as_str().expect("there is one").to_owned();
+    let silent = flow.sent_by(&mut browser, &[("prompt", "none"), ("id_token_hint", &hint)]).await;
+    assert_eq!(back(&silent)["error"], "login_required");
+    let asked = flow.sent_by(&mut browser, &[("id_token_hint", &hint)]).await;
+    assert!(asked.location().is_empty() && asked.text.contains("name=\"username\""), "{}", asked.text);
 }
 
 #[tokio::test]

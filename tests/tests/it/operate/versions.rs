@@ -1,8 +1,13 @@
 //! Two versions of the platform on one log: nothing of the newer one is lost, and who cannot read it says so.
 
+use crate::oidc::{
+    flow::PASSWORD,
+    pages::{home::logs_in, title},
+};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
+    browser::Browser,
     client::{Answer, Client, TARGETS, created, post, send},
     cluster::{Cluster, Node},
     eventually, forge,
@@ -183,7 +188,31 @@ async fn what_was_written_before_there_were_references_gets_them() {
     let found = post(&admin, "/resources/v3alpha/events/_search", filters).await;
     assert_eq!(found.body["details"]["totalResult"], "3", "with the one left behind: {}", found.body);
 
-    // It is done once.
+    is_done_once(platform).await;
+}
+
+#[tokio::test]
+async fn people_of_before_are_found_by_their_addresses() {
+    let mut platform = Platform::start_with(&[], &[("PLATFORM_BEFORE_CONTACTS", "1")]).await;
+    platform.ready().await;
+    let admin = platform.client().await;
+    let person = json!({ "username": "ada", "human": {
+        "data": { "given_name": "Ada", "family_name": "Lovelace" }, "email": { "address": "ada@mail.example" },
+        "password": { "password": PASSWORD },
+    } });
+    created(&admin, USERS, person).await;
+    let issuer = platform.bootstrap.issuer.clone();
+    let logged_in =
+        async || title(&logs_in(&issuer, &mut Browser::new(&issuer), ("ada@mail.example", PASSWORD)).await).to_owned();
+    assert_eq!(logged_in().await, "Error: Enter your password", "the log does not say whose that is");
+    platform.stop().await;
+    platform.restart(&[]).await;
+    eventually("it says so now", async || (logged_in().await == "You are signed in").then_some(())).await;
+    is_done_once(platform).await;
+}
+
+/// Fails unless what an earlier version wrote is brought up to date by the first start, and by no other one.
+async fn is_done_once(mut platform: Platform) {
     let end = platform.log_end().await;
     platform.stop().await;
     platform.restart(&[]).await;

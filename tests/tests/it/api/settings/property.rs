@@ -116,7 +116,7 @@ fn help() -> Vec<Property> {
 
 fn domain() -> Vec<Property> {
     vec![
-        bool("loginNameIncludesDomain", false),
+        fixed("loginNameIncludesDomain", false),
         fixed("requireOrgDomainVerification", true),
         bool("smtpSenderAddressMatchesInstanceDomain", false),
     ]

@@ -79,6 +79,7 @@ async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
     chromium.visit(&issuer).await;
     chromium.says("You are signed in").await;
     chromium.assert_usable(&axe, "login-home").await;
+    changes_password(&chromium, &axe).await;
     chromium.visit(&format!("{issuer}/oidc/v1/end_session")).await;
     chromium.says("Sign out?").await;
     chromium.assert_usable(&axe, "logout").await;
@@ -148,6 +149,29 @@ async fn registers(chromium: &Chromium, axe: &str, url: &str) {
     chromium.fill("#password", PASSWORD).await;
     chromium.click(SUBMIT).await;
     chromium.says("API").await;
+}
+
+/// Somebody changes the password of one of several accounts, and is told what is wrong first.
+async fn changes_password(chromium: &Chromium, axe: &str) {
+    chromium.click("a[href^='/ui/login/change-password']").await;
+    chromium.says("Change your password").await;
+    chromium.assert_usable(axe, "own-password").await;
+    let focus = "return document.activeElement.id || document.activeElement.className";
+    assert_eq!(chromium.run(focus).await, "current");
+    chromium.click(SUBMIT).await;
+    chromium.says("There is a problem").await;
+    chromium.assert_usable(axe, "own-password-wrong").await;
+    assert_eq!(chromium.run(focus).await, "summary", "what is wrong is read first");
+    chromium.fill("#current", PASSWORD).await;
+    chromium.fill("#password", "short").await;
+    chromium.click(SUBMIT).await;
+    chromium.says("Password must have 10 characters or more").await;
+    assert_eq!(chromium.run(focus).await, "password");
+    chromium.fill("#current", PASSWORD).await;
+    chromium.fill("#password", "a-hive-of-27-busy-bees").await;
+    chromium.click(SUBMIT).await;
+    chromium.says("Your password was changed").await;
+    chromium.assert_usable(axe, "own-password-done").await;
 }
 
 /// Somebody must choose another password, and is told what is wrong with one.

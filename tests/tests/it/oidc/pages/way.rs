@@ -153,7 +153,7 @@ async fn whoever_must_choose_another_password_does_so_on_the_way() {
 async fn what_is_switched_off_or_over_says_so() {
     let flow = start().await;
     let mut browser = browser(&flow.tenant);
-    // 47: what does not wait any more looks like what never did.
+    // 47: a request that nobody waits for, whether it expired or never was.
     for path in ["/ui/login?authRequest=1-none", "/ui/login/name?authRequest=1-none", "/ui/login/password?authRequest="]
     {
         let shown = browser.get(path).await;
@@ -165,7 +165,7 @@ async fn what_is_switched_off_or_over_says_so() {
     let (form, action) = (shown.form(&fields), shown.action());
     let first = browser.post(&action, &form).await;
     assert!(first.location().starts_with(CALLBACK), "{}", first.text);
-    // 46: a form is sent twice, from a second tab or by going back.
+    // 46: a form is sent twice, as by going back.
     let second = browser.post(&action, &form).await;
     assert_eq!((second.status, title(&second)), (StatusCode::NOT_FOUND, "This sign-in has expired"), "sent twice");
 
