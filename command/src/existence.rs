@@ -6,6 +6,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use domain::{
     catalog::{self, Visitor},
     rejection::Rejection,
+    resource::{organization::Organization, user::User},
     settings::Properties,
     standard::{Resource, Standard, goes_with},
 };
@@ -25,6 +26,19 @@ pub(crate) fn insist<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standar
 pub(crate) fn is_there<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey) -> bool {
     let current = turn.get::<Standard<R>>(key);
     stands(turn, &current)
+}
+
+/// The organization of a user who may log in now; nothing where that one may not.
+pub(crate) fn organization_of_live(
+    turn: &mut Turn<'_>,
+    user: &Current<Standard<User>>,
+) -> Result<Option<String>, Refusal> {
+    let Some(found) = user.resource() else { return Ok(None) };
+    let owner = user.owner()?;
+    let organization = AggregateKey::of::<Standard<Organization>>(&*user.key.instance_id, owner.id.as_str());
+    let organization = turn.get::<Standard<Organization>>(&organization);
+    let is_active = organization.resource().is_some_and(|organization| organization.is_active);
+    Ok((found.is_live() && is_active).then(|| owner.id.clone()))
 }
 
 /// Whether all is there that an object goes with. All of it is looked at, so that all is loaded at once.

@@ -11,7 +11,6 @@ use domain::{
     log_class::LogClass,
     rejection::Rejection,
     resource::{
-        organization::Organization,
         session::Session,
         user::{Human, Password, User, UserPatch},
     },
@@ -29,18 +28,18 @@ use eventlog::{
     tries::{Counted, Counting},
 };
 use proto::session::check_user::Search;
-use view::{keyring::claim_hash, settings::instance_of};
+use view::settings::instance_of;
 use zeroize::Zeroizing;
 
 use crate::{
     authority::Object,
     execute::{Command, Commands, Deciding},
-    existence,
+    existence::{self, organization_of_live},
     let_in::Login,
-    named::Contacts,
+    named::{named, said},
     person_key::away,
     trial::Trial,
-    turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
+    turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::{Decide, Verdict, writer_unavailable},
 };
 
@@ -298,7 +297,7 @@ impl Command for Look {
         let (instance_id, key, said) = match &self.0 {
             Whose::Named(instance_id, search) => {
                 deciding.permit(turn, &Owner::instance(instance_id), &Object::of_nobody(Session::NAME, false))?;
-                let found = found_by_name(turn, &deciding.keys, (instance_id, search), &Contacts::default())?;
+                let found = found_by_name(turn, &deciding.keys, (instance_id, search))?;
                 return Ok((turn.nothing_decided(Session::NAME), found));
             }
             Whose::OfSession(session) => {
@@ -322,13 +321,9 @@ pub(crate) fn found_by_name(
     turn: &mut Turn<'_>,
     keys: &ClaimKeys,
     (instance_id, search): (&str, &Search),
-    contacts: &Contacts,
 ) -> Result<Found, Refusal> {
-    let said = match search {
-        Search::UserId(id) => keys.instance.mac(&[b"id", id.as_bytes()]),
-        Search::LoginName(name) => claim_hash(&keys.instance, &User::username_claim(name)),
-    };
-    let found = match contacts.named(turn, keys, (instance_id, search)) {
+    let said = said(keys, search);
+    let found = match named(turn, keys, (instance_id, search)) {
         Some(key) => found(turn, keys, &key)?,
         None => None,
     };
@@ -340,19 +335,6 @@ fn nobody(instance_id: &str, said: &[u8; 32]) -> Found {
     let place = u16::from_be_bytes([said[0], said[1]]) % UNKNOWN;
     let (key, of) = (format!("{instance_id}.unknown.{place}"), hex::encode(&said[2..18]));
     Found { tries: Counting { key, of, since: 0, begins: false }, login: None }
-}
-
-/// The organization of a user who may log in now; nothing where that one may not.
-pub(crate) fn organization_of_live(
-    turn: &mut Turn<'_>,
-    user: &Current<Standard<User>>,
-) -> Result<Option<String>, Refusal> {
-    let Some(found) = user.resource() else { return Ok(None) };
-    let owner = user.owner()?;
-    let organization = AggregateKey::of::<Standard<Organization>>(&*user.key.instance_id, owner.id.as_str());
-    let organization = turn.get::<Standard<Organization>>(&organization);
-    let is_active = organization.resource().is_some_and(|organization| organization.is_active);
-    Ok((found.is_live() && is_active).then(|| owner.id.clone()))
 }
 
 /// Whose password is said of a person: of one who may not log in, tries count too, but there is nothing to log in with.

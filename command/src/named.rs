@@ -1,67 +1,25 @@
 //! Whom somebody says to be who logs in: by the id, the login name, or an address.
 
-use std::collections::BTreeSet;
-
 use domain::{
     context::Owner,
-    resource::user::{User, contact},
+    reference::Reference,
+    resource::user::{
+        Human, User,
+        contact::{Kind, PHONE},
+    },
     standard::Standard,
 };
 use eventlog::record::AggregateKey;
 use proto::session::check_user::Search;
-use view::{
-    history::Referrers,
-    keyring::{claim_hash, hashed_claim},
+use view::keyring::{claim_hash, hashed_claim};
+
+use crate::{
+    existence::{self, organization_of_live},
+    turn::{ClaimKeys, Refusal, Turn},
 };
 
-use crate::turn::{ClaimKeys, Turn};
-
-/// By which addresses people are found who say no login name, and of which organization they are.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Contacts {
-    pub(crate) kinds: Vec<contact::Kind>,
-    /// `None` for people of all organizations.
-    pub(crate) organization_id: Option<String>,
-}
-
-impl Contacts {
-    /// The user that is named, also by an address, which comes after login names.
-    pub(crate) fn named(&self, turn: &mut Turn<'_>, keys: &ClaimKeys, of: (&str, &Search)) -> Option<AggregateKey> {
-        let by_contact = match of {
-            (instance_id, Search::LoginName(said)) => self.having(turn, keys, (instance_id, said)),
-            (_, Search::UserId(_)) => None,
-        };
-        named(turn, keys, of).or(by_contact)
-    }
-
-    /// Who has an address that was said. Where several have it, it is the one who is known to; where that is not one, nobody.
-    fn having(&self, turn: &mut Turn<'_>, keys: &ClaimKeys, (instance_id, said): (&str, &str)) -> Option<AggregateKey> {
-        let mut referrers = |kind: &contact::Kind| {
-            let hash = hashed_claim(&keys.instance, &kind.hashed(said));
-            let contact = AggregateKey {
-                instance_id: instance_id.into(),
-                aggregate_type: contact::CONTACT.into(),
-                id: hash.expose().unwrap_or_default().into(),
-            };
-            [kind.verified, kind.of_anybody].map(|link| turn.referrers(&contact, link))
-        };
-        // All that must be loaded is loaded at once.
-        let all: Vec<Referrers> = self.kinds.iter().flat_map(&mut referrers).collect();
-        let mut found = all.into_iter().map(|it| (it.has_more, self.of_organization(turn, it.keys)));
-        match found.find(|(has_more, keys)| *has_more || !keys.is_empty())? {
-            (false, keys) => <[AggregateKey; 1]>::try_from(keys).ok().map(|[key]| key),
-            (true, _) => None,
-        }
-    }
-
-    fn of_organization(&self, turn: &mut Turn<'_>, keys: BTreeSet<AggregateKey>) -> Vec<AggregateKey> {
-        let Some(id) = &self.organization_id else { return keys.into_iter().collect() };
-        let is_of_it = |key: &AggregateKey| {
-            turn.get::<Standard<User>>(key).owner().is_ok_and(|owner| *owner == Owner::organization(id))
-        };
-        keys.into_iter().filter(is_of_it).collect()
-    }
-}
+/// How many with one address are looked at; of more it is nobody.
+const MOST: usize = 20;
 
 /// The user of an instance that is named, by the id or the login name.
 pub(crate) fn named(
@@ -75,4 +33,92 @@ pub(crate) fn named(
     };
     // Postgres has no U+0000 in texts.
     key.filter(|key| !key.id.contains('\0'))
+}
+
+/// By what is counted what somebody says to be: a phone number by one thing, however it is written, as that of somebody is.
+pub(crate) fn said(keys: &ClaimKeys, search: &Search) -> [u8; 32] {
+    match search {
+        Search::UserId(id) => keys.instance.mac(&[b"id", id.as_bytes()]),
+        Search::LoginName(name) if PHONE.may_be(name) => claim_hash(&keys.instance, &PHONE.hashed(name)),
+        Search::LoginName(name) => claim_hash(&keys.instance, &User::username_claim(name)),
+    }
+}
+
+/// By which addresses people are found who say no login name, and of which organization they are.
+#[derive(Debug, Clone)]
+pub(crate) struct Contacts {
+    pub(crate) kinds: Vec<Kind>,
+    /// `None` for people of all organizations.
+    pub(crate) organization_id: Option<String>,
+}
+
+/// Somebody with an address that was said.
+pub(crate) struct Having {
+    pub(crate) user: AggregateKey,
+    pub(crate) human: Human,
+    /// What kind of address it is.
+    pub(crate) kind: Kind,
+}
+
+impl Contacts {
+    /// Those who have an address that was said; where several do, only those of them who may log in.
+    pub(crate) fn having(
+        &self,
+        turn: &mut Turn<'_>,
+        keys: &ClaimKeys,
+        (instance_id, said): (&str, &str),
+    ) -> Result<Vec<Having>, Refusal> {
+        let kinds = self.kinds.iter().filter(|kind| kind.may_be(said));
+        let named = kinds.map(|kind| {
+            let hash = hashed_claim(&keys.instance, &kind.hashed(said));
+            let contact = Reference::new(kind.link, hash.expose().unwrap_or_default());
+            (*kind, turn.referrers(&key_of(instance_id, &contact), kind.link), contact)
+        });
+        // All that must be loaded is loaded at once.
+        let named: Vec<_> = named.collect();
+        let Some((kind, referrers, contact)) = named.into_iter().find(|(_, referrers, _)| !referrers.keys.is_empty())
+        else {
+            return Ok(vec![]);
+        };
+        if referrers.has_more || referrers.keys.len() > MOST {
+            return Ok(vec![]);
+        }
+        let mut having = vec![];
+        for user in referrers.keys {
+            let current = turn.get::<Standard<User>>(&user);
+            let is_wanted = self
+                .organization_id
+                .as_ref()
+                .is_none_or(|id| current.owner().is_ok_and(|owner| *owner == Owner::organization(id)));
+            // Builds before this one change an address and say nothing of it.
+            let human = current.resource().and_then(|user| user.human.clone());
+            let human = human.filter(|human| is_wanted && human.contacts().contains(&contact));
+            let Some(human) = human else { continue };
+            let is_live = existence::is_there::<User>(turn, &user) && organization_of_live(turn, &current)?.is_some();
+            having.push((is_live, Having { user, human, kind }));
+        }
+        let are_several = having.len() > 1;
+        Ok(having.into_iter().filter(|(is_live, _)| *is_live || !are_several).map(|(_, having)| having).collect())
+    }
+}
+
+/// Under which key it is kept who names an address.
+pub(crate) fn key_of(instance_id: &str, contact: &Reference) -> AggregateKey {
+    AggregateKey { instance_id: instance_id.into(), aggregate_type: contact.link.to.into(), id: contact.id.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::Scene;
+
+    #[test]
+    fn a_phone_number_is_counted_as_one_however_it_is_written_whoever_has_it() {
+        let keys = &Scene::logged_in(None).keys;
+        let said = |text: &str| said(keys, &Search::LoginName(text.to_owned()));
+        let same = ["+44 1632 960123", "+44-1632-960123", "+44 (1632) 960.123"].map(said);
+        assert!(same.iter().all(|it| *it == said("+441632960123")));
+        assert_ne!(said("+441632960123"), said("+441632960124"));
+        assert_ne!(said("ada@mail.example"), said("ada"));
+    }
 }

@@ -3,7 +3,7 @@
 use api::user::NewPerson;
 use base::secret::Key;
 use domain::{
-    person::{Contact, Person, SCHEMA, violations},
+    person::{Person, SCHEMA, violations},
     rejection::Rejection,
     resource::user::{
         Human, User,
@@ -92,18 +92,15 @@ impl Commands {
 
 /// A person as events have it, who is found by what the instance's key for claims hashes.
 pub(crate) fn sealed(claims: &Key, (sealing, person): (&PersonKey, &Person)) -> Human {
-    let found_by = |kind: Kind, contact: &Option<Contact>| {
-        contact.as_ref().map(|contact| hashed_claim(claims, &kind.hashed(&contact.value))).unwrap_or_default()
+    let found_by = |kind: Kind| {
+        kind.of(person).map(|contact| hashed_claim(claims, &kind.hashed(&contact.value))).unwrap_or_default()
     };
-    let is_verified = |contact: &Option<Contact>| contact.as_ref().is_some_and(|contact| contact.is_verified);
     Human {
         schema_id: SCHEMA.to_owned(),
         personal: Some(sealing.seal(person)),
         username_key: hashed_claim(claims, &User::username_claim(&person.username)),
-        email_key: found_by(EMAIL, &person.email),
-        phone_key: found_by(PHONE, &person.phone),
-        is_email_verified: is_verified(&person.email),
-        is_phone_verified: is_verified(&person.phone),
+        email_key: found_by(EMAIL),
+        phone_key: found_by(PHONE),
     }
 }
 

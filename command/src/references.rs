@@ -8,6 +8,7 @@ use domain::{
     aggregate::Aggregate,
     catalog::{self, Visitor},
     context::OwnerType,
+    reference::Reference,
     resource::{
         instance::Instance,
         membership::{Membership, MembershipPatch},
@@ -22,6 +23,7 @@ use eventlog::record::AggregateKey;
 use view::keyring::SYSTEM;
 
 use crate::{
+    named::key_of,
     turn::{Cause, ClaimKeys, Current, Decided, PART_OF_RECORD, Refusal, Turn},
     writer::{Decide, writer_unavailable},
 };
@@ -81,6 +83,7 @@ impl Decide for Complete {
 
 /// Notes the references of some aggregates of one instance, of as many as fit a record.
 pub(crate) struct Note {
+    pub(crate) unnoted: Unnoted,
     pub(crate) aggregates: Vec<AggregateKey>,
     pub(crate) keys: ClaimKeys,
 }
@@ -93,7 +96,9 @@ impl Decide for Note {
         let mut noted = 0;
         for key in &self.aggregates {
             let before = turn.pending();
-            if key.aggregate_type == Membership::NAME {
+            if self.unnoted == Unnoted::People {
+                note_contacts(turn, key, &self.keys)?;
+            } else if key.aggregate_type == Membership::NAME {
                 note_membership(turn, key, &self.keys)?;
             } else if let Some((_, note)) = notes().iter().find(|(name, _)| *name == key.aggregate_type) {
                 note(turn, key, &self.keys)?;
@@ -144,6 +149,19 @@ fn note<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) 
         if is_left_behind(turn, &current)? { Event::Removed } else { Event::Changed { to: state, fields: vec![] } };
     turn.append(current.noting_all(), &[event], keys, &cause())?;
     Ok(())
+}
+
+/// By which addresses a person is found, where that is not noted: what is begun anew after a failure writes nothing twice.
+fn note_contacts(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) -> Result<(), Refusal> {
+    let current = turn.get::<Standard<User>>(key);
+    let contacts = current.resource().map(User::references).unwrap_or_default();
+    let mut is_noted = |contact: &Reference| {
+        let referrers = turn.referrers(&key_of(&key.instance_id, contact), contact.link);
+        referrers.has_more || referrers.keys.contains(key)
+    };
+    // All of them are asked for, so that all are loaded at once.
+    let noted: Vec<bool> = contacts.iter().map(&mut is_noted).collect();
+    if noted.into_iter().all(|is_noted| is_noted) { Ok(()) } else { note::<User>(turn, key, keys) }
 }
 
 /// A membership learns of which organization its user is.

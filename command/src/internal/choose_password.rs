@@ -24,7 +24,8 @@ use super::{
 use crate::{
     client_secret::hash_of,
     execute::Commands,
-    login::{Found, Proven, found, organization_of_live},
+    existence::organization_of_live,
+    login::{Found, Proven, found},
     password::{Chosen, Terms, sealed_password},
     person_key::away,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
@@ -78,8 +79,9 @@ async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Ch
         return fault(Fault::Over);
     }
     let user_agent = SealableUserAgent::new(user_agent, sealing);
-    // Whoever has just chosen it need not say it again.
-    log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await
+    // Whoever has just chosen it need not say it again. It is chosen also where that fails.
+    let logged_in = log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await;
+    Ok(logged_in.unwrap_or_else(|_| faulty(Fault::Made)))
 }
 
 /// Looks who may choose another password.

@@ -18,7 +18,7 @@ use super::{Ask, By, is_id};
 use crate::{
     authority::{above, has_in_all},
     escalation::{places_of, there},
-    login::organization_of_live,
+    existence::organization_of_live,
     turn::{Cause, Current, Decided, Refusal, Turn},
     writer::Decide,
 };

@@ -33,8 +33,10 @@ use crate::{
     checked_user::{checked_now, has_ended},
     client_secret::{draw, hash_of},
     execute::Commands,
-    login::{Found, Proven, found_by_name, organization_of_live, wrong},
-    named::Contacts,
+    existence::organization_of_live,
+    login::{Found, Proven, found_by_name, wrong},
+    named::{Contacts, Having, named},
+    person_key::away,
     trial::Trial,
     turn::{Cause, Current, Decided, Refusal, Turn},
     writer::{Decide, Origin, Verdict, writer_unavailable},
@@ -51,14 +53,48 @@ pub(super) async fn check(commands: &Commands, by: By, asked: CheckPassword) -> 
     let kinds = kinds.into_iter().filter_map(|(counts, kind)| counts.then_some(kind)).collect();
     let organization_id = Some(asked.organization_id).filter(|id| !id.is_empty());
     let contacts = Contacts { kinds, organization_id };
-    let look = Look { by: by.clone(), search: Search::LoginName(login_name), contacts };
     let checked = async {
-        let found = decided(commands, trial.origin(), look).await?;
+        let found = whom(commands, &by, &trial, (login_name, contacts)).await?;
         let proven = commands.proven_of(&trial, found, password.into()).await?;
         let user_agent = sealable(commands, &by, &proven, user_agent).await;
         log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await
     };
     checked.await.or_else(told)
+}
+
+/// Whose password is said. Of several with an address it is the one who is known to have it, or nobody.
+async fn whom(
+    commands: &Commands,
+    by: &By,
+    trial: &Trial,
+    (said, contacts): (String, Contacts),
+) -> Result<Found, Error> {
+    let look = Look { by: by.clone(), said: said.clone(), contacts };
+    let several = match decided(commands, trial.origin(), look).await? {
+        Looked::Found(found) => return Ok(*found),
+        Looked::Several(several) => several,
+    };
+    let mut verified = vec![];
+    for having in several {
+        if commands.is_verified(&having).await? {
+            verified.push(having.user.id);
+        }
+    }
+    let search = <[String; 1]>::try_from(verified).map_or(Search::LoginName(said), |[id]| Search::UserId(id));
+    decided(commands, trial.origin(), LookAt { by: by.clone(), search }).await
+}
+
+impl Commands {
+    /// Whether somebody is known to have an address.
+    async fn is_verified(&self, Having { user, human, kind }: &Having) -> Result<bool, Error> {
+        let (key, sealed) = match self.key_of_person(&user.instance_id, &user.id, human).await {
+            Ok(found) => found,
+            Err(error) if error.reason() == Reason::PreconditionFailed => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let person = key.open(sealed).map_err(away)?;
+        Ok(kind.of(&person).is_some_and(|contact| contact.is_verified))
+    }
 }
 
 /// What a person is told who is not let in; of other errors it is not known what became of it.
@@ -161,14 +197,52 @@ pub(super) async fn decided<C: Decide>(commands: &Commands, origin: Origin, comm
     }
 }
 
-/// Looks whose password is said.
+/// Looks whose password is said, by a login name or an address.
 struct Look {
     by: By,
-    search: Search,
+    said: String,
     contacts: Contacts,
 }
 
+/// Whose it is.
+enum Looked {
+    Found(Box<Found>),
+    /// One of these, who have the same address.
+    Several(Vec<Having>),
+}
+
 impl Decide for Look {
+    type Outcome = Looked;
+
+    fn class(&self) -> LogClass {
+        Session::CLASS
+    }
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Looked), Refusal> {
+        let Self { by: By { instance_id, keys, .. }, said, contacts } = self;
+        let by_name = Search::LoginName(said.clone());
+        // Both are looked for whatever there is, so that it takes the same.
+        let having = contacts.having(turn, keys, (instance_id, said))?;
+        let is_named = named(turn, keys, (instance_id, &by_name)).is_some();
+        let search = match having.as_slice() {
+            [_, _, ..] if !is_named => {
+                return Ok((turn.nothing_decided(Session::NAME), Looked::Several(having)));
+            }
+            [one] if !is_named => Search::UserId(one.user.id.clone()),
+            _ => by_name,
+        };
+        let found = found_by_name(turn, keys, (instance_id, &search))?;
+        Ok((turn.nothing_decided(Session::NAME), Looked::Found(found.into())))
+    }
+}
+
+/// Looks at the password of whom it is.
+struct LookAt {
+    by: By,
+    search: Search,
+}
+
+impl Decide for LookAt {
     type Outcome = Found;
 
     fn class(&self) -> LogClass {
@@ -176,7 +250,7 @@ impl Decide for Look {
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Found), Refusal> {
-        let found = found_by_name(turn, &self.by.keys, (&self.by.instance_id, &self.search), &self.contacts)?;
+        let found = found_by_name(turn, &self.by.keys, (&self.by.instance_id, &self.search))?;
         Ok((turn.nothing_decided(Session::NAME), found))
     }
 }

@@ -4,13 +4,14 @@
 //! A removal says in its event whether something is left to sweep, so that this only follows the log. It begins again after
 //! a saved place; what was swept already is found to be gone.
 
-use std::{convert::Infallible, time::Duration};
+use std::{convert::Infallible, future::pending, time::Duration};
 
-use base::fault;
+use base::{explain::explain, fault};
 use eventlog::{
     log::{Log, LogFailure},
     record::{AggregateKey, Record},
 };
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use view::{
     database::{Database, DatabaseFailure},
@@ -24,7 +25,7 @@ use super::{
     steps::{self, Reaction, StepFailure, Steps},
 };
 use crate::{
-    references::{Complete, Note},
+    references::{Complete, Note, Unnoted},
     removal::{Dependents, Swept},
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::Decide,
@@ -34,6 +35,8 @@ use crate::{
 const BREATH: Duration = Duration::from_millis(100);
 /// How often nothing may come of a step before what is left is given up: some seconds, in which history catches up.
 const MOST_IDLE: u32 = 100;
+/// How long it waits after a failure to note by which addresses people are found.
+const A_WHILE: Duration = Duration::from_mins(1);
 /// How many aggregates of earlier versions are brought up to date in one record.
 const NOTED_AT_ONCE: u32 = 100;
 /// What notes the references of earlier versions, in turns of the system.
@@ -93,9 +96,22 @@ impl Reaction for Sweeps {
     }
 
     async fn serve(&self) -> Result<Infallible, SweepFailure> {
-        self.complete_references().await?;
+        let unnoted = self.unnoted().await?;
+        if unnoted == Some(Unnoted::All) {
+            self.note(Unnoted::All).await?;
+        }
         let place = Place::open(self.log.context(), self.replicas, "sweep").await?;
-        Ok(work_off(self, (&self.log, place, self.shard), Self::TROUBLE).await?)
+        // Nobody who removes something needs to know by which addresses people are found.
+        let contacts = async {
+            if unnoted == Some(Unnoted::People) {
+                self.note_people().await;
+            }
+            pending().await
+        };
+        tokio::select! {
+            ended = work_off(self, (&self.log, place, self.shard), Self::TROUBLE) => Ok(ended?),
+            never = contacts => Ok(never),
+        }
     }
 
     fn of_step(failure: &SweepFailure) -> Option<&StepFailure> {
@@ -133,13 +149,25 @@ impl Backlog for Sweeps {
 }
 
 impl Sweeps {
-    /// Has the references noted of all that earlier versions wrote, once.
-    async fn complete_references(&self) -> Result<(), SweepFailure> {
+    /// Of what earlier versions wrote references are not noted.
+    async fn unnoted(&self) -> Result<Option<Unnoted>, SweepFailure> {
         if fault::is_before_contacts() {
-            return Ok(());
+            return Ok(None);
         }
         let complete = Complete { is_done: false, keys: self.steps.keys(SYSTEM).await? };
-        let Some(unnoted) = self.steps.submit(NOTING, complete).await? else { return Ok(()) };
+        Ok(self.steps.submit(NOTING, complete).await?)
+    }
+
+    /// Notes those of people, until it is done.
+    async fn note_people(&self) {
+        while let Err(failure) = self.note(Unnoted::People).await {
+            tracing::warn!(error = explain(&failure), "not all people are found by their addresses yet");
+            sleep(A_WHILE).await;
+        }
+    }
+
+    /// Has the references noted of what earlier versions wrote, once.
+    async fn note(&self, unnoted: Unnoted) -> Result<(), SweepFailure> {
         tracing::info!("noting for all that earlier versions wrote which others it names");
         let end = self.log.last().await?.map_or(0, |record| record.position().sequence);
         ask_at(&self.database, (self.shard, end), ()).await?;
@@ -152,8 +180,10 @@ impl Sweeps {
                 let keys = self.steps.keys(&aggregates[0].instance_id).await?;
                 let mut rest = aggregates;
                 while !rest.is_empty() {
-                    let noted =
-                        self.steps.submit(NOTING, Note { aggregates: rest.to_vec(), keys: keys.clone() }).await?;
+                    let noted = self
+                        .steps
+                        .submit(NOTING, Note { unnoted, aggregates: rest.to_vec(), keys: keys.clone() })
+                        .await?;
                     rest = &rest[noted..];
                 }
             }

@@ -72,12 +72,12 @@ pub(super) async fn change(Posted(mut visit): Posted) -> Result<Response, Instea
         Fault::Same => wrong(&visit, vec![visit.words.get("change.same").to_owned()]),
         Fault::Guessable => wrong(&visit, vec![visit.words.get("change.guessable").to_owned()]),
         Fault::Rules => wrong(&visit, whose.new.hints(&visit.words, &[])),
-        // The password was checked too long ago to choose another one.
-        Fault::Over | Fault::Wrong => {
+        // The password was checked too long ago to choose another one, or the one that was chosen has to be said.
+        Fault::Over | Fault::Wrong | Fault::Made => {
             let more = [("account", whose.user_id.as_str()), ("again", "1")];
             Ok(visit.visitor.step_by("/ui/login/password", &more))
         }
-        Fault::Unspecified | Fault::Tries | Fault::Busy | Fault::Taken | Fault::Closed | Fault::Made => {
+        Fault::Unspecified | Fault::Tries | Fault::Busy | Fault::Taken | Fault::Closed => {
             let error = visit.words.get("password.busy").to_owned();
             Ok(page(&visit, &whose, (StatusCode::SERVICE_UNAVAILABLE, vec![error])))
         }

@@ -18,7 +18,7 @@ pub(super) async fn lead(visit: Visit) -> Result<Response, Instead> {
     };
     let request = &visit.waiting.request;
     let has_hint = request.hint_user_id.is_some() || request.login_hint.is_some();
-    let chosen = if has_hint { hinted(&visit, &known) } else { known.first().filter(|_| known.len() == 1) };
+    let chosen = if has_hint { hinted(&visit, &known, is_silent) } else { known.first().filter(|_| known.len() == 1) };
     if is_silent {
         if chosen.is_none() && !has_hint && known.len() > 1 {
             let description = "several people are logged in here, and one has to be chosen";
@@ -37,11 +37,12 @@ pub(super) async fn lead(visit: Visit) -> Result<Response, Instead> {
     }
 }
 
-/// The account that the app asks for: that of a user, or of whom somebody says to be.
-fn hinted<'a>(visit: &Visit, known: &'a [Known]) -> Option<&'a Known> {
+/// The account that the app asks for: that of a user, or of whom somebody says to be. Where nobody is asked that has to be known for sure,
+/// or apps could guess at addresses.
+fn hinted<'a>(visit: &Visit, known: &'a [Known], is_silent: bool) -> Option<&'a Known> {
     let request = &visit.waiting.request;
     if let Some(id) = &request.hint_user_id {
         return known.iter().find(|known| known.account.user_id == *id);
     }
-    called(known, request.login_hint.as_ref()?)
+    called(known, request.login_hint.as_ref()?, &visit.contacts(), is_silent)
 }

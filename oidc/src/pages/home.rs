@@ -15,15 +15,17 @@ use page::{answer::see_other, component::Frame, form::Form};
 
 use super::{
     entry::lead,
-    own_password::has_own,
     shell::Shell,
     visit::{Instead, Known, Shown, Visit, Visitor},
 };
 use crate::{
     Oidc,
-    endpoint::{LOGIN, LOGIN_DONE, REQUEST},
+    endpoint::{LOGIN, LOGIN_DONE, OWN_PASSWORD, REQUEST},
     told::Told,
 };
+
+/// What comes back with a browser that goes on to change the password.
+const CHANGES_PASSWORD: &str = "change-password";
 
 #[derive(Template)]
 #[template(path = "home.html")]
@@ -57,12 +59,12 @@ pub(super) async fn enter(State(oidc): State<Arc<Oidc>>, request: Request) -> Re
     let mut known = visitor.accounts().await.map_err(|_| visitor.told(Told::AWAY, &words))?;
     known.retain(Known::is_logged_in);
     if known.is_empty() {
-        return Ok(visitor.leave(&login(&visitor, false)));
+        return Ok(visitor.leave(&login(&visitor, Next::Home)));
     }
     let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("home.title").to_owned());
-    let account = |known: &Known| Account { shown: known.into(), has_password: has_own(&visitor, &known.user) };
+    let account = |known: &Known| Account { shown: known.into(), has_password: visitor.has_password(&known.user) };
     let accounts = known.iter().rev().map(account).collect();
-    let another = login(&visitor, true);
+    let another = login(&visitor, Next::Another);
     let operates = known.iter().any(|known| shows_anything_to(&known.user, &visitor.tenant.id));
     Ok(visitor.page(StatusCode::OK, &Page { frame, shell, accounts, operates, another }))
 }
@@ -73,6 +75,8 @@ pub(super) async fn done(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
     let visitor = Visitor::read(&oidc, request).await?;
     let context = Owner::instance(&visitor.tenant.id);
     match visitor.form.get("error") {
+        // Whoever makes such a link has the person see that page.
+        None if visitor.form.get("state") == Some(CHANGES_PASSWORD) => Ok(visitor.leave(OWN_PASSWORD)),
         None => {
             let chain = oidc.edge.settings.effective::<Login>(&visitor.tenant.id, &context).chain;
             let elsewhere = chain.resolve(|it| it.default_redirect_uri.as_ref()).value;
@@ -83,9 +87,21 @@ pub(super) async fn done(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
     }
 }
 
+/// What somebody logs in for, for whom no app has asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    Home,
+    /// The same with another account.
+    Another,
+    /// To change the password.
+    OwnPassword,
+}
+
 /// Where somebody logs in to the platform's own app. Nobody has the verifier: the code is not taken up.
-fn login(visitor: &Visitor, is_another: bool) -> String {
+pub(super) fn login(visitor: &Visitor, next: Next) -> String {
     let verifier = random_secret();
-    let login = own_app::Login { callback: LOGIN_DONE, scope: "openid", verifier: &verifier, state: None, is_another };
+    let state = (next == Next::OwnPassword).then_some(CHANGES_PASSWORD);
+    let is_another = next == Next::Another;
+    let login = own_app::Login { callback: LOGIN_DONE, scope: "openid", verifier: &verifier, state, is_another };
     visitor.oidc.edge.login(&visitor.tenant, &login)
 }

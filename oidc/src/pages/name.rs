@@ -2,6 +2,7 @@
 
 use askama::Template;
 use axum::response::Response;
+use domain::resource::user::contact::EMAIL;
 use http::StatusCode;
 use page::component::Frame;
 
@@ -47,8 +48,11 @@ async fn page(visit: &Visit, status: StatusCode, name: String) -> Result<Respons
     let (frame, shell) = Shell::new(visit, title);
     let is_wrong = status != StatusCode::OK;
     let shell = shell.wrong(is_wrong);
-    let (label, empty) =
-        if visit.finds_by_email() { ("name.label_email", "name.empty_email") } else { ("name.label", "name.empty") };
+    let (label, empty) = if visit.contacts().contains(&EMAIL) {
+        ("name.label_email", "name.empty_email")
+    } else {
+        ("name.label", "name.empty")
+    };
     let (label, error) = (visit.words.get(label), if is_wrong { visit.words.get(empty) } else { "" });
     let has_accounts = !visit.visitor.browser.accounts().is_empty();
     let lets_register = place(visit).await?.is_some();

@@ -12,9 +12,9 @@ use axum::{
 use http::{HeaderValue, StatusCode, header};
 use page::{answer::see_other, component::Frame};
 use proto::bus::{ChangePassword, Checked, checked::Fault, internal_command::Command};
-use view::directory::Principal;
 
 use super::{
+    home::{Next, login},
     new_password::NewPassword,
     shell::Shell,
     visit::{Instead, Known, Visitor},
@@ -80,12 +80,15 @@ impl Own {
         let instance = visitor.in_general();
         let known = visitor.accounts().await.map_err(|_| visitor.told(Told::AWAY, &instance))?;
         let mut known: Vec<_> = known.into_iter().filter(Known::is_logged_in).collect();
+        if known.is_empty() {
+            return Err(visitor.leave(&login(visitor, Next::OwnPassword)).into());
+        }
         if let Some(user_id) = visitor.form.get("account") {
             known.retain(|known| known.account.user_id == user_id);
         }
         let Ok([account]) = <[Known; 1]>::try_from(known) else { return Err(visitor.leave(LOGIN).into()) };
         let words = visitor.words(&account.user.owner, &[]);
-        if !has_own(visitor, &account.user) {
+        if !visitor.has_password(&account.user) {
             return Err(visitor.told(Told::NO_PASSWORD, &words));
         }
         Ok(Self { new: NewPassword::of(visitor, &account.user.owner), account, words })
@@ -99,11 +102,6 @@ impl Own {
         let (account, name) = (&self.account.account.user_id, self.account.login_name());
         visitor.page(status, &Page { frame, shell, account, name, rules, passwordrules, wrong })
     }
-}
-
-/// Whether somebody has a password to log in with.
-pub(super) fn has_own(visitor: &Visitor, user: &Principal) -> bool {
-    user.user.password.is_some() && visitor.has_passwords(&user.owner)
 }
 
 /// Leads managers of passwords to the page.
@@ -146,8 +144,10 @@ pub(super) async fn change(State(oidc): State<Arc<Oidc>>, request: Request) -> R
             visitor.browser.logged_in(checked.user_id, (checked.session_token, checked.seen));
             Ok(visitor.tells(Told::PASSWORD_CHANGED, &own.words))
         }
-        // The session has ended meanwhile.
-        Fault::Over => Ok(visitor.leave(LOGIN)),
+        // It has to be said at the next login.
+        Fault::Made => Ok(visitor.tells(Told::PASSWORD_CHANGED, &own.words)),
+        // The session has ended, or the password is another one, or nobody may log in with it any more.
+        Fault::Over => Ok(visitor.step_with(OWN_PASSWORD, &own.account.account.user_id)),
         _ => Ok(own.refused(&visitor, &checked)),
     }
 }

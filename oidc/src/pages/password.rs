@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::response::Response;
 use base::fold::fold;
+use domain::resource::user::contact::{EMAIL, PHONE};
 use http::{HeaderValue, StatusCode, header};
 use page::component::Frame;
 use proto::bus::{CheckPassword, checked::Fault, internal_command::Command};
@@ -78,10 +79,10 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
     if password.is_empty() {
         return wrong(&visit, "password.empty");
     }
-    let session_token = session_of(&visit, &login_name).await?;
+    let (session_token, contacts) = (session_of(&visit, &login_name).await?, visit.contacts());
     let asked = CheckPassword {
-        by_email: visit.finds_by_email(),
-        by_phone: visit.finds_by_phone(),
+        by_email: contacts.contains(&EMAIL),
+        by_phone: contacts.contains(&PHONE),
         organization_id: visit.waiting.request.organization_id.clone().unwrap_or_default(),
         login_name: login_name.clone(),
         password,
@@ -110,7 +111,9 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
 /// The session of this browser in which somebody of that name was checked before; nothing where there is none.
 async fn session_of(visit: &Visit, login_name: &str) -> Result<String, Instead> {
     let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
-    Ok(called(&known, login_name).map(|known| known.account.token.clone()).unwrap_or_default())
+    Ok(called(&known, login_name, &visit.contacts(), false)
+        .map(|known| known.account.token.clone())
+        .unwrap_or_default())
 }
 
 fn busy(visit: &Visit, names: &Names) -> Response {

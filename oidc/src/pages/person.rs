@@ -5,10 +5,7 @@ use std::sync::Arc;
 use base::fold::fold;
 use domain::{
     person::{Contact, Person},
-    resource::user::{
-        contact::{EMAIL, Kind, PHONE},
-        password::outdated,
-    },
+    resource::user::{contact::Kind, password::outdated},
 };
 use view::directory::Principal;
 
@@ -34,14 +31,14 @@ impl Known {
         login_name(&self.user)
     }
 
-    /// Whether something is the e-mail address or the phone number of the person.
-    fn is_reached_by(&self, said: &str) -> bool {
-        let Some(person) = self.user.user.person() else { return false };
-        let is_it = |(kind, contact): (Kind, &Option<Contact>)| {
+    /// The address of the person that somebody says, where it is one of these kinds.
+    fn contact(&self, kinds: &[Kind], said: &str) -> Option<&Contact> {
+        let person = self.user.user.person()?;
+        let is_said = |kind: &Kind, contact: &Contact| {
             let plain = |written: &str| fold(&kind.hashed(written).value);
-            contact.as_ref().is_some_and(|contact| plain(&contact.value) == plain(said))
+            plain(&contact.value) == plain(said)
         };
-        [(EMAIL, &person.email), (PHONE, &person.phone)].into_iter().any(is_it)
+        kinds.iter().find_map(|kind| kind.of(person).filter(|contact| is_said(kind, contact)))
     }
 
     /// What the person is called.
@@ -50,11 +47,17 @@ impl Known {
     }
 }
 
-/// Whom of them somebody says to be: by the login name, or else by an e-mail address or phone number that only one of them has.
-pub(super) fn called<'a>(known: &'a [Known], said: &str) -> Option<&'a Known> {
+/// Whom of them somebody says to be: by the login name, or else by an address of one of these kinds, as the only one who is known to have
+/// it, or, where that will do, as the only one who says so.
+pub(super) fn called<'a>(known: &'a [Known], said: &str, kinds: &[Kind], is_for_sure: bool) -> Option<&'a Known> {
     let by_name = known.iter().find(|known| fold(known.login_name()) == fold(said));
-    let mut by_contact = known.iter().filter(|known| known.is_reached_by(said));
-    by_name.or_else(|| by_contact.next().filter(|_| by_contact.next().is_none()))
+    let by_contact = |is_verified: bool| {
+        let has_it = |known: &&Known| known.contact(kinds, said).is_some_and(|it| it.is_verified || !is_verified);
+        let mut having = known.iter().filter(has_it);
+        having.next().map(|first| having.next().is_none().then_some(first))
+    };
+    let all = || by_contact(false).filter(|_| !is_for_sure);
+    by_name.or_else(|| by_contact(true).or_else(all).flatten())
 }
 
 /// An account as a page shows it.

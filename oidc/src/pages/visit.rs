@@ -10,7 +10,10 @@ use axum::{
 use base::{explain::explain, fold::fold};
 use domain::{
     context::{Owner, OwnerType},
-    resource::project::PrivateLabeling,
+    resource::{
+        project::PrivateLabeling,
+        user::contact::{EMAIL, Kind, PHONE},
+    },
     setting::login::Login,
     settings::Chain,
 };
@@ -248,6 +251,11 @@ impl Visitor {
         *self.login_of(context).resolve(|it| it.allow_username_password.as_ref()).value
     }
 
+    /// Whether somebody has a password to log in with.
+    pub(super) fn has_password(&self, user: &Principal) -> bool {
+        user.user.password.is_some() && self.has_passwords(&user.owner)
+    }
+
     /// How people of a context log in.
     pub(super) fn login_of(&self, context: &Owner) -> Chain<Login> {
         self.oidc.edge.settings.effective::<Login>(&self.tenant.id, context).chain
@@ -317,14 +325,13 @@ impl Visit {
         if self.visitor.has_passwords(&self.context) { Ok(()) } else { Err(self.told(Told::NO_PASSWORD)) }
     }
 
-    /// Whether people may say their e-mail address instead of their login name.
-    pub(super) fn finds_by_email(&self) -> bool {
-        !*self.visitor.login_of(&self.context).resolve(|it| it.disable_login_with_email.as_ref()).value
-    }
-
-    /// The same of their phone number.
-    pub(super) fn finds_by_phone(&self) -> bool {
-        !*self.visitor.login_of(&self.context).resolve(|it| it.disable_login_with_phone.as_ref()).value
+    /// What people may say instead of their login name.
+    pub(super) fn contacts(&self) -> Vec<Kind> {
+        let login = self.visitor.login_of(&self.context);
+        let is_off = |set: fn(&Login) -> Option<&bool>| *login.resolve(set).value;
+        let email = (!is_off(|it| it.disable_login_with_email.as_ref())).then_some(EMAIL);
+        let phone = (!is_off(|it| it.disable_login_with_phone.as_ref())).then_some(PHONE);
+        email.into_iter().chain(phone).collect()
     }
 
     /// How the app is asked for something.

@@ -4,8 +4,6 @@ pub mod column;
 pub mod contact;
 pub mod password;
 
-use std::ops::Not;
-
 use serde::{Deserialize, Serialize};
 
 pub use self::password::Password;
@@ -90,12 +88,6 @@ pub struct Human {
     /// The same with a phone number.
     #[serde(default)]
     pub phone_key: Hashed,
-    /// Whether the e-mail address is known to be the person's.
-    #[serde(default, skip_serializing_if = "Not::not")]
-    pub is_email_verified: bool,
-    /// The same of the phone number.
-    #[serde(default, skip_serializing_if = "Not::not")]
-    pub is_phone_verified: bool,
 }
 
 impl Human {

@@ -62,7 +62,7 @@ pub(crate) async fn measure(platform: &mut Platform) {
     let people = stream::iter(0..SAMPLES).map(|number| person(&admin, number));
     assert_eq!(people.buffer_unordered(AT_ONCE).count().await, SAMPLES);
     let http = pair::client();
-    let (mut clients, mut names, mut secrets) = (Times::default(), Times::default(), Times::default());
+    let [mut clients, mut names, mut secrets, mut addresses] = [(); 4].map(|()| Times::default());
     let last = &name_of(true, SAMPLES - 1);
     eventually("the last person is known", async || {
         let found = json!([{ "username": { "name": last } }]);
@@ -82,6 +82,8 @@ pub(crate) async fn measure(platform: &mut Platform) {
             let (name, secret) = visit(&issuer, &app.public, &name_of(is_there, number)).await;
             names.add(is_there, name);
             secrets.add(is_there, secret);
+            let (_, secret) = visit(&issuer, &app.public, &address_of(is_there, number)).await;
+            addresses.add(is_there, secret);
         }
     }
     println!("\nenumeration: what is there and what is not, {SAMPLES} of each in turns");
@@ -89,6 +91,7 @@ pub(crate) async fn measure(platform: &mut Platform) {
     clients.print("an app with a wrong secret");
     names.print("a login name");
     secrets.print("a wrong password");
+    addresses.print("the same with an e-mail address");
     println!("(to reach: |t| below {BOUND})");
 }
 
@@ -116,9 +119,15 @@ fn name_of(is_there: bool, number: usize) -> String {
     format!("{}-{number:04}", if is_there { "somebody" } else { "whomever" })
 }
 
+/// The e-mail address of the same.
+fn address_of(is_there: bool, number: usize) -> String {
+    format!("{}@mail.example", name_of(is_there, number))
+}
+
 async fn person(admin: &Client, number: usize) {
     let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
-    let human = json!({ "data": data, "password": { "hash": passwords::imported() } });
+    let email = json!({ "address": address_of(true, number) });
+    let human = json!({ "data": data, "email": email, "password": { "hash": passwords::imported() } });
     done(admin, &format!("{API}/users"), json!({ "username": name_of(true, number), "human": human })).await;
 }
 

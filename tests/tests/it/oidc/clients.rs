@@ -1,8 +1,13 @@
 //! Clients of others, unmodified, get tokens, ask what they are worth, and end them. `deploy/setup` installs them.
 
-use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::{
     client::{Client, created, done},
     tenant::{Shared, new_name},
@@ -10,7 +15,7 @@ use tests::{
 };
 
 use super::{
-    flow::{CALLBACK, Flow},
+    flow::{App, CALLBACK, Flow},
     shop::API,
     signer::FAR,
 };
@@ -18,7 +23,12 @@ use super::{
 const OPENID_CLIENT: &str = include_str!("clients/openid-client.mts");
 const OPENID_CLIENT_LOGIN: &str = include_str!("clients/openid-client-login.mts");
 const OAUTH4WEBAPI: &str = include_str!("clients/oauth4webapi.mts");
+const OAUTH4WEBAPI_LOGIN: &str = include_str!("clients/oauth4webapi-login.mts");
+const AUTH_CORE: &str = include_str!("clients/auth-core.mts");
 const AUTHLIB: &str = include_str!("clients/authlib_client.py");
+const AUTHLIB_LOGIN: &str = include_str!("clients/authlib_login.py");
+/// The login page that programs play.
+const LOGIN: &str = include_str!("clients/login.mts");
 
 /// The ways to authenticate that a program tries; it prints a line for each.
 const WITH_SECRETS: [&str; 3] = ["private_key_jwt", "client_secret_basic", "client_secret_post"];
@@ -72,7 +82,9 @@ fn assert_tells(
 ) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     symlink(tools.join("node_modules"), folder.path().join("node_modules")).expect("the folder can be written");
-    fs::write(folder.path().join(file), program).expect("the folder can be written");
+    for (file, program) in [(file, program), ("login.mts", LOGIN)] {
+        fs::write(folder.path().join(file), program).expect("the folder can be written");
+    }
     let mut command = Command::new(tools.join("bin").join(tool));
     command.arg(file).current_dir(folder.path()).envs(environment);
     command.env("NO_PROXY", "*").env("no_proxy", "*").env("PYTHONDONTWRITEBYTECODE", "1");
@@ -82,6 +94,31 @@ fn assert_tells(
     assert_eq!(told, expected, "{faults}");
 }
 
+/// An app that refreshes, and what a program needs to know that logs people in to it.
+async fn app(name: &str, mut settings: Value) -> Option<(PathBuf, Flow<Shared>, Vec<(&'static str, String)>)> {
+    let Some(tools) = tools::installed("generators") else {
+        tools::skip(name);
+        return None;
+    };
+    settings["responseTypes"] = json!(["OIDC_RESPONSE_TYPE_CODE"]);
+    settings["grantTypes"] = json!(["OIDC_GRANT_TYPE_AUTHORIZATION_CODE", "OIDC_GRANT_TYPE_REFRESH_TOKEN"]);
+    let callback = settings["redirectUris"][0].as_str().unwrap_or(CALLBACK).to_owned();
+    let shared = Shared::find().await;
+    let (admin, issuer) = (shared.client().await, shared.bootstrap.issuer.clone());
+    let flow = Flow::on(shared, admin, settings).await;
+    let (_, session_token) = flow.session().await;
+    let environment = vec![
+        ("ISSUER", issuer),
+        ("APP_ID", flow.app.id.clone()),
+        ("APP_SECRET", flow.app.secret.clone().unwrap_or_default()),
+        ("USER_ID", flow.person.0.clone()),
+        ("CALLBACK", callback),
+        ("SESSION_TOKEN", session_token),
+        ("TOKEN", flow.admin.token.clone()),
+    ];
+    Some((tools, flow, environment))
+}
+
 #[tokio::test]
 async fn openid_client_works_unmodified() {
     assert_works(("node", "client.mts"), OPENID_CLIENT, &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
@@ -89,28 +126,13 @@ async fn openid_client_works_unmodified() {
 
 #[tokio::test]
 async fn openid_client_logs_people_in_unmodified() {
-    let Some(tools) = tools::installed("generators") else { return tools::skip("openid-client") };
-    let shared = Shared::find().await;
-    let (admin, issuer) = (shared.client().await, shared.bootstrap.issuer.clone());
     let bye = "https://shop.example/bye";
     let settings = json!({
-        "authMethodType": "OIDC_AUTH_METHOD_TYPE_PRIVATE_KEY_JWT",
-        "responseTypes": ["OIDC_RESPONSE_TYPE_CODE"],
-        "grantTypes": ["OIDC_GRANT_TYPE_AUTHORIZATION_CODE", "OIDC_GRANT_TYPE_REFRESH_TOKEN"],
-        "postLogoutRedirectUris": [bye],
+        "authMethodType": "OIDC_AUTH_METHOD_TYPE_PRIVATE_KEY_JWT", "postLogoutRedirectUris": [bye],
     });
-    let flow = Flow::on(shared, admin, settings).await;
-    let (_, session_token) = flow.session().await;
-    let environment = vec![
-        ("ISSUER", issuer),
-        ("APP_ID", flow.app.id.clone()),
-        ("APP_JWK", jwk(&flow.admin, &format!("apps/{}", flow.app.id)).await),
-        ("USER_ID", flow.person.0.clone()),
-        ("CALLBACK", CALLBACK.to_owned()),
-        ("BYE", bye.to_owned()),
-        ("SESSION_TOKEN", session_token),
-        ("TOKEN", flow.admin.token.clone()),
-    ];
+    let Some((tools, flow, mut environment)) = app("openid-client", settings).await else { return };
+    environment.push(("APP_JWK", jwk(&flow.admin, &format!("apps/{}", flow.app.id)).await));
+    environment.push(("BYE", bye.to_owned()));
     let expected = format!(
         "buildAuthorizationUrl true Perlman Radia true\nrevoked ended\n\
          buildAuthorizationUrlWithJAR true Perlman Radia true\nrevoked ended\nsigned out {bye}?state=a+b\n"
@@ -121,6 +143,30 @@ async fn openid_client_logs_people_in_unmodified() {
 #[tokio::test]
 async fn oauth4webapi_works_unmodified() {
     assert_works(("node", "client.mts"), OAUTH4WEBAPI, &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
+}
+
+#[tokio::test]
+async fn oauth4webapi_logs_people_in_unmodified() {
+    let Some((tools, _, environment)) = app("oauth4webapi", App::public()).await else { return };
+    let expected = "true Perlman bearer true\ntwice: invalid_grant\n";
+    assert_tells(&tools, ("node", "client.mts", OAUTH4WEBAPI_LOGIN), environment, expected);
+}
+
+#[tokio::test]
+async fn auth_js_logs_people_in_unmodified() {
+    let callback = "https://shop.example/auth/callback/platform";
+    let settings = json!({ "authMethodType": "OIDC_AUTH_METHOD_TYPE_BASIC", "redirectUris": [callback], "idTokenUserinfoAssertion": true });
+    let Some((tools, flow, environment)) = app("Auth.js", settings).await else { return };
+    let expected = format!("true Radia Perlman {}@example.com true\n", flow.person.1);
+    assert_tells(&tools, ("node", "client.mts", AUTH_CORE), environment, &expected);
+}
+
+#[tokio::test]
+async fn authlib_logs_people_in_unmodified() {
+    let settings = json!({ "authMethodType": "OIDC_AUTH_METHOD_TYPE_POST" });
+    let Some((tools, _, mut environment)) = app("Authlib", settings).await else { return };
+    environment.push(("AUTH_METHOD", "client_secret_post".to_owned()));
+    assert_tells(&tools, ("python", "client.py", AUTHLIB_LOGIN), environment, "True Perlman Bearer True\n");
 }
 
 #[tokio::test]

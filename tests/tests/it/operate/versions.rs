@@ -197,7 +197,7 @@ async fn people_of_before_are_found_by_their_addresses() {
     platform.ready().await;
     let admin = platform.client().await;
     let person = json!({ "username": "ada", "human": {
-        "data": { "given_name": "Ada", "family_name": "Lovelace" }, "email": { "address": "ada@mail.example" },
+        "data": { "given_name": "Ada", "family_name": "Lovelace" }, "email": { "address": "ada@mail.example", "isVerified": true },
         "password": { "password": PASSWORD },
     } });
     created(&admin, USERS, person).await;

@@ -4,6 +4,7 @@
 use super::{Human, User};
 use crate::{
     claim::Claim,
+    person::{Contact, Person},
     reference::{Link, Reference},
     secret::Hashed,
 };
@@ -14,46 +15,52 @@ pub const CONTACT: &str = "contact";
 /// A kind of address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
-    /// As what everybody names one who has it.
-    pub of_anybody: Link,
-    /// As what whoever is known to have it names it, too.
-    pub verified: Link,
+    /// As what people name one.
+    pub link: Link,
+    /// What each of them has in it.
+    sign: char,
 }
 
 /// E-mail addresses.
-pub const EMAIL: Kind = Kind::new("email", "verified_email");
+pub const EMAIL: Kind = Kind { link: Link { name: "email", to: CONTACT }, sign: '@' };
 /// Phone numbers.
-pub const PHONE: Kind = Kind::new("phone", "verified_phone");
+pub const PHONE: Kind = Kind { link: Link { name: "phone", to: CONTACT }, sign: '+' };
 
 impl Kind {
-    const fn new(of_anybody: &'static str, verified: &'static str) -> Self {
-        Self { of_anybody: Link { name: of_anybody, to: CONTACT }, verified: Link { name: verified, to: CONTACT } }
+    /// Whether something may be one: nobody has to be looked for by anything else.
+    pub fn may_be(&self, said: &str) -> bool {
+        said.contains(self.sign)
     }
 
     /// What is hashed of one, however somebody writes it: case does not count, nor what stands between the digits of a phone number.
     pub fn hashed(&self, said: &str) -> Claim {
         let is_between = |char: char| *self == PHONE && (char.is_whitespace() || "-()./".contains(char));
         let plain: String = said.chars().filter(|char| !is_between(*char)).collect();
-        Claim::folded(self.of_anybody.name, plain)
+        Claim::folded(self.link.name, plain)
     }
 
-    fn named(&self, hash: &Hashed, is_verified: bool) -> impl Iterator<Item = Reference> {
-        let links = [Some(self.of_anybody), is_verified.then_some(self.verified)];
-        let hash = hash.expose().filter(|hash| !hash.is_empty()).map(str::to_owned);
-        hash.into_iter().flat_map(move |hash| links.into_iter().flatten().map(move |link| Reference::new(link, &hash)))
+    /// That of a person.
+    pub fn of<'a>(&self, person: &'a Person) -> Option<&'a Contact> {
+        if *self == EMAIL { person.email.as_ref() } else { person.phone.as_ref() }
+    }
+
+    fn named(&self, hash: &Hashed) -> Option<Reference> {
+        hash.expose().filter(|hash| !hash.is_empty()).map(|hash| Reference::new(self.link, hash))
     }
 }
 
 impl User {
     /// The links by which people name their addresses.
-    pub(super) const CONTACTS: [Link; 4] = [EMAIL.of_anybody, EMAIL.verified, PHONE.of_anybody, PHONE.verified];
+    pub(super) const CONTACTS: [Link; 2] = [EMAIL.link, PHONE.link];
 }
 
 impl Human {
     /// The addresses by which it is found.
-    pub(super) fn contacts(&self) -> Vec<Reference> {
-        let email = EMAIL.named(&self.email_key, self.is_email_verified);
-        email.chain(PHONE.named(&self.phone_key, self.is_phone_verified)).collect()
+    pub fn contacts(&self) -> Vec<Reference> {
+        [(EMAIL, &self.email_key), (PHONE, &self.phone_key)]
+            .into_iter()
+            .filter_map(|(kind, key)| kind.named(key))
+            .collect()
     }
 }
 
@@ -67,19 +74,14 @@ mod tests {
         assert_eq!(hashed(PHONE, "+44 (1632) 960-123"), ("phone", "+441632960123".to_owned()));
         assert_eq!(hashed(EMAIL, "a-b@x.example"), ("email", "a-b@x.example".to_owned()));
         assert!(EMAIL.hashed("A@x.example").folds, "case does not count");
+        let may_be = |said| (EMAIL.may_be(said), PHONE.may_be(said));
+        assert_eq!(["a@x", "+44 1", "ada"].map(may_be), [(true, false), (false, true), (false, false)]);
     }
 
     #[test]
     fn a_person_names_the_addresses_that_it_has_and_a_program_none() {
-        let human = Human {
-            email_key: Hashed::new("e"),
-            phone_key: Hashed::new("p"),
-            is_email_verified: true,
-            ..Human::default()
-        };
-        let of = |human: &Human| human.contacts().into_iter().map(|it| (it.link.name, it.id)).collect::<Vec<_>>();
-        let expected = [("email", "e"), ("verified_email", "e"), ("phone", "p")];
-        assert_eq!(of(&human), expected.map(|(name, id)| (name, id.to_owned())));
-        assert_eq!(of(&Human::default()), []);
+        let human = Human { email_key: Hashed::new("e"), phone_key: Hashed::new("p"), ..Human::default() };
+        let named = [Reference::new(EMAIL.link, "e"), Reference::new(PHONE.link, "p")];
+        assert_eq!((human.contacts(), Human::default().contacts()), (named.to_vec(), vec![]));
     }
 }

@@ -1,10 +1,11 @@
 // What openid-client does where people log in, unmodified: it signs what it asks for, redeems the code, reads who it is, refreshes and
-// signs out. The login page is played by this program.
+// signs out.
 
 import { webcrypto } from "node:crypto";
 import * as client from "openid-client";
+import { loggedIn } from "./login.mts";
 
-const { ISSUER, APP_ID, APP_JWK, USER_ID, CALLBACK, BYE, SESSION_TOKEN, TOKEN } = process.env as Record<string, string>;
+const { ISSUER, APP_ID, APP_JWK, USER_ID, CALLBACK, BYE } = process.env as Record<string, string>;
 
 const jwk = JSON.parse(APP_JWK);
 const algorithm = { name: "ECDSA", namedCurve: "P-256" };
@@ -12,17 +13,6 @@ const key = (await webcrypto.subtle.importKey("jwk", jwk, algorithm, false, ["si
 const signs = { key, kid: jwk.kid };
 const options = { execute: [client.allowInsecureRequests] };
 const config = await client.discovery(new URL(ISSUER), APP_ID, {}, client.PrivateKeyJwt(signs), options);
-
-async function loggedIn(url: URL) {
-  const led = await fetch(url, { redirect: "manual" });
-  const request = new URL(led.headers.get("location")!).searchParams.get("authRequest");
-  const finished = await fetch(`${ISSUER}/resources/v3alpha/auth_requests/${request}/_finish`, {
-    method: "POST",
-    headers: { Authorization: `Bearer ${TOKEN}`, "Content-Type": "application/json" },
-    body: JSON.stringify({ sessionToken: SESSION_TOKEN }),
-  });
-  return new URL((await finished.json()).callbackUrl);
-}
 
 for (const build of [client.buildAuthorizationUrl, client.buildAuthorizationUrlWithJAR] as const) {
   const [pkceCodeVerifier, expectedState, expectedNonce] =

@@ -44,11 +44,15 @@ async fn change(flow: &Flow, id: &str, human: Value) {
     set(&flow.admin, &format!("{API}/users/{id}"), json!({ "human": human })).await;
 }
 
+async fn set_state(flow: &Flow, id: &str, verb: &str) {
+    done(&flow.admin, &format!("{API}/users/{id}/{verb}"), json!({})).await;
+}
+
 #[tokio::test]
 async fn whoever_says_the_e_mail_address_or_the_phone_number_is_let_in() {
     let flow = start().await;
     let email = format!("{}@Mail.example", new_name());
-    let (id, name) = person(&flow, "", &email, false).await;
+    let (id, name) = person(&flow, "", &email, true).await;
     for way in [email.as_str(), &email.to_uppercase(), "+441632960123", "+44 (1632) 960-123"] {
         assert_eq!(logged_in(&flow, way, &[]).await, Some(json!(id)), "{way}");
     }
@@ -96,6 +100,10 @@ async fn of_several_with_one_address_it_is_whoever_is_known_to_have_it() {
     let acme = done(&flow.admin, &format!("{API}/organizations"), json!({ "name": new_name() })).await.id();
     let (third, _) = person(&flow, &format!("?ctx.orgId={acme}"), &email, true).await;
     assert_eq!(logged_in(&flow, &email, &[]).await, None, "it is known of two");
+    set_state(&flow, &second, "_deactivate").await;
+    let shown = flow.logs_in(&mut browser(&flow.tenant), &email, &[]).await;
+    assert_eq!(title(&shown), "Shop asks for access", "the other may not log in: {}", shown.text);
+    set_state(&flow, &second, "_reactivate").await;
     let own = format!("openid urn:platform:iam:org:id:{}", flow.tenant.bootstrap.organization_id);
     assert_eq!(logged_in(&flow, &email, &[("scope", &own)]).await, Some(json!(second)), "the app asks for one of them");
     let theirs = format!("openid urn:platform:iam:org:id:{acme}");
@@ -109,6 +117,23 @@ async fn of_several_with_one_address_it_is_whoever_is_known_to_have_it() {
     done(&flow.admin, &format!("{API}/users"), named).await;
     assert_eq!(logged_in(&flow, &email, &[("scope", &own)]).await, None);
     assert_ne!(first, second);
+}
+
+#[tokio::test]
+async fn hints_of_apps_are_followed_unseen_only_where_an_address_is_known_to_be_right() {
+    let flow = start().await;
+    let email = format!("{}@mail.example", new_name());
+    let (id, name) = person(&flow, "", &email, false).await;
+    let mut browser = browser(&flow.tenant);
+    back(&flow.logs_in(&mut browser, &name, &[]).await);
+    let hint = [("prompt", "none"), ("login_hint", email.as_str())];
+    assert_eq!(back(&flow.sent_by(&mut browser, &hint).await)["error"], "login_required");
+    assert!(back(&flow.sent_by(&mut browser, &[("login_hint", &email)]).await).contains_key("code"));
+    change(&flow, &id, json!({ "email": { "address": email, "isVerified": true } })).await;
+    eventually("it is known", async || {
+        back(&flow.sent_by(&mut browser.clone(), &hint).await).contains_key("code").then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use tests::{
 use super::{
     super::flow::{API, Flow, PASSWORD, access_token, person},
     back, browser,
-    home::logs_in,
+    home::{follow, logs_in, sends},
     said, set, start, title,
 };
 
@@ -23,6 +23,13 @@ async fn logged_in(flow: &Flow) -> Browser {
     let mut browser = browser(&flow.tenant);
     back(&flow.logs_in(&mut browser, &flow.person.1, &[]).await);
     browser
+}
+
+/// Fails unless somebody logs in first, and is led back then.
+fn assert_logs_in(shown: &Shown) {
+    let location = shown.location();
+    let is_led = location.starts_with("/oauth/v2/authorize?") && location.contains("state=change-password");
+    assert!(is_led, "{location} {}", shown.text);
 }
 
 /// Says the password that there is, and another one.
@@ -59,7 +66,7 @@ async fn who_is_logged_in_changes_the_password_and_other_browsers_ask_for_the_ne
     assert_eq!(said(&flow.redeemed(&code).await)["sub"], json!(flow.person.0), "it is logged in here");
     let silent = back(&flow.sent_by(&mut elsewhere, &[("prompt", "none")]).await);
     assert_eq!(silent["error"], "login_required", "not elsewhere");
-    assert_eq!(elsewhere.get(PAGE).await.location(), "/ui/login", "where it is asked for before it can be changed");
+    assert_logs_in(&elsewhere.get(PAGE).await);
     let asked = flow.sent_by(&mut elsewhere, &[]).await;
     let old = flow.send(&mut elsewhere, &asked, &[("username", &flow.person.1), ("password", PASSWORD)]).await;
     assert!(old.text.contains("The login name or the password is wrong."), "{}", old.text);
@@ -75,7 +82,7 @@ async fn only_whoever_is_logged_in_by_a_form_of_this_browser_changes_a_password(
     let form = shown.form(&fields);
     for (case, mut browser) in [("nobody", browser(&flow.tenant)), ("another browser", logged_in(&flow).await)] {
         let sent = browser.post(PAGE, &form).await;
-        let is_led = [PAGE, "/ui/login"].iter().any(|path| sent.location().starts_with(path));
+        let is_led = [PAGE, "/oauth/v2/authorize?"].iter().any(|path| sent.location().starts_with(path));
         assert!(sent.status == StatusCode::SEE_OTHER && is_led, "{case}: {} {}", sent.status, sent.text);
     }
     let mut forger = own.clone();
@@ -118,7 +125,7 @@ async fn wrong_current_passwords_count_as_tries() {
         answer.body["user"]["userState"] == "USER_STATE_LOCKED"
     };
     for _ in 0..10 {
-        if browser.get(PAGE).await.location() == "/ui/login" {
+        if !browser.get(PAGE).await.location().is_empty() {
             break;
         }
         last = Some(says(&mut browser, "not-the-password", NEW).await);
@@ -126,7 +133,7 @@ async fn wrong_current_passwords_count_as_tries() {
     let last = last.expect("it is asked for");
     assert_eq!(last.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", last.text);
     eventually("the person is locked", async || locked().await.then_some(())).await;
-    assert_eq!(browser.get(PAGE).await.location(), "/ui/login");
+    assert_logs_in(&browser.get(PAGE).await);
 }
 
 #[tokio::test]
@@ -168,8 +175,18 @@ async fn an_access_token_changes_the_password_of_its_person_only_with_the_curren
 async fn managers_of_passwords_find_the_page_and_nobody_changes_what_nobody_may_log_in_with() {
     let flow = start().await;
     let mut browser = logged_in(&flow).await;
-    let known = browser.get("/.well-known/change-password").await;
+    // Also who is not logged in arrives there, wherever others are led after the login.
+    let elsewhere = json!({ "defaultRedirectUri": { "set": "https://portal.example/start" } });
+    set(&flow.admin, "/settings/v3alpha/login", elsewhere).await;
+    let mut new = super::browser(&flow.tenant);
+    let known = new.get("/.well-known/change-password").await;
     assert_eq!((known.status, known.location()), (StatusCode::SEE_OTHER, PAGE));
+    let issuer = &flow.tenant.bootstrap.issuer;
+    let asked = follow(issuer, &mut new, known).await;
+    let asked = sends(issuer, &mut new, &asked, &[("username", &flow.person.1)]).await;
+    let fields = [("username", flow.person.1.as_str()), ("password", PASSWORD)];
+    assert_eq!(title(&sends(issuer, &mut new, &asked, &fields).await), "Change your password");
+
     let shown = browser.get(PAGE).await;
     shown.assert_guarded();
     for hint in
