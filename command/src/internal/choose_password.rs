@@ -81,7 +81,10 @@ async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Ch
     let user_agent = SealableUserAgent::new(user_agent, sealing);
     // Whoever has just chosen it need not say it again. It is chosen also where that fails.
     let logged_in = log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await;
-    Ok(logged_in.unwrap_or_else(|_| faulty(Fault::Made)))
+    Ok(logged_in.unwrap_or_else(|error| {
+        tracing::warn!(reason = error.reason().name(), "a person has another password and is not logged in with it");
+        faulty(Fault::Made)
+    }))
 }
 
 /// Looks who may choose another password.

@@ -9,8 +9,8 @@ use domain::{
     resource::{
         session::{CheckedUser, LONGEST_LIFE_MS, Session, SessionPatch},
         user::{
-            User,
-            contact::{EMAIL, PHONE},
+            Human, User,
+            contact::{EMAIL, Kind, PHONE},
         },
     },
     secret::Hashed,
@@ -54,40 +54,52 @@ pub(super) async fn check(commands: &Commands, by: By, asked: CheckPassword) -> 
     let organization_id = Some(asked.organization_id).filter(|id| !id.is_empty());
     let contacts = Contacts { kinds, organization_id };
     let checked = async {
-        let found = whom(commands, &by, &trial, (login_name, contacts)).await?;
+        let (found, kind) = whom(commands, &by, &trial, (login_name, contacts)).await?;
         let proven = commands.proven_of(&trial, found, password.into()).await?;
+        // Only now, so that it takes as long whether or not somebody has such an address.
+        if let Some(kind) = kind
+            && !commands.is_verified(&by.instance_id, (&proven.user_id, &proven.human), kind).await?
+        {
+            return Err(wrong());
+        }
         let user_agent = sealable(commands, &by, &proven, user_agent).await;
         log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await
     };
     checked.await.or_else(told)
 }
 
-/// Whose password is said. Of several with an address it is the one who is known to have it, or nobody.
+/// Whose password is said, and by which kind of address that one was found. Of several with an address it is who is known to have it.
 async fn whom(
     commands: &Commands,
     by: &By,
     trial: &Trial,
     (said, contacts): (String, Contacts),
-) -> Result<Found, Error> {
+) -> Result<(Found, Option<Kind>), Error> {
     let look = Look { by: by.clone(), said: said.clone(), contacts };
     let several = match decided(commands, trial.origin(), look).await? {
-        Looked::Found(found) => return Ok(*found),
+        Looked::Found(found, kind) => return Ok((*found, kind)),
         Looked::Several(several) => several,
     };
     let mut verified = vec![];
-    for having in several {
-        if commands.is_verified(&having).await? {
-            verified.push(having.user.id);
+    for Having { user, human, kind } in several {
+        if commands.is_verified(&by.instance_id, (&user.id, &human), kind).await? {
+            verified.push((user.id, kind));
         }
     }
-    let search = <[String; 1]>::try_from(verified).map_or(Search::LoginName(said), |[id]| Search::UserId(id));
-    decided(commands, trial.origin(), LookAt { by: by.clone(), search }).await
+    let (search, kind) = <[_; 1]>::try_from(verified)
+        .map_or((Search::LoginName(said), None), |[(id, kind)]| (Search::UserId(id), Some(kind)));
+    Ok((decided(commands, trial.origin(), LookAt { by: by.clone(), search }).await?, kind))
 }
 
 impl Commands {
-    /// Whether somebody is known to have an address.
-    async fn is_verified(&self, Having { user, human, kind }: &Having) -> Result<bool, Error> {
-        let (key, sealed) = match self.key_of_person(&user.instance_id, &user.id, human).await {
+    /// Whether somebody is known to have the address of a kind.
+    async fn is_verified(
+        &self,
+        instance_id: &str,
+        (user_id, human): (&str, &Human),
+        kind: Kind,
+    ) -> Result<bool, Error> {
+        let (key, sealed) = match self.key_of_person(instance_id, user_id, human).await {
             Ok(found) => found,
             Err(error) if error.reason() == Reason::PreconditionFailed => return Ok(false),
             Err(error) => return Err(error),
@@ -206,7 +218,8 @@ struct Look {
 
 /// Whose it is.
 enum Looked {
-    Found(Box<Found>),
+    /// Somebody, or nobody, and by which kind of address.
+    Found(Box<Found>, Option<Kind>),
     /// One of these, who have the same address.
     Several(Vec<Having>),
 }
@@ -224,15 +237,15 @@ impl Decide for Look {
         // Both are looked for whatever there is, so that it takes the same.
         let having = contacts.having(turn, keys, (instance_id, said))?;
         let is_named = named(turn, keys, (instance_id, &by_name)).is_some();
-        let search = match having.as_slice() {
+        let (search, kind) = match having.as_slice() {
             [_, _, ..] if !is_named => {
                 return Ok((turn.nothing_decided(Session::NAME), Looked::Several(having)));
             }
-            [one] if !is_named => Search::UserId(one.user.id.clone()),
-            _ => by_name,
+            [one] if !is_named => (Search::UserId(one.user.id.clone()), Some(one.kind)),
+            _ => (by_name, None),
         };
         let found = found_by_name(turn, keys, (instance_id, &search))?;
-        Ok((turn.nothing_decided(Session::NAME), Looked::Found(found.into())))
+        Ok((turn.nothing_decided(Session::NAME), Looked::Found(found.into(), kind)))
     }
 }
 

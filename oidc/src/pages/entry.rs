@@ -37,12 +37,13 @@ pub(super) async fn lead(visit: Visit) -> Result<Response, Instead> {
     }
 }
 
-/// The account that the app asks for: that of a user, or of whom somebody says to be. Where nobody is asked that has to be known for sure,
-/// or apps could guess at addresses.
+/// The account that the app asks for: that of a user, or of whom somebody says to be. Where nobody is asked, addresses are not looked at:
+/// apps could guess at them.
 fn hinted<'a>(visit: &Visit, known: &'a [Known], is_silent: bool) -> Option<&'a Known> {
     let request = &visit.waiting.request;
     if let Some(id) = &request.hint_user_id {
         return known.iter().find(|known| known.account.user_id == *id);
     }
-    called(known, request.login_hint.as_ref()?, &visit.contacts(), is_silent)
+    let kinds = if is_silent { vec![] } else { visit.contacts() };
+    called(known, request.login_hint.as_ref()?, &kinds)
 }

@@ -146,8 +146,6 @@ pub(super) async fn change(State(oidc): State<Arc<Oidc>>, request: Request) -> R
         }
         // It has to be said at the next login.
         Fault::Made => Ok(visitor.tells(Told::PASSWORD_CHANGED, &own.words)),
-        // The session has ended, or the password is another one, or nobody may log in with it any more.
-        Fault::Over => Ok(visitor.step_with(OWN_PASSWORD, &own.account.account.user_id)),
         _ => Ok(own.refused(&visitor, &checked)),
     }
 }

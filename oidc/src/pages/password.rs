@@ -111,9 +111,7 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
 /// The session of this browser in which somebody of that name was checked before; nothing where there is none.
 async fn session_of(visit: &Visit, login_name: &str) -> Result<String, Instead> {
     let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
-    Ok(called(&known, login_name, &visit.contacts(), false)
-        .map(|known| known.account.token.clone())
-        .unwrap_or_default())
+    Ok(called(&known, login_name, &visit.contacts()).map(|known| known.account.token.clone()).unwrap_or_default())
 }
 
 fn busy(visit: &Visit, names: &Names) -> Response {

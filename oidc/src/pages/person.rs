@@ -48,16 +48,12 @@ impl Known {
 }
 
 /// Whom of them somebody says to be: by the login name, or else by an address of one of these kinds, as the only one who is known to have
-/// it, or, where that will do, as the only one who says so.
-pub(super) fn called<'a>(known: &'a [Known], said: &str, kinds: &[Kind], is_for_sure: bool) -> Option<&'a Known> {
+/// it.
+pub(super) fn called<'a>(known: &'a [Known], said: &str, kinds: &[Kind]) -> Option<&'a Known> {
     let by_name = known.iter().find(|known| fold(known.login_name()) == fold(said));
-    let by_contact = |is_verified: bool| {
-        let has_it = |known: &&Known| known.contact(kinds, said).is_some_and(|it| it.is_verified || !is_verified);
-        let mut having = known.iter().filter(has_it);
-        having.next().map(|first| having.next().is_none().then_some(first))
-    };
-    let all = || by_contact(false).filter(|_| !is_for_sure);
-    by_name.or_else(|| by_contact(true).or_else(all).flatten())
+    let has_it = |known: &&Known| known.contact(kinds, said).is_some_and(|it| it.is_verified);
+    let mut having = known.iter().filter(has_it);
+    by_name.or_else(|| having.next().filter(|_| having.next().is_none()))
 }
 
 /// An account as a page shows it.

@@ -17,26 +17,29 @@ pub const CONTACT: &str = "contact";
 pub struct Kind {
     /// As what people name one.
     pub link: Link,
-    /// What each of them has in it.
-    sign: char,
 }
 
 /// E-mail addresses.
-pub const EMAIL: Kind = Kind { link: Link { name: "email", to: CONTACT }, sign: '@' };
+pub const EMAIL: Kind = Kind { link: Link { name: "email", to: CONTACT } };
 /// Phone numbers.
-pub const PHONE: Kind = Kind { link: Link { name: "phone", to: CONTACT }, sign: '+' };
+pub const PHONE: Kind = Kind { link: Link { name: "phone", to: CONTACT } };
 
 impl Kind {
     /// Whether something may be one: nobody has to be looked for by anything else.
     pub fn may_be(&self, said: &str) -> bool {
-        said.contains(self.sign)
+        let is_number =
+            |plain: &str| plain.strip_prefix('+').is_some_and(|it| it.bytes().all(|it| it.is_ascii_digit()));
+        if *self == PHONE { is_number(&self.plain(said)) } else { said.contains('@') }
     }
 
     /// What is hashed of one, however somebody writes it: case does not count, nor what stands between the digits of a phone number.
     pub fn hashed(&self, said: &str) -> Claim {
+        Claim::folded(self.link.name, self.plain(said))
+    }
+
+    fn plain(&self, said: &str) -> String {
         let is_between = |char: char| *self == PHONE && (char.is_whitespace() || "-()./".contains(char));
-        let plain: String = said.chars().filter(|char| !is_between(*char)).collect();
-        Claim::folded(self.link.name, plain)
+        said.chars().filter(|char| !is_between(*char)).collect()
     }
 
     /// That of a person.
@@ -75,7 +78,7 @@ mod tests {
         assert_eq!(hashed(EMAIL, "a-b@x.example"), ("email", "a-b@x.example".to_owned()));
         assert!(EMAIL.hashed("A@x.example").folds, "case does not count");
         let may_be = |said| (EMAIL.may_be(said), PHONE.may_be(said));
-        assert_eq!(["a@x", "+44 1", "ada"].map(may_be), [(true, false), (false, true), (false, false)]);
+        assert_eq!(["a+1@x", "+44 (1)", "a+1"].map(may_be), [(true, false), (false, true), (false, false)]);
     }
 
     #[test]
