@@ -234,7 +234,7 @@ impl Decide for Look {
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Looked), Refusal> {
         let Self { by: By { instance_id, keys, .. }, said, contacts } = self;
         let by_name = Search::LoginName(said.clone());
-        // Both are looked for whatever there is, so that it takes the same.
+        // Both are looked for, whatever there is of the other, so that they are loaded at once.
         let having = contacts.having(turn, keys, (instance_id, said))?;
         let is_named = named(turn, keys, (instance_id, &by_name)).is_some();
         let (search, kind) = match having.as_slice() {

@@ -83,6 +83,12 @@ pub fn page(status: StatusCode, template: &impl Template, policy: &str) -> Respo
     response
 }
 
+/// A page that says when the next try is let through (RFC 9110, section 10.2.3), in seconds.
+pub fn retry_after(mut page: Response, wait_seconds: u64) -> Response {
+    page.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait_seconds));
+    page
+}
+
 /// Leads a browser on after a POST, by a GET (RFC 9110, section 15.4.4). The path is one of ours.
 pub fn see_other(path: &str) -> Response {
     let mut response = Response::new(Body::empty());

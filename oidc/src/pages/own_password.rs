@@ -9,8 +9,11 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use http::{HeaderValue, StatusCode, header};
-use page::{answer::see_other, component::Frame};
+use http::StatusCode;
+use page::{
+    answer::{retry_after, see_other},
+    component::Frame,
+};
 use proto::bus::{ChangePassword, Checked, checked::Fault, internal_command::Command};
 
 use super::{
@@ -102,6 +105,22 @@ impl Own {
         let (account, name) = (&self.account.account.user_id, self.account.login_name());
         visitor.page(status, &Page { frame, shell, account, name, rules, passwordrules, wrong })
     }
+
+    /// The page once more, with what is wrong.
+    fn refused(&self, visitor: &Visitor, checked: &Checked) -> Response {
+        let words = &self.words;
+        let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
+        let (status, wrong) = match checked.fault() {
+            Fault::Wrong => (unprocessable, Wrong::current(words, "own_password.wrong")),
+            Fault::Same => (unprocessable, Wrong::new(words, "change.same")),
+            Fault::Guessable => (unprocessable, Wrong::new(words, "change.guessable")),
+            Fault::Rules => (unprocessable, Wrong { new: self.new.hints(words, &[]), ..Wrong::default() }),
+            Fault::Tries => (StatusCode::TOO_MANY_REQUESTS, Wrong::current(words, "password.tries")),
+            _ => (StatusCode::SERVICE_UNAVAILABLE, Wrong::current(words, "password.busy")),
+        };
+        let page = self.page(visitor, (status, wrong));
+        if checked.fault() == Fault::Tries { retry_after(page, checked.wait_seconds) } else { page }
+    }
 }
 
 /// Leads managers of passwords to the page.
@@ -147,26 +166,5 @@ pub(super) async fn change(State(oidc): State<Arc<Oidc>>, request: Request) -> R
         // It has to be said at the next login.
         Fault::Made => Ok(visitor.tells(Told::PASSWORD_CHANGED, &own.words)),
         _ => Ok(own.refused(&visitor, &checked)),
-    }
-}
-
-impl Own {
-    /// The page once more, with what is wrong.
-    fn refused(&self, visitor: &Visitor, checked: &Checked) -> Response {
-        let words = &self.words;
-        let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
-        let (status, wrong) = match checked.fault() {
-            Fault::Wrong => (unprocessable, Wrong::current(words, "own_password.wrong")),
-            Fault::Same => (unprocessable, Wrong::new(words, "change.same")),
-            Fault::Guessable => (unprocessable, Wrong::new(words, "change.guessable")),
-            Fault::Rules => (unprocessable, Wrong { new: self.new.hints(words, &[]), ..Wrong::default() }),
-            Fault::Tries => (StatusCode::TOO_MANY_REQUESTS, Wrong::current(words, "password.tries")),
-            _ => (StatusCode::SERVICE_UNAVAILABLE, Wrong::current(words, "password.busy")),
-        };
-        let mut response = self.page(visitor, (status, wrong));
-        if status == StatusCode::TOO_MANY_REQUESTS {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(checked.wait_seconds));
-        }
-        response
     }
 }

@@ -4,8 +4,8 @@ use askama::Template;
 use axum::response::Response;
 use base::fold::fold;
 use domain::resource::user::contact::{EMAIL, PHONE};
-use http::{HeaderValue, StatusCode, header};
-use page::component::Frame;
+use http::StatusCode;
+use page::{answer::retry_after, component::Frame};
 use proto::bus::{CheckPassword, checked::Fault, internal_command::Command};
 
 use super::{
@@ -100,9 +100,8 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
         Fault::Wrong => wrong(&visit, "password.wrong"),
         Fault::Tries => {
             let error = visit.words.get("password.tries").to_owned();
-            let mut response = page(&visit, &names, (StatusCode::TOO_MANY_REQUESTS, error));
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(checked.wait_seconds));
-            Ok(response)
+            let page = page(&visit, &names, (StatusCode::TOO_MANY_REQUESTS, error));
+            Ok(retry_after(page, checked.wait_seconds))
         }
         _ => Ok(busy(&visit, &names)),
     }

@@ -7,8 +7,8 @@ use domain::{
     newcomer::{LONGEST, Newcomer, Rule},
 };
 use edge::internal::Undone;
-use http::{HeaderValue, StatusCode, header};
-use page::component::Frame;
+use http::StatusCode;
+use page::{answer::retry_after, component::Frame};
 use proto::bus::{Checked, Register, checked::Fault, internal_command::Command};
 use view::directory::Named;
 
@@ -103,9 +103,8 @@ pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Inst
         Fault::Closed => Err(visit.told(Told::NO_REGISTRATION)),
         Fault::Tries => {
             let wrong = otherwise(&visit, "password.tries");
-            let mut response = page(&visit, &owner, (StatusCode::TOO_MANY_REQUESTS, wrong));
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(checked.wait_seconds));
-            Ok(response)
+            let page = page(&visit, &owner, (StatusCode::TOO_MANY_REQUESTS, wrong));
+            Ok(retry_after(page, checked.wait_seconds))
         }
         fault => Ok(page(&visit, &owner, refused(&visit, &owner, fault))),
     }

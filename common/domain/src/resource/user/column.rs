@@ -37,6 +37,8 @@ pub const EMAIL_KEY: Column<User> =
 /// That of the phone number.
 pub const PHONE_KEY: Column<User> =
     Column::text("phone_key", |user: &User| key(user, |human| &human.phone_key)).looked_up(Lookup::Instance);
+/// Whether it is switched on and not locked.
+pub const IS_ACTIVE: Column<User> = Column::bool("is_active", User::is_live).filterable();
 
 /// The type of a program.
 pub const SERVICE: &str = "service";
@@ -50,5 +52,3 @@ fn contact(contact: Option<&Contact>) -> String {
 fn key(user: &User, of: fn(&Human) -> &Hashed) -> String {
     user.human.as_ref().and_then(|human| of(human).expose()).unwrap_or_default().to_owned()
 }
-/// Whether it is switched on and not locked.
-pub const IS_ACTIVE: Column<User> = Column::bool("is_active", User::is_live).filterable();
