@@ -22,7 +22,8 @@ pub(crate) use failed_events::{
 pub(crate) use projections::{Exchange, GenerationOf, ListProjections, OneProjection, Projections, ReplayProjection};
 pub(crate) use tools::{
     At, Bootstrap, DeleteExecution, Doctor, Events, Execution, ExportEvents, ListEvents, ListExecutions, Listed, Log,
-    MasterKey, OfInstance, RenewBootstrap, RotateMasterKey, Servers, Status, Tail, Verify, WantedEvents, WhichLog,
+    MasterKey, OfInstance, RenewBootstrap, RotateMasterKey, Servers, Status, Tail, Target, TargetDeliveries, Verify,
+    WantedEvents, WhichLog,
 };
 use url::Url;
 use view::ended::SILENCE;
@@ -76,6 +77,9 @@ pub(crate) enum Mode {
     /// Look at executions, and mend them
     #[command(subcommand)]
     Execution(Execution),
+    /// Look at what targets were told
+    #[command(subcommand)]
+    Target(Target),
     /// Look at the events that views could not process, and mend them
     #[command(subcommand)]
     FailedEvents(FailedEvents),

@@ -27,7 +27,9 @@ pub(crate) async fn list(options: cli::ListFailedEvents) -> Result<(), Failure> 
     for event in &found.events {
         output::print(if options.json { event.to_string() } else { line(event) });
     }
-    output::notice(format!("{} of {} failed events", found.events.len(), found.total));
+    let (listed, total) = (found.events.len(), &found.total);
+    let more = if listed.to_string() == *total { "" } else { "; `failed-events export` prints all of them" };
+    output::notice(format!("{listed} of {total} failed events{more}"));
     Ok(())
 }
 

@@ -34,6 +34,7 @@ mod standalone;
 mod status;
 mod stop;
 mod system_user;
+mod target;
 mod telemetry;
 
 use std::process::ExitCode;
@@ -102,6 +103,7 @@ async fn run(mode: Mode) -> Result<(), Failure> {
         Mode::SystemToken(options) => system_user::print_token(&options),
         Mode::Execution(cli::Execution::Delete(options)) => operator::delete_execution(*options).await,
         Mode::Execution(cli::Execution::List(options)) => operator::list_executions(*options).await,
+        Mode::Target(cli::Target::Deliveries(options)) => target::deliveries(*options).await,
         Mode::FailedEvents(cli::FailedEvents::List(options)) => failed_events::list(*options).await,
         Mode::FailedEvents(cli::FailedEvents::Export(options)) => failed_events::export(*options).await,
         Mode::FailedEvents(cli::FailedEvents::Watch(options)) => failed_events::watch(*options, shutdown).await,

@@ -152,6 +152,8 @@ impl Message {
         self.t.insert(format!("re-{name}"), reaction.events.clone());
         self.t.insert(format!("rs-{name}"), reaction.seconds.to_string());
         self.t.insert(format!("rw-{name}"), reaction.waiting.clone());
+        self.t.insert(format!("rr-{name}"), reaction.rate());
+        self.p.insert(format!("rc-{name}"), points(SMALL, &reaction.pace.values));
         self.t.insert(format!("rf-{name}"), reaction.failed.to_string());
         self.t.insert(format!("rb-{name}"), format!("{} {}", reaction.badge.shape(), reaction.state));
         self.c.insert(format!("rb-{name}"), reaction.badge.class());

@@ -72,7 +72,7 @@ struct List {
     shell: Shell,
     end: String,
     rows: Vec<(Row, Chart)>,
-    reactions: Vec<Reaction>,
+    reactions: Vec<(Reaction, Chart)>,
 }
 
 /// What follows the log.
@@ -192,8 +192,9 @@ impl Operate {
         let found = self.api.ask(visit, Asked::list("/system/v1/views/_search", json!({}))).await?;
         let list = |name: &str| found[name].as_array().map(Vec::as_slice).unwrap_or_default();
         let row = |view| Row::of(view, self.samples.lag(view["viewName"].as_str().unwrap_or_default()));
-        let rows = list("result").iter().map(row).collect();
-        Ok(Followers { rows, reactions: list("reactions").iter().map(Reaction::of).collect() })
+        let reaction = |told| Reaction::of(told, self.samples.pace(told["name"].as_str().unwrap_or_default()));
+        let (rows, reactions) = (list("result").iter().map(row), list("reactions").iter().map(reaction));
+        Ok(Followers { rows: rows.collect(), reactions: reactions.collect() })
     }
 }
 
@@ -205,9 +206,13 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): O
         let chart = row.chart(SMALL);
         (row, chart)
     });
+    let reactions = reactions.into_iter().map(|reaction| {
+        let chart = reaction.chart(SMALL);
+        (reaction, chart)
+    });
     let frame = frame(Some("/ui/operate/live?page=projections".to_owned()));
     let (shell, end) = (visit.shell(LIST), count(operate.samples.end()));
-    let list = List { frame: frame.clone(), shell, end, rows: rows.collect(), reactions };
+    let list = List { frame: frame.clone(), shell, end, rows: rows.collect(), reactions: reactions.collect() };
     Ok(visit.page(StatusCode::OK, &frame, &list))
 }
 

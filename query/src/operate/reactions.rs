@@ -1,10 +1,13 @@
 //! Reactions: what is done for events besides keeping views, and how far it is.
 
-use page::component::{Badge, count};
+use page::component::{Badge, Chart, count};
 use serde_json::Value;
 use view::reaction::DELIVERIES;
 
-use super::text::{number, text, word};
+use super::{
+    samples::Pace,
+    text::{number, text, word},
+};
 
 /// How old what a reaction lacks, or is not done with, may be in seconds while it is current.
 const CURRENT: u64 = 5;
@@ -21,11 +24,12 @@ pub(super) struct Reaction {
     pub(super) events: String,
     pub(super) seconds: u64,
     pub(super) waiting: String,
+    pub(super) pace: Pace,
 }
 
 impl Reaction {
     /// One as the API tells of it.
-    pub(super) fn of(reaction: &Value) -> Self {
+    pub(super) fn of(reaction: &Value, pace: Pace) -> Self {
         let (name, seconds) = (text(&reaction["name"]), number(&reaction["lagSeconds"]));
         let failed = number(&reaction["failedEventCount"]);
         let (badge, state) = match word(&reaction["state"], "REACTION_STATE_").as_str() {
@@ -44,7 +48,22 @@ impl Reaction {
             seconds,
             waiting: count(number(&reaction["waiting"])),
             name,
+            pace,
         }
+    }
+
+    /// How fast it is.
+    pub(super) fn rate(&self) -> String {
+        count(self.pace.rate)
+    }
+
+    /// The chart of what it lacked, or was not done with.
+    pub(super) fn chart(&self, size: (u32, u32)) -> Chart {
+        let values = &self.pace.values;
+        let (now, highest) =
+            (values.last().copied().unwrap_or_default(), values.iter().max().copied().unwrap_or_default());
+        let title = format!("Not done by {}, 60 s: now {}, highest {}", self.name, count(now), count(highest));
+        Chart::new(format!("rc-{}", self.name), title, size, values)
     }
 
     /// Whether no node says that it is done.
@@ -81,7 +100,8 @@ mod tests {
     fn that_one_is_behind_comes_before_what_was_given_up() {
         let badge = |seconds: u64, failed: u64, state: &str| {
             let state = format!("REACTION_STATE_{state}");
-            Reaction::of(&json!({ "state": state, "lagSeconds": seconds, "failedEventCount": failed })).badge
+            let told = json!({ "state": state, "lagSeconds": seconds, "failedEventCount": failed });
+            Reaction::of(&told, Pace::default()).badge
         };
         assert_eq!(badge(0, 0, "WORKING"), Badge::Current);
         assert_eq!(badge(60, 0, "WORKING"), Badge::Behind);

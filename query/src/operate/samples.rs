@@ -1,4 +1,4 @@
-//! How far projections were during the last minute, once a second, from what this node hears anyway: it asks nobody.
+//! How far projections and reactions were during the last minute, once a second, from what this node hears anyway: it asks nobody.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -15,6 +15,7 @@ use tokio::{
 use view::{
     progress::Progress,
     projection::{PROJECTIONS, Projection},
+    reaction::{REACTIONS, Reaction},
 };
 
 /// How often it is looked.
@@ -30,6 +31,8 @@ struct Seen {
     ends: OfEach<VecDeque<u64>>,
     /// Where each projection was, where it had said so, and which log it follows.
     positions: HashMap<&'static str, (LogClass, VecDeque<Option<u64>>)>,
+    /// Where each reaction was, where it had said so, and how much it lacked or was not done with.
+    reactions: HashMap<&'static str, VecDeque<Option<(u64, u64)>>>,
 }
 
 /// How far a projection is.
@@ -47,6 +50,15 @@ pub(super) struct Lag {
     pub(super) values: Vec<u64>,
 }
 
+/// How fast a reaction is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Pace {
+    /// How many events it has taken up a second.
+    pub(super) rate: u64,
+    /// How many it lacked, or had taken up and was not done with, second after second.
+    pub(super) values: Vec<u64>,
+}
+
 impl Samples {
     /// Looks from now on.
     pub(super) fn start(progress: Progress, ends: OfEach<watch::Receiver<u64>>) -> Self {
@@ -60,7 +72,10 @@ impl Samples {
                 let ends = ends.as_ref().map(|end| *end.borrow());
                 let positions = PROJECTIONS.iter().map(|it| (it, position(&progress, it)));
                 let positions = positions.map(|(it, position)| ((it.name, it.class), position));
-                seen.lock().unwrap_or_else(PoisonError::into_inner).add(ends, positions);
+                let reactions = REACTIONS.iter().map(|name| (*name, progress.reactions.of(name)));
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                seen.add(ends, positions);
+                seen.add_reactions(reactions);
             }
         });
         samples
@@ -69,6 +84,11 @@ impl Samples {
     /// How far a projection is.
     pub(super) fn lag(&self, name: &str) -> Lag {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).lag(name)
+    }
+
+    /// How fast a reaction is.
+    pub(super) fn pace(&self, name: &str) -> Pace {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pace(name)
     }
 
     /// The end of the log that is kept for ever.
@@ -95,6 +115,21 @@ impl Seen {
         }
     }
 
+    fn add_reactions(&mut self, reactions: impl Iterator<Item = (&'static str, Option<Reaction>)>) {
+        for (name, reaction) in reactions {
+            let told = reaction.map(|told| (told.sequence, told.lag_events + told.waiting));
+            push(self.reactions.entry(name).or_default(), told);
+        }
+    }
+
+    fn pace(&self, name: &str) -> Pace {
+        let Some(told) = self.reactions.get(name) else { return Pace::default() };
+        Pace {
+            rate: rate(told.iter().map(|told| told.map(|(sequence, _)| sequence))),
+            values: told.iter().map(|told| told.map_or(0, |(_, undone)| undone)).collect(),
+        }
+    }
+
     fn lag(&self, name: &str) -> Lag {
         let Some((class, positions)) = self.positions.get(name) else { return Lag::default() };
         let ends = &self.ends[*class];
@@ -104,16 +139,21 @@ impl Seen {
         let values = ends.iter().zip(positions);
         let values = values.map(|(end, position)| position.map_or(0, |position| end.saturating_sub(position)));
         let missing = ends.iter().rev().take_while(|end| **end > position).count() as u64;
-        let first = positions.iter().flatten().next().copied().unwrap_or(position);
-        let seconds = (positions.iter().flatten().count() as u64).saturating_sub(1).max(1);
         Lag {
             position: Some(position),
             events: end.saturating_sub(position),
             seconds: missing,
-            rate: position.saturating_sub(first) / seconds,
+            rate: rate(positions.iter().copied()),
             values: values.collect(),
         }
     }
+}
+
+/// How many events a second are between the first and the last position that was told, one a second.
+fn rate(positions: impl Iterator<Item = Option<u64>>) -> u64 {
+    let told: Vec<u64> = positions.flatten().collect();
+    let (first, last) = (told.first().copied().unwrap_or_default(), told.last().copied().unwrap_or_default());
+    last.saturating_sub(first) / (told.len() as u64).saturating_sub(1).max(1)
 }
 
 fn push<T>(values: &mut VecDeque<T>, value: T) {
@@ -145,6 +185,17 @@ mod tests {
         seen.add(of_events(16), [(TARGETS, Some(16))].into_iter());
         let lag = seen.lag("targets");
         assert_eq!((lag.events, lag.seconds), (0, 0));
+    }
+
+    #[test]
+    fn a_reaction_is_as_fast_as_it_takes_events_up_and_what_waits_is_not_done() {
+        let mut seen = Seen::default();
+        assert_eq!(seen.pace("sweep"), Pace::default());
+        let told = |sequence, lag_events, waiting| Reaction { sequence, lag_events, waiting, ..Reaction::default() };
+        for told in [None, Some(told(10, 0, 0)), Some(told(10, 6, 1)), Some(told(16, 0, 3))] {
+            seen.add_reactions([("sweep", told)].into_iter());
+        }
+        assert_eq!(seen.pace("sweep"), Pace { rate: 3, values: vec![0, 0, 7, 3] });
     }
 
     #[test]

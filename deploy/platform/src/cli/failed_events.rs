@@ -85,6 +85,9 @@ pub(crate) struct ExportFailedEvents {
     pub(crate) which: WhichFailedEvents,
     #[command(flatten)]
     pub(crate) at: At,
+    /// Print one JSON object a line, as it does without this, too
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

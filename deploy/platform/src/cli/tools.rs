@@ -73,6 +73,23 @@ pub(crate) struct DeleteExecution {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum Target {
+    /// Print the last attempts to deliver events to a target, 20 at most, the last one first
+    Deliveries(Box<TargetDeliveries>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TargetDeliveries {
+    /// The id of the target
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) at: At,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum Bootstrap {
     /// Give the service user of the first start a new secret and write bootstrap.json with it; the old secret ends. If the first person has
     /// the one-time password of the first login still, that one gets another

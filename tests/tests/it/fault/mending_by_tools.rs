@@ -71,7 +71,7 @@ fn looks(failing: &Failing, (a, of_a): (&str, &str), of_b: &str) {
         [&of_view[..], &["--aggregate", a, "--aggregate-type", "target", "--state", "failed", "--json"]].concat();
     let listed = values(failing, &of_one);
     assert_eq!((listed.len(), &listed[0]["id"]), (1, &json!(of_a)));
-    let exported = values(failing, &["export", "--view", "targets"]);
+    let exported = values(failing, &["export", "--view", "targets", "--json"]);
     assert_eq!(exported.iter().map(|found| &found["id"]).collect::<Vec<_>>(), [&json!(of_a), &json!(of_b)]);
     for none in [
         ["--error", "no such text"],

@@ -52,6 +52,26 @@ fn told(calls: &[Called]) -> BTreeMap<String, Vec<String>> {
     told
 }
 
+/// Operators are told of three attempts at a target that was given up, and of one at another one.
+async fn were_told_lately(platform: &Platform, (of_broken, of_fine): (&str, &str)) {
+    let data = platform.data().display().to_string();
+    let told = |arguments: &[&str]| run(&[&["target", "deliveries", "--data-dir", &data], arguments].concat());
+    let given_up = async || {
+        let (is_fine, printed, said) = told(&[of_broken]);
+        assert!(is_fine, "{said}");
+        printed.lines().next()?.contains("attempt 3, was given up: ").then_some(printed)
+    };
+    let printed = eventually("its attempts are noted", given_up).await;
+    let tried_again = printed.lines().skip(1).filter(|line| line.contains(", failed, and is tried again: "));
+    assert_eq!((printed.lines().count(), tried_again.count()), (3, 2), "{printed}");
+    let (_, printed, said) = told(&[of_fine, "--json"]);
+    let attempts: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+    assert_eq!(attempts.len(), 1, "{printed}{said}");
+    assert_eq!(attempts[0]["outcome"], "DELIVERY_OUTCOME_DELIVERED", "{printed}");
+    let (is_fine, printed, said) = told(&["4711"]);
+    assert!(!is_fine && printed.is_empty() && said.contains("NOT_FOUND"), "{printed}{said}");
+}
+
 /// What is in the queue of a platform.
 fn queue(platform: &Platform) -> Vec<Value> {
     let data = platform.data().display().to_string();
@@ -146,6 +166,7 @@ async fn what_finally_fails_is_kept_and_listed_and_holds_up_nothing_else() {
     assert!(is_fine && printed.contains("1 given up, 0 waiting") && printed.contains(&of_broken), "{printed}");
     let counted = platform.management().sum("platform_deliveries_total", &["\"failed\""]).await;
     assert!((counted - 1.).abs() < 0.1, "{counted}");
+    were_told_lately(&platform, (&of_broken, &of_fine)).await;
     // A target that is gone is told nothing, and waits for nobody.
     client.create_target("y").await.expect("it is created");
     send(client.request(Method::DELETE, &format!("{TARGETS}/{of_broken}"))).await;

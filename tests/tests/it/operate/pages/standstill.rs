@@ -133,12 +133,13 @@ async fn operators_see_how_far_reactions_are_and_that_nobody_does_them() {
     let (is_told, said, _) = run(&[&["status"], &flags[..]].concat());
     assert!(is_told && said.contains(&format!("reaction: actions has event {sequence}, lags 0 events")), "{said}");
     let mut browser = Browser::signed_in(&query.url, &link_to(&cluster, &query, folder.path())).await;
-    let shown = seen(&mut browser, "/ui/operate/projections").await;
-    assert!(
-        shown.text.contains("Delivers events to targets") && shown.text.contains("id=\"rw-actions\""),
-        "{}",
-        shown.text
-    );
+    let is_charted = async || {
+        let shown = seen(&mut browser.clone(), "/ui/operate/projections").await;
+        assert!(shown.text.contains("Delivers events to targets"), "{}", shown.text);
+        let parts = ["Not done by actions, 60 s: now 1, highest ", "id=\"rw-actions\">1<", "id=\"rr-actions\">"];
+        parts.iter().all(|part| shown.text.contains(part)).then_some(())
+    };
+    eventually("the chart has a second in which a delivery waits", is_charted).await;
 
     let is_behind = async || {
         let shown = seen(&mut browser.clone(), "/ui/operate").await;

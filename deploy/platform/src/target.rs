@@ -1,0 +1,40 @@
+//! `platform target`: what targets were told lately.
+
+use reqwest::Method;
+use serde_json::Value;
+
+use crate::{Failure, cli, operator::Operator, output};
+
+/// Prints the last attempts to deliver events to a target.
+pub(crate) async fn deliveries(options: cli::TargetDeliveries) -> Result<(), Failure> {
+    let operator = Operator::new(&options.at)?;
+    let id: String = url::form_urlencoded::byte_serialize(options.id.as_bytes()).collect();
+    let found = operator.ask(Method::GET, &format!("/resources/v3alpha/targets/{id}/deliveries"), None).await?;
+    let attempts = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for attempt in attempts {
+        output::print(if options.json { attempt.to_string() } else { line(attempt) });
+    }
+    output::notice(match attempts.len() {
+        0 => "no event was delivered to it lately".to_owned(),
+        count => format!("the last {count} attempts"),
+    });
+    Ok(())
+}
+
+fn line(attempt: &Value) -> String {
+    let of = |member: &str| attempt[member].as_str().unwrap_or_default();
+    let outcome = match of("outcome") {
+        "DELIVERY_OUTCOME_DELIVERED" => "was delivered".to_owned(),
+        "DELIVERY_OUTCOME_GIVEN_UP" => format!("was given up: {}", of("errorMessage")),
+        _ => format!("failed, and is tried again: {}", of("errorMessage")),
+    };
+    format!(
+        "{} {} event {} of {} {}, attempt {}, {outcome}",
+        of("attemptedAt"),
+        of("eventType"),
+        of("sequence"),
+        of("aggregateType"),
+        of("aggregateId"),
+        attempt["attempt"]
+    )
+}
