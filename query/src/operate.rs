@@ -19,6 +19,7 @@ mod reactions;
 mod refused;
 mod reveal;
 mod samples;
+mod seats;
 mod shell;
 mod text;
 mod visit;
@@ -39,10 +40,9 @@ use edge::{
 };
 use eventlog::once::Once;
 use page::{asset::Asset, theme};
-use tokio::sync::Semaphore;
 use view::keyring::Keyring;
 
-use self::{ask::Api, samples::Samples};
+use self::{ask::Api, samples::Samples, seats::Seats};
 pub use self::{
     nodes::{Nodes, Seen},
     writer::{Bus, Writes},
@@ -53,8 +53,6 @@ use crate::Queries;
 const FOLDER: &str = "/ui/static/";
 /// Where people are sent to log in.
 const LOG_IN: &str = "/ui/operate/log-in";
-/// How many pages a node keeps up to date at a time.
-const MOST_STREAMS: usize = 100;
 
 /// The files of the pages.
 struct Files {
@@ -91,7 +89,7 @@ struct Operate {
     api: Api,
     nodes: Nodes,
     samples: Samples,
-    streams: Arc<Semaphore>,
+    seats: Seats,
 }
 
 /// The pages and their files; they ask these routes of queries.
@@ -100,8 +98,8 @@ pub fn routes(queries: &Arc<Queries>, asked: Router, parts: Parts) -> Router {
     let (ended, revoked) = (queries.ended.reached(), queries.ended.revoked().reached());
     let ends = OfEach { events: ended.changes(), sessions: revoked.changes() };
     let samples = Samples::start(queries.progress.clone(), ends);
-    let (api, streams) = (Api::new(asked, writes), Arc::new(Semaphore::new(MOST_STREAMS)));
-    let operate = Arc::new(Operate { edge, keyring, once, api, nodes, samples, streams });
+    let (api, seats) = (Api::new(asked, writes), Seats::default());
+    let operate = Arc::new(Operate { edge, keyring, once, api, nodes, samples, seats });
     let pages = Router::new()
         .route(PATH, get(overview::show))
         .route("/ui/operate/link", post(entry::link))

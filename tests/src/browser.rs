@@ -77,6 +77,13 @@ impl Browser {
         self.send(said.fold(request, |request, (name, value)| request.header(*name, value))).await
     }
 
+    /// Opens a stream that a page follows.
+    pub async fn follow(&self, path: &str) -> reqwest::Response {
+        let request = self.http.request(Method::GET, format!("{}{path}", self.base));
+        let request = request.header("sec-fetch-site", "same-origin").header(COOKIE, self.cookie());
+        request.send().await.expect("the node answers")
+    }
+
     /// Sends a form.
     pub async fn post(&mut self, path: &str, form: &[(String, String)]) -> Shown {
         self.try_post(path, form).await.expect("the node answers")
@@ -91,10 +98,14 @@ impl Browser {
         self.send(request).await
     }
 
+    fn cookie(&self) -> String {
+        let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        cookies.join("; ")
+    }
+
     async fn send(&mut self, request: reqwest::RequestBuilder) -> reqwest::Result<Shown> {
         let request = self.host.iter().fold(request, |request, host| request.header(HOST, host));
-        let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let request = if cookies.is_empty() { request } else { request.header(COOKIE, cookies.join("; ")) };
+        let request = if self.cookies.is_empty() { request } else { request.header(COOKIE, self.cookie()) };
         let response = request.send().await?;
         let (status, headers) = (response.status(), response.headers().clone());
         let text = response.text().await?;

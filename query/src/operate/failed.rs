@@ -7,6 +7,7 @@ use axum::{
     extract::{Path, State},
     response::{IntoResponse, Response},
 };
+use base::clock;
 use http::{HeaderValue, StatusCode, header};
 use jiff::Timestamp;
 use page::{
@@ -20,7 +21,7 @@ use super::{
     Operate,
     ask::Asked,
     filter::{Chosen, Field},
-    reach::{Act, Reach},
+    reach::Act,
     refused::Refused,
     shell::{FAILED_EVENTS, Notice, Shell, frame},
     text::{SHOWN, When, failed_events, number, payload, text, word},
@@ -42,6 +43,8 @@ pub(super) struct Row {
     pub(super) tries: u64,
     pub(super) first: Option<When>,
     pub(super) last: Option<When>,
+    /// The same for the API.
+    failed_at: String,
     pub(super) badge: Badge,
     pub(super) state: &'static str,
     /// Who has it tried again; empty where nobody does.
@@ -143,6 +146,7 @@ impl Row {
             tries: number(&event["failureCount"]),
             first: When::of(&event["firstFailed"]),
             last: When::of(&event["lastFailed"]),
+            failed_at: text(&event["lastFailed"]),
             badge,
             state,
             retried_by: text(&event["retriedBy"]),
@@ -225,7 +229,7 @@ pub(super) fn row(found: &Value) -> Row {
 /// Shows the list.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
     let chosen = Chosen::of(visit.reach.filters(), &visit.query);
-    let offset = visit.query.number("from").unwrap_or_default();
+    let (offset, now) = (visit.query.number("from").unwrap_or_default(), clock::now().to_string());
     let (found, error) = match operate.find(&visit, &chosen, (offset, PAGE, false)).await {
         Ok(found) => (found, String::new()),
         Err(Refused { status: StatusCode::BAD_REQUEST, message }) if chosen.is_any() => {
@@ -234,8 +238,10 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
         Err(refused) => return Err(visit.refused(&refused)),
     };
     let Found { rows, total } = found;
-    let live = || chosen.path("/ui/operate/live", &[("page", "failed".to_owned()), ("total", total.to_string())]);
-    let frame = frame((error.is_empty() && visit.reach == Reach::System).then(live));
+    // The first of the first page is the newest of all.
+    let newest = rows.first().filter(|_| offset == 0).map_or(now, |row| row.failed_at.clone());
+    let shown = [("page", "failed".to_owned()), ("total", total.to_string()), ("newest", newest)];
+    let frame = frame(error.is_empty().then(|| chosen.path("/ui/operate/live", &shown)));
     let mut shell = visit.shell(FAILED_EVENTS);
     shell.notice = outcome(&visit);
     if let Some(notice) = &mut shell.notice {

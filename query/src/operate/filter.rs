@@ -119,6 +119,11 @@ impl Chosen {
         (Value::Array(wire), without.path(path, &[("since", at.to_owned())]))
     }
 
+    /// For the API with what failed after a time.
+    pub(super) fn failed_after(&self, at: &str) -> Value {
+        Value::Array(self.wire.iter().cloned().chain([failed(at, "GREATER")]).collect())
+    }
+
     /// Whether anything is chosen.
     pub(super) fn is_any(&self) -> bool {
         !self.wire.is_empty()

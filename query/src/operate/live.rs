@@ -1,5 +1,4 @@
 //! Pages that keep themselves up to date: a stream of server-sent events with a message a second, bounded in time and number.
-//! They are those of operators: tenants share no seats with them.
 //! A message says which texts, classes and lines of a page have changed, and nothing that could become markup.
 
 use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
@@ -13,23 +12,27 @@ use base::clock;
 use bytes::Bytes;
 use futures::stream;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use page::{answer::secure, component::count, component::points, origin};
+use page::{
+    answer::secure,
+    component::{count, points},
+    origin,
+};
 use serde::Serialize;
 use serde_json::json;
-use tokio::{
-    sync::OwnedSemaphorePermit,
-    time::{Instant, MissedTickBehavior, interval},
-};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{
     Operate,
-    filter::{Chosen, FAILED, LOG},
-    overview::worst,
+    filter::{Chosen, LOG},
+    nodes::Node,
+    overview::Overview,
     projections::{LARGE, Row, SMALL},
+    reach::Reach,
     reactions::Reaction,
     refused::Refused,
+    seats::Seat,
     text::time_of_day,
-    visit::{OfSystem, Visit},
+    visit::Visit,
 };
 
 /// How long a stream lasts; browsers open another one then.
@@ -55,23 +58,22 @@ struct Following {
     told: Message,
     beat: tokio::time::Interval,
     until: Instant,
-    _seat: OwnedSemaphorePermit,
+    _seat: Seat,
 }
 
-/// Follows what a page shows.
-pub(super) async fn follow(
-    State(operate): State<Arc<Operate>>,
-    headers: HeaderMap,
-    OfSystem(visit): OfSystem,
-) -> Response {
-    if origin::is_foreign(&headers) {
+/// Follows what a page shows: of those that there are within an instance, which is the failed events.
+pub(super) async fn follow(State(operate): State<Arc<Operate>>, headers: HeaderMap, visit: Visit) -> Response {
+    let is_there = visit.reach == Reach::System || visit.query.get("page") == Some("failed");
+    if origin::is_foreign(&headers) || !is_there {
         return StatusCode::FORBIDDEN.into_response();
     }
-    let Ok(seat) = operate.streams.clone().try_acquire_owned() else {
-        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    let seat = match visit.reach {
+        Reach::System => operate.seats.of_system(),
+        Reach::Instance => operate.seats.of_instance(&visit.caller.tenant.id),
     };
+    let Some(seat) = seat else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
     let left = u64::try_from(visit.until().as_second() - clock::now().as_second()).unwrap_or_default();
-    let searches = matches!(visit.query.get("page"), Some("failed" | "log"));
+    let searches = matches!(visit.query.get("page"), Some("overview" | "failed" | "log"));
     let mut beat = interval(if searches { SEARCHED_EVERY } else { EVERY });
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let until = Instant::now() + LASTS.min(Duration::from_secs(left));
@@ -99,11 +101,8 @@ impl Following {
         let (operate, visit, mut now) = (&self.operate, &self.visit, Message::default());
         now.t.insert("as-of".to_owned(), time_of_day());
         match visit.query.get("page") {
-            Some("overview") => {
-                let rows = operate.projections(visit).await?.rows;
-                now.t.insert("end".to_owned(), count(operate.samples.end()));
-                now.t.insert("lag".to_owned(), count(worst(&rows)));
-            }
+            Some("overview") => now.add_overview(&operate.overview(visit).await?, visit.query.get("said")),
+            Some("nodes") => now.add_nodes(&operate.nodes(visit).await?, visit.query.number("count")),
             Some("projections") => {
                 now.t.insert("end".to_owned(), count(operate.samples.end()));
                 let found = operate.projections(visit).await?;
@@ -116,8 +115,13 @@ impl Following {
                 rows.iter().filter(named).for_each(|row| now.add(row, LARGE));
             }
             Some("failed") => {
-                let found = operate.find(visit, &Chosen::of(FAILED, &visit.query), (0, 1, false)).await?;
-                now.fresh(found.total.saturating_sub(visit.query.number("total").unwrap_or_default()), "new");
+                let chosen = Chosen::of(visit.reach.filters(), &visit.query);
+                let total = operate.find(visit, &chosen, (0, 1, false)).await?.total;
+                let more = total.saturating_sub(visit.query.number("total").unwrap_or_default());
+                // What failed again is new, and so is what came while something else went.
+                let after = chosen.failed_after(visit.query.get("newest").unwrap_or_default());
+                let newer = operate.found(visit, after, (0, 1, false)).await?.total;
+                now.fresh(more.max(newer), "new");
             }
             Some("log") => {
                 let chosen = Chosen::of(LOG, &visit.query);
@@ -135,12 +139,43 @@ impl Following {
 }
 
 impl Message {
+    fn add_overview(&mut self, overview: &Overview, shown: Option<&str>) {
+        let Overview { end, lag, failed, oldest, nodes, sentences, .. } = overview;
+        let oldest = &oldest.as_ref().map_or_else(|| "None".to_owned(), |at| at.age.clone());
+        for (id, text) in [("end", end), ("lag", lag), ("failed", failed), ("nodes", nodes), ("oldest", oldest)] {
+            self.t.insert(id.to_owned(), text.to_owned());
+        }
+        let is_other = shown != Some(overview.said().as_str());
+        self.differs(is_other);
+        // Where it says other things, they are not in the place of those.
+        let sentences = sentences.iter().enumerate().filter(|_| !is_other);
+        self.t.extend(sentences.map(|(place, (_, sentence, _))| (format!("said-{place}"), sentence.clone())));
+    }
+
+    fn add_nodes(&mut self, nodes: &[Node], shown: Option<u64>) {
+        self.differs(shown != Some(nodes.len() as u64));
+        for node in nodes {
+            let id = node.id();
+            self.t.insert(format!("b-{id}"), format!("{} {}", node.badge.shape(), node.state));
+            self.c.insert(format!("b-{id}"), node.badge.class());
+            self.t.insert(format!("h-{id}"), node.heard.clone());
+            self.t.insert(format!("w-{id}"), node.writes().to_owned());
+        }
+    }
+
+    /// Whether there is something that the page does not show.
+    fn differs(&mut self, differs: bool) {
+        let text = if differs { "Show what has changed" } else { "Refresh" };
+        self.t.insert("fresh".to_owned(), text.to_owned());
+    }
+
     fn add(&mut self, row: &Row, size: (u32, u32)) {
         let name = &row.name;
         self.t.insert(format!("p-{name}"), row.position.clone());
         self.t.insert(format!("e-{name}"), row.events());
         self.t.insert(format!("s-{name}"), row.seconds());
         self.t.insert(format!("r-{name}"), row.rate());
+        self.t.insert(format!("f-{name}"), row.failed.to_string());
         self.t.insert(format!("b-{name}"), format!("{} {}", row.badge.shape(), row.state));
         self.c.insert(format!("b-{name}"), row.badge.class());
         self.p.insert(format!("c-{name}"), points(size, &row.lag.values));

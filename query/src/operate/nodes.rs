@@ -15,9 +15,10 @@ use page::component::{Badge, Frame};
 
 use super::{
     Operate,
+    refused::Refused,
     shell::{Shell, frame},
     text::When,
-    visit::OfSystem,
+    visit::{Instead, OfSystem, Visit},
     writer::Writes,
 };
 
@@ -76,14 +77,15 @@ impl Nodes {
     }
 }
 
-struct Node {
+/// A node as the page shows it.
+pub(super) struct Node {
     role: String,
     name: String,
     version: String,
     since: When,
-    badge: Badge,
-    state: String,
-    heard: String,
+    pub(super) badge: Badge,
+    pub(super) state: String,
+    pub(super) heard: String,
     is_writer: bool,
 }
 
@@ -109,18 +111,36 @@ impl Node {
         let Seen { role, name, version, since, .. } = seen;
         Self { role, name, version, since: When::at(since), badge, state, heard, is_writer }
     }
+
+    /// What tells it from others on the page.
+    pub(super) fn id(&self) -> String {
+        format!("{}-{}", self.role, self.name)
+    }
+
+    /// That it writes, if it does.
+    pub(super) fn writes(&self) -> &'static str {
+        if self.is_writer { "writes the log" } else { "" }
+    }
+}
+
+impl Operate {
+    /// All of them, for who sees the whole platform now.
+    pub(super) async fn nodes(&self, visit: &Visit) -> Result<Vec<Node>, Refused> {
+        self.projections(visit).await?;
+        let writer = match &self.api.writes {
+            Writes::Elsewhere(bus) => bus.writer().await,
+            Writes::Here(_) => None,
+        };
+        Ok(self.nodes.all().into_iter().map(|node| Node::of(node, writer.as_deref())).collect())
+    }
 }
 
 /// Shows them.
-pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Response {
-    let writer = match &operate.api.writes {
-        Writes::Elsewhere(bus) => bus.writer().await,
-        Writes::Here(_) => None,
-    };
-    let nodes = operate.nodes.all().into_iter().map(|node| Node::of(node, writer.as_deref())).collect();
-    let frame = frame(None);
+pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Result<Response, Instead> {
+    let nodes = operate.nodes(&visit).await.map_err(|refused| visit.refused(&refused))?;
+    let frame = frame(Some(format!("/ui/operate/live?page=nodes&count={}", nodes.len())));
     let page = Page { frame: frame.clone(), shell: visit.shell("/ui/operate/nodes"), nodes };
-    visit.page(StatusCode::OK, &frame, &page)
+    Ok(visit.page(StatusCode::OK, &frame, &page))
 }
 
 #[cfg(test)]

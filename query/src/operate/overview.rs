@@ -17,6 +17,7 @@ use super::{
     projections::{Followers, Row},
     reach::Reach,
     reactions::Reaction,
+    refused::Refused,
     shell::{FAILED_EVENTS, Shell, frame},
     text::{When, counted, failed_events},
     visit::{Instead, Visit},
@@ -24,16 +25,47 @@ use super::{
 
 #[derive(Template)]
 #[template(path = "overview.html")]
-struct Overview {
+struct Page {
     frame: Frame,
     shell: Shell,
-    sentences: Vec<(Badge, String, &'static str)>,
-    end: String,
-    lag: String,
-    failed: u64,
-    oldest: Option<When>,
-    nodes: u64,
-    silent: u64,
+    overview: Overview,
+}
+
+/// How the platform is.
+pub(super) struct Overview {
+    /// What there is to say, each with where more is said of it.
+    pub(super) sentences: Vec<(Badge, String, &'static str)>,
+    pub(super) end: String,
+    /// The longest lag, in events.
+    pub(super) lag: String,
+    pub(super) failed: String,
+    pub(super) oldest: Option<When>,
+    pub(super) nodes: String,
+}
+
+impl Overview {
+    /// Of what kinds its sentences are: of the same ones only numbers differ.
+    pub(super) fn said(&self) -> String {
+        self.sentences.iter().map(|(badge, ..)| badge.class()).collect::<Vec<_>>().join(".").replace(' ', "-")
+    }
+}
+
+impl Operate {
+    /// How the platform is now.
+    pub(super) async fn overview(&self, visit: &Visit) -> Result<Overview, Refused> {
+        let followers = self.projections(visit).await?;
+        let all = Chosen::of(FAILED, &Form::default());
+        let oldest = self.find(visit, &all, (0, 1, true)).await?;
+        let (nodes, silent) = self.nodes.counts();
+        Ok(Overview {
+            sentences: sentences(&followers, oldest.total, silent),
+            end: count(self.samples.end()),
+            lag: count(worst(&followers.rows)),
+            failed: count(oldest.total),
+            oldest: oldest.rows.into_iter().next().and_then(|row| row.last),
+            nodes: if silent > 0 { format!("{nodes}, {silent} silent") } else { nodes.to_string() },
+        })
+    }
 }
 
 /// Shows it.
@@ -41,27 +73,14 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     if visit.reach == Reach::Instance {
         return Ok(see_other(FAILED_EVENTS));
     }
-    let followers = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
-    let all = Chosen::of(FAILED, &Form::default());
-    let oldest = operate.find(&visit, &all, (0, 1, true)).await.map_err(|refused| visit.refused(&refused))?;
-    let (nodes, silent) = operate.nodes.counts();
-    let frame = frame(Some("/ui/operate/live?page=overview".to_owned()));
-    let overview = Overview {
-        frame: frame.clone(),
-        shell: visit.shell(PATH),
-        sentences: sentences(&followers, oldest.total, silent),
-        end: count(operate.samples.end()),
-        lag: count(worst(&followers.rows)),
-        failed: oldest.total,
-        oldest: oldest.rows.into_iter().next().and_then(|row| row.last),
-        nodes,
-        silent,
-    };
-    Ok(visit.page(StatusCode::OK, &frame, &overview))
+    let overview = operate.overview(&visit).await.map_err(|refused| visit.refused(&refused))?;
+    let frame = frame(Some(format!("/ui/operate/live?page=overview&said={}", overview.said())));
+    let page = Page { frame: frame.clone(), shell: visit.shell(PATH), overview };
+    Ok(visit.page(StatusCode::OK, &frame, &page))
 }
 
 /// The longest lag, in events.
-pub(super) fn worst(rows: &[Row]) -> u64 {
+fn worst(rows: &[Row]) -> u64 {
     rows.iter().map(|row| row.lag.events).max().unwrap_or_default()
 }
 

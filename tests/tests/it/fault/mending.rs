@@ -11,6 +11,7 @@ use tests::{
     auditor::Audit,
     client::{Client, TARGETS, post, send, waited},
     eventually,
+    found::assert_found,
     platform::Platform,
     process::run,
     servers::{Servers, drop_read_models},
@@ -18,7 +19,10 @@ use tests::{
 
 use tokio::time::sleep;
 
-use super::parking::{failed, name, rename};
+use super::{
+    failed_events::OF_INSTANCE,
+    parking::{failed, name, rename},
+};
 
 pub(super) const FAILED: &str = "/system/v1/failedevents";
 const SESSIONS: &str = "/resources/v3alpha/sessions";
@@ -109,9 +113,20 @@ impl Failing {
         eventually(point, || std::future::ready(self.platform.process().has_ended().then_some(()))).await;
     }
 
-    /// Fails unless rows are what the log adds up to.
+    /// Fails unless rows and what searches find are what the log adds up to.
     pub(super) async fn assert_projected(&self) {
-        Audit::of(self.servers.nats().await).await.assert_projected(&self.servers.places.postgres_url).await;
+        let audit = Audit::of(self.servers.nats().await).await;
+        audit.assert_projected(&self.servers.places.postgres_url).await;
+        assert_found(&audit, &self.client, &self.platform.bootstrap.instance_id).await;
+    }
+
+    /// Starts it anew without any search index.
+    pub(super) async fn index_anew(&mut self) {
+        let context = async_nats::jetstream::new(self.stop().await);
+        for stream in ["OBJ_INDEX_FILES", "KV_INDEX_MANIFESTS"] {
+            context.delete_stream(stream).await.expect("it was there");
+        }
+        self.platform.restart(&[]).await;
     }
 
     /// Starts it anew without any read model.
@@ -186,10 +201,10 @@ async fn what_is_tried_again_goes_on_and_nothing_else_does() {
     eventually("it failed again", again).await;
     assert_eq!(name(client, a).await, "a");
 
-    // Two operators at once do no harm.
+    // Two at once do no harm.
     failing.fails(false);
-    let body = json!({});
-    let both = tokio::join!(post(operator, &retry, body.clone()), post(operator, &retry, body));
+    let (body, of_instance) = (json!({}), format!("{OF_INSTANCE}/{of_rows}/_retry"));
+    let both = tokio::join!(post(operator, &retry, body.clone()), post(client, &of_instance, body));
     for answer in [both.0, both.1] {
         assert!([StatusCode::OK, StatusCode::NOT_FOUND].contains(&answer.status), "{}", answer.body);
     }

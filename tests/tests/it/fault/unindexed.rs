@@ -61,6 +61,35 @@ async fn what_fails_in_the_index_but_not_in_the_rows_waits_there_alone() {
 }
 
 #[tokio::test]
+async fn what_is_left_out_of_an_index_stays_so_when_the_index_is_built_again() {
+    let mut failing = Failing::start().await;
+    let [a, b] = failing.targets(["a", "b"]).await;
+    failing.stop().await;
+    failing.start_at("index.document/*").await;
+    let (client, operator) = (failing.client.clone(), failing.operator.clone());
+    failing.fails(true);
+    rename(&client, &a, "a left out").await;
+    let of_a = id_in(&operator, "targets_index", &a).await;
+    let reason = json!({ "reason": "nobody looks for it" });
+    assert_eq!(post(&operator, &format!("{FAILED}/{of_a}/_discard"), reason).await.status, 200);
+    nothing_waits(&operator).await;
+    failing.fails(false);
+    rename(&client, &b, "b renamed").await;
+    is_found(&client, "b renamed", 1).await;
+
+    failing.index_anew().await;
+    is_found(&client, "b renamed", 1).await;
+    is_found(&client, "a", 1).await;
+    is_found(&client, "a left out", 0).await;
+    is_named(&client, &a, "a left out").await;
+    nothing_waits(&operator).await;
+    rename(&client, &a, "a goes on").await;
+    is_found(&client, "a goes on", 1).await;
+    is_found(&client, "a", 0).await;
+    failing.assert_projected().await;
+}
+
+#[tokio::test]
 async fn a_document_that_ends_the_thread_that_writes_it_is_found_and_the_others_are_written() {
     let mut failing = Failing::start().await;
     let [a, b] = failing.targets(["a", "b"]).await;

@@ -3,6 +3,7 @@
 mod chromium;
 mod entry;
 mod generations;
+pub(crate) mod live;
 mod mending;
 mod nodes;
 mod revealing;

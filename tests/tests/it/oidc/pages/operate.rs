@@ -16,7 +16,7 @@ use super::{
     home::{follow, sends},
     title,
 };
-use crate::operate::pages::seen;
+use crate::operate::pages::{live::follows_the_instance, seen};
 
 const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
 const LOG_IN: &str = "/ui/operate/log-in";
@@ -113,9 +113,7 @@ async fn looks_only_at_the_instance(browser: &mut Browser, shown: &Shown) {
         assert!(!shown.text.contains(&format!("href=\"{path}\"")), "{path}: {}", shown.text);
         assert_refused(path, &browser.get(path).await, StatusCode::FORBIDDEN, "system.debug.read");
     }
-    for path in ["/ui/operate/live?page=failed", "/ui/operate/live?page=overview"] {
-        assert_eq!(browser.get(path).await.status, StatusCode::FORBIDDEN, "{path}");
-    }
+    follows_the_instance(browser, shown).await;
     let form =
         shown.form(&[("all", "1"), ("confirmed", "1"), ("reason", "none"), ("until", "9999"), ("what", "replay")]);
     let changed = browser.post("/ui/operate/projections/targets", &form).await;

@@ -147,21 +147,14 @@ async fn only_system_users_get_a_link_and_only_where_pages_are() {
     for path in ["/failed?aggregate=none", "/log?actor=nobody"] {
         assert!(seen(&mut browser, &format!("/ui/operate{path}")).await.text.contains("None matches."), "{path}");
     }
-    let live = browser.clone();
-    let foreign = http_get(base, "/ui/operate/live?page=overview", &live, "cross-site").await;
-    assert_eq!(foreign.status(), StatusCode::FORBIDDEN);
-    let mut own = http_get(base, "/ui/operate/live?page=projections", &live, "same-origin").await;
+    let live = "/ui/operate/live?page=projections";
+    let mut led = browser.clone();
+    led.sent_from = vec![("sec-fetch-site", "cross-site".to_owned())];
+    assert_eq!(led.get(live).await.status, StatusCode::FORBIDDEN);
+    let mut own = browser.follow(live).await;
     assert_eq!(own.headers()["content-type"], "text/event-stream");
     let first = own.chunk().await.expect("it tells").expect("it tells at once");
     assert!(String::from_utf8_lossy(&first).contains("\"e-targets\":"), "{first:?}");
-}
-
-async fn http_get(base: &str, path: &str, browser: &Browser, from: &str) -> reqwest::Response {
-    let cookies: Vec<String> = browser.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let client = tests::client::http(base).build().expect("a client");
-    let request =
-        client.get(format!("{base}{path}")).header("cookie", cookies.join("; ")).header("sec-fetch-site", from);
-    request.send().await.expect("the node answers")
 }
 
 #[tokio::test]

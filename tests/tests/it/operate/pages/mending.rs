@@ -37,6 +37,30 @@ impl Failing {
         Self { servers, platform, client, browser, switch }
     }
 
+    /// Who looks.
+    pub(super) fn browser(&self) -> &Browser {
+        &self.browser
+    }
+
+    /// Makes one more target at which both views fail from the first event on.
+    pub(super) async fn park_more(&self, name: &str) {
+        self.client.create_target(name).await.expect("it is made");
+    }
+
+    /// Has one of a list retried.
+    pub(super) async fn retries_one(&mut self, list: &Shown) {
+        let form = list.form(&[("id", &boxes(list)[0])]);
+        let retried = self.browser.post(&format!("{LIST}/retry"), &form).await;
+        assert_eq!(retried.status, StatusCode::SEE_OTHER, "{}", retried.text);
+    }
+
+    /// Has all retried.
+    pub(super) async fn retries_all(&mut self) {
+        let confirm = seen(&mut self.browser, &format!("{LIST}/retry?all=1")).await;
+        let retried = self.browser.post(&format!("{LIST}/retry"), &confirm.hidden()).await;
+        assert_eq!(retried.status, StatusCode::SEE_OTHER, "{}", retried.text);
+    }
+
     /// Makes targets and lets both of their views fail at a change of each.
     pub(super) async fn park(&mut self, names: &[&str]) -> Vec<String> {
         let mut ids = vec![];
@@ -149,8 +173,7 @@ async fn what_failed_is_retried_from_forms_and_goes_on() {
     assert!(confirm.text.contains("targets_index") && confirm.text.contains("Retry "), "{}", confirm.text);
     let all = failing.browser.post(&format!("{LIST}/retry"), &confirm.hidden()).await;
     assert_eq!(all.status, StatusCode::SEE_OTHER, "{}", all.text);
-    let rest = seen(&mut failing.browser, &format!("{LIST}/retry?all=1")).await;
-    failing.browser.post(&format!("{LIST}/retry"), &rest.hidden()).await;
+    failing.retries_all().await;
     failing.shows(0).await;
     for id in ids {
         let target = failing.client.get_target(&id, None).await;

@@ -1,0 +1,96 @@
+//! Pages that keep themselves up to date: what they are told while something happens, and who may follow.
+
+use reqwest::StatusCode;
+use serde_json::{Map, Value};
+use tests::browser::{Browser, Shown};
+
+use super::{mending::Failing, seen};
+
+/// How many streams an instance has.
+const OF_INSTANCE: usize = 10;
+
+/// What a page is told, as far as it was told yet.
+struct Live {
+    answer: reqwest::Response,
+    unread: String,
+    texts: Map<String, Value>,
+}
+
+impl Live {
+    /// Follows what a page follows.
+    async fn of(browser: &Browser, shown: &Shown) -> Self {
+        let path = shown.text.split("data-live=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let path = path.expect("it keeps itself up to date").replace("&amp;", "&").replace("&#38;", "&");
+        let answer = browser.follow(&path).await;
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        Self { answer, unread: String::new(), texts: Map::new() }
+    }
+
+    /// Waits until a part of the page has a text.
+    async fn says(&mut self, id: &str, wanted: &str) {
+        while self.texts.get(id).is_none_or(|text| text != wanted) {
+            let chunk = self.answer.chunk().await.expect("it goes on");
+            let chunk = chunk.unwrap_or_else(|| panic!("it ended before {id} was {wanted}: {:?}", self.texts));
+            self.unread.push_str(std::str::from_utf8(&chunk).expect("it is text"));
+            while let Some((message, rest)) = self.unread.split_once("\n\n") {
+                let told: Value = serde_json::from_str(message.trim_start_matches("data: ")).expect("it is JSON");
+                self.texts.extend(told["t"].as_object().cloned().unwrap_or_default());
+                self.unread = rest.to_owned();
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_are_told_what_fails_and_what_is_mended() {
+    let mut failing = Failing::start().await;
+    failing.park(&["a"]).await;
+    let browser = failing.browser().clone();
+    let opened = async |path: &str| {
+        let shown = seen(&mut browser.clone(), path).await;
+        Live::of(&browser, &shown).await
+    };
+    let (mut list, mut overview) = (opened("/ui/operate/failed").await, opened("/ui/operate").await);
+    let (mut nodes, mut projections) = (opened("/ui/operate/nodes").await, opened("/ui/operate/projections").await);
+    list.says("fresh", "Refresh").await;
+    overview.says("failed", "2").await;
+    overview.says("fresh", "Refresh").await;
+    nodes.says("fresh", "Refresh").await;
+    projections.says("f-targets", "1").await;
+
+    failing.park_more("b").await;
+    list.says("fresh", "Show 2 new").await;
+    overview.says("failed", "4").await;
+    overview.says("said-0", "4 failed events wait to be retried or discarded.").await;
+    projections.says("f-targets", "2").await;
+
+    // One that fails again is new on a page that was opened since, though there are as many.
+    let shown = failing.shows(4).await;
+    let mut list = Live::of(&browser, &shown).await;
+    list.says("fresh", "Refresh").await;
+    failing.retries_one(&shown).await;
+    list.says("fresh", "Show 1 new").await;
+
+    failing.heal();
+    failing.retries_all().await;
+    projections.says("f-targets", "0").await;
+    projections.says("b-targets", "● Current").await;
+    overview.says("failed", "0").await;
+    overview.says("fresh", "Show what has changed").await;
+}
+
+/// Who administers an instance follows what fails there, in so many pages, and nothing else.
+pub(crate) async fn follows_the_instance(browser: &Browser, shown: &Shown) {
+    for page in ["overview", "nodes", "projections", "projection", "log"] {
+        let refused = browser.follow(&format!("/ui/operate/live?page={page}")).await;
+        assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{page}");
+    }
+    let mut followed = vec![];
+    for _ in 0..OF_INSTANCE {
+        let mut live = Live::of(browser, shown).await;
+        live.says("fresh", "Refresh").await;
+        followed.push(live);
+    }
+    let too_many = browser.follow("/ui/operate/live?page=failed").await;
+    assert_eq!(too_many.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
