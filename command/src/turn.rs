@@ -162,6 +162,12 @@ impl<'a> Turn<'a> {
         Ok(Current::absent(key).owned_by(owner))
     }
 
+    /// Has those loaded too who hold the claims that are missing, or refer to what is: by how long it takes nobody learns whether there
+    /// are any.
+    pub(crate) fn loads_whoever_is_found(&mut self) {
+        self.missing.with_found = true;
+    }
+
     /// Who holds a claim.
     pub(crate) fn holder(&mut self, claim: &ClaimHash) -> Option<AggregateKey> {
         // What this command has released or taken already.

@@ -49,8 +49,13 @@ impl Management {
         self.get("/metrics").await.expect("the node answers").1
     }
 
-    /// The sum of a metric over all cells that have these labels, written as in `code="OK"`.
+    /// The sum of a metric over all cells that have these labels, written as in `code="OK"`; 0 where there is none.
     pub async fn sum(&self, name: &str, labels: &[&str]) -> f64 {
+        self.cells(name, labels).await.into_iter().sum()
+    }
+
+    /// The values of all those cells.
+    pub async fn cells(&self, name: &str, labels: &[&str]) -> Vec<f64> {
         let text = self.metrics().await;
         let cells = text.lines().filter_map(|line| {
             let (cell, value) = line.strip_prefix(name)?.rsplit_once(' ')?;
@@ -58,7 +63,7 @@ impl Management {
                 (cell.is_empty() || cell.starts_with('{')) && labels.iter().all(|label| cell.contains(label));
             is_meant.then(|| value.parse::<f64>().ok()).flatten()
         });
-        cells.sum()
+        cells.collect()
     }
 
     /// Every metric that the node knows.

@@ -233,6 +233,7 @@ impl Decide for Look {
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Looked), Refusal> {
         let Self { by: By { instance_id, keys, .. }, said, contacts } = self;
+        turn.loads_whoever_is_found();
         let by_name = Search::LoginName(said.clone());
         // Both are looked for, whatever there is of the other, so that they are loaded at once.
         let having = contacts.having(turn, keys, (instance_id, said))?;

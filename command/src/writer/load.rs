@@ -211,6 +211,7 @@ fn merged(unread: &[Unread]) -> Needs {
         claims: once(needs().flat_map(|needs| &needs.claims)),
         referrers: once(needs().flat_map(|needs| &needs.referrers)),
         commands: once(needs().flat_map(|needs| &needs.commands)),
+        with_found: needs().any(|needs| needs.with_found),
     }
 }
 

@@ -201,6 +201,8 @@ pub struct Needs {
     pub referrers: Vec<Referred>,
     /// Idempotent commands.
     pub commands: Vec<Bytes>,
+    /// Whether aggregates are read too that hold the claims, or refer to what was asked for. It takes as long where there are none.
+    pub with_found: bool,
 }
 
 /// What history knows of it, all from one snapshot.
@@ -255,14 +257,29 @@ impl Needs {
             referrers::load(&transaction, self.referrers),
             answers::load(&transaction, self.commands),
         )?;
-        transaction.commit().await?;
         aggregates.extend(of_sessions);
+        if self.with_found {
+            let referring = referrers.values().flat_map(|found: &Referrers| &found.keys);
+            let found = claims.values().flatten().chain(referring).filter(|key| !aggregates.contains_key(*key));
+            let found = found.filter(|key| class_of(&key.aggregate_type) == LogClass::Events).cloned().collect();
+            let found = read_aggregates(&transaction, LogClass::Events, found).await?;
+            aggregates.extend(found);
+        }
+        transaction.commit().await?;
         let checkpoints = OfEach { events, sessions }.both();
         Ok(checkpoints.map(|checkpoints| Snapshot { checkpoints, aggregates, claims, referrers, commands }))
     }
 }
 
 async fn load_aggregates(
+    transaction: &Transaction<'_>,
+    class: LogClass,
+    keys: Vec<AggregateKey>,
+) -> Result<HashMap<AggregateKey, Vec<Arc<Recorded>>>, DatabaseFailure> {
+    if keys.is_empty() { Ok(HashMap::new()) } else { read_aggregates(transaction, class, keys).await }
+}
+
+async fn read_aggregates(
     transaction: &Transaction<'_>,
     class: LogClass,
     keys: Vec<AggregateKey>,
@@ -276,9 +293,6 @@ async fn load_aggregates(
              on true order by e.sequence",
         )
     });
-    if keys.is_empty() {
-        return Ok(HashMap::new());
-    }
     let statement = transaction.prepare_cached(&SELECT[class]).await?;
     let (instances, types, ids) = columns(&keys);
     let rows = transaction.query(&statement, &[&instances, &types, &ids]).await?;

@@ -8,7 +8,7 @@ mod clock;
 mod commit;
 mod decided;
 mod everywhere;
-mod failed_events;
+pub(crate) mod failed_events;
 mod fencing;
 mod flood;
 mod follow;

@@ -9,4 +9,5 @@ mod kept;
 mod lockout;
 mod mending;
 mod nodes;
+mod unknown;
 mod unreadable;

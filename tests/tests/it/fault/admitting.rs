@@ -287,15 +287,29 @@ async fn where_postgres_refuses_what_everybody_needs_it_stands_still_and_names_i
 
 /// A person who is logged in by the API, whose session fails from the first event on.
 async fn logged_in(failing: &Failing, username: &str) -> (String, String) {
+    logged_in_of(failing, "", username).await
+}
+
+/// The same in a context.
+async fn logged_in_of(failing: &Failing, context: &str, username: &str) -> (String, String) {
     let data = json!({ "given_name": "Ada", "family_name": username });
     let person = json!({ "username": username, "human": { "data": data } });
-    let id = done(&failing.admin, USERS, person).await.id();
+    let id = done(&failing.admin, &format!("{USERS}{context}"), person).await.id();
     failing.fail();
     let session = created(&failing.admin, SESSIONS, json!({ "checks": { "user": { "userId": id } } })).await.id();
     let views = async || (failing.views(&session).await == ["sessions", "sessions_index"]).then_some(());
     eventually("it is parked", views).await;
     failing.mend();
     (id, session)
+}
+
+/// A session that is parked, of somebody whose organization is switched off then.
+async fn ends_with_its_organization(failing: &Failing) -> String {
+    let organization = created(&failing.admin, ORGANIZATIONS, json!({ "name": "Carols" })).await.id();
+    let (_, session) = logged_in_of(failing, &format!("?ctx.orgId={organization}"), "carol").await;
+    let off = post(&failing.admin, &format!("{ORGANIZATIONS}/{organization}/_deactivate"), json!({})).await;
+    assert_eq!(off.status, StatusCode::OK, "{}", off.body);
+    session
 }
 
 #[tokio::test]
@@ -315,6 +329,9 @@ async fn a_session_that_is_parked_ends_with_its_user_and_with_nobody_else() {
     };
     let has_ended = async || (events(&of_ada).await == ["session.added", "session.removed"]).then_some(());
     eventually("it ends with its user", has_ended).await;
+    let of_carol = ends_with_its_organization(&failing).await;
+    let has_ended = async || (events(&of_carol).await == ["session.added", "session.removed"]).then_some(());
+    eventually("it ends with the organization of its user", has_ended).await;
     let retried = post(&failing.operator, &format!("{FAILED}/_retry"), json!({ "filters": [] })).await;
     assert_eq!(retried.status, StatusCode::OK, "{}", retried.body);
     let healed = async || failed(&failing.operator, json!([])).await.is_empty().then_some(());

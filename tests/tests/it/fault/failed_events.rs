@@ -1,16 +1,20 @@
 //! Failed events as they are seen: of those that are being tried again, by administrators, in large numbers and sizes.
 
+use std::collections::HashSet;
+
 use eventlog::record::Event;
 use jiff::SignedDuration;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
     auditor::connect,
+    browser::{Browser, link},
     client::{Client, post, send},
     cluster::Cluster,
     eventually,
     forge::{self, Appending},
     platform::Platform,
+    process::run,
     servers::Servers,
 };
 
@@ -94,7 +98,7 @@ async fn who_has_something_tried_again_is_shown_until_that_is_done() {
 }
 
 /// Notes by hand that events failed, as many as a statement finds as `a (type, id, number)`.
-async fn note(url: &str, instance_id: &str, found: &str) {
+pub(crate) async fn note(url: &str, instance_id: &str, found: &str) {
     let text = format!(
         "insert into platform.failed_events select 'targets', c.version, 0, $1, a.type, a.id, a.number, a.number, 0, 0, '', 1, \
          'made by hand', now(), now() from ({found}) as a (type, id, number), \
@@ -152,6 +156,7 @@ async fn a_filter_may_match_a_million() {
     let ids: Vec<_> = answer.body["result"].as_array().into_iter().flatten().map(|one| one["id"].clone()).collect();
     assert_eq!(ids, [json!("999999"), json!("1000000")]);
     assert_eq!(answer.body["details"]["totalResult"], "1000000");
+    many_are_looked_at(&platform).await;
     let retried = post(&operator, &format!("{FAILED}/_retry"), json!({ "filters": by_hand })).await;
     assert_eq!((retried.status, &retried.body["count"]), (StatusCode::OK, &json!("1000000")), "{}", retried.body);
     let event = json!([{ "type": "failed_event.retried" }]);
@@ -164,6 +169,35 @@ async fn a_filter_may_match_a_million() {
     eventually("it goes on", async || (client.get_target(&after, None).await.status == 200).then_some(())).await;
     let of_instance = post(&client, &format!("{OF_INSTANCE}/_search"), json!([{ "id": "1" }])).await;
     assert_eq!(of_instance.body["details"]["totalResult"], "0", "history has no such target");
+}
+
+/// The page and the tool show the first of a million, and the tool exports more than one answer has.
+async fn many_are_looked_at(platform: &Platform) {
+    let mut browser = Browser::signed_in(&platform.bootstrap.issuer, &link(&platform.data(), &[])).await;
+    for (path, says) in
+        [("", "of 1,000,000"), ("/retry?all=1", "Retry 1,000,000 failed events"), ("/discard?all=1", "1,000")]
+    {
+        let path = format!("/ui/operate/failed{path}");
+        let is_shown = async || {
+            let shown = browser.clone().get(&path).await;
+            (shown.status == StatusCode::OK && shown.text.contains(says)).then_some(())
+        };
+        eventually(&path, is_shown).await;
+    }
+    browser.get("/ui/operate/failed").await.assert_guarded();
+    let data = platform.data().display().to_string();
+    let (is_done, printed, said) = run(&["failed-events", "list", "--data-dir", &data]);
+    assert_eq!((is_done, printed.lines().count()), (true, 1000), "{said}");
+    assert!(said.contains("1000 of 1000000 failed events; `failed-events export` prints all of them"), "{said}");
+
+    let others = "select 'user', n::text, n from generate_series(2000001, 2002500) as n";
+    note(&platform.postgres_url(), &platform.bootstrap.instance_id, others).await;
+    let (is_done, printed, said) = run(&["failed-events", "export", "--aggregate-type", "user", "--data-dir", &data]);
+    let ids: HashSet<String> = printed
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("it is JSON")["id"].to_string())
+        .collect();
+    assert_eq!((is_done, printed.lines().count(), ids.len()), (true, 2500, 2500), "{said}");
 }
 
 #[tokio::test]
@@ -180,6 +214,14 @@ async fn what_failed_may_be_as_large_as_a_record() {
     let found = one(&operator, &id).await;
     let payload = found["event"]["payload"].as_str().expect("it has one");
     assert!(payload.len() > LARGEST && payload.contains("xxxx"), "all of it is shown");
+    let mut browser = Browser::signed_in(&platform.bootstrap.issuer, &link(&platform.data(), &[])).await;
+    let page = browser.get(&format!("/ui/operate/failed/{id}")).await;
+    assert!(page.status == StatusCode::OK && page.text.len() < 100_000, "{} of {}", page.text.len(), page.status);
+    assert!(page.text.contains("The beginning of it.") && page.text.contains("Download all of it"));
+    assert_eq!(browser.get(&format!("/ui/operate/failed/{id}/payload")).await.text, payload);
+    let (is_done, printed, said) =
+        run(&["failed-events", "show", &id, "--data-dir", &platform.data().display().to_string()]);
+    assert!(is_done && printed.len() > LARGEST, "{said}");
     let found = failed(&operator, json!([{ "aggregateId": refused }])).await;
     assert!(found.iter().all(|one| one.to_string().len() < 4000), "an error quotes nothing of it");
     assert_eq!(post(&operator, &format!("{FAILED}/{id}/_retry"), json!({})).await.status, StatusCode::OK);

@@ -23,7 +23,10 @@ use tests::{
 };
 use tokio::time::Instant;
 
-use super::{mending::Failing, parking::name};
+use super::{
+    mending::{FAILED, Failing, id_in},
+    parking::{failed, name, rename},
+};
 
 const VIEWS: &str = "/system/v1/views";
 const NEXT: &str = "VIEW_GENERATION_PLACE_NEXT";
@@ -143,6 +146,30 @@ async fn every_view_is_built_anew_and_exchanged_while_reads_and_writes_go_on() {
     let left = "select count(*) from information_schema.schemata where schema_name ~ '_(next|previous|aside)_'";
     let row = connect(&servers.places.postgres_url).await.query_one(left, &[]).await.expect("Postgres answers");
     assert_eq!(row.get::<_, i64>(0), 0, "nothing is left of generations that were dropped");
+}
+
+#[tokio::test]
+async fn what_is_left_out_is_left_out_of_a_generation_that_is_built_after_it() {
+    let failing = Failing::start().await;
+    let Failing { client, operator, .. } = &failing;
+    let [a, b] = &failing.targets(["a", "b"]).await;
+    failing.fails(true);
+    rename(client, a, "a left out").await;
+    let left_out = id_in(operator, "targets", a).await;
+    let reason = json!({ "reason": "nobody needs it" });
+    assert_eq!(post(operator, &format!("{FAILED}/{left_out}/_discard"), reason).await.status, StatusCode::OK);
+    let is_left_out = async || failed(operator, json!([{ "viewName": "targets" }])).await.is_empty().then_some(());
+    eventually("it is left out", is_left_out).await;
+    failing.fails(false);
+    rename(client, b, "b renamed").await;
+
+    assert_eq!(ask(operator, "targets", "_replay").await, StatusCode::OK);
+    let found = compared(operator, "targets", NEXT).await;
+    assert_eq!((&found["differingRows"], &found["failedEventCount"]), (&Value::Null, &Value::Null), "{found}");
+    assert_eq!(ask(operator, "targets", "_switch").await, StatusCode::OK);
+    assert_eq!((name(client, a).await, name(client, b).await), (json!("a"), json!("b renamed")));
+    rename(client, a, "a goes on").await;
+    eventually("it goes on", async || (name(client, a).await == "a goes on").then_some(())).await;
 }
 
 #[tokio::test]

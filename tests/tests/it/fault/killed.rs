@@ -4,7 +4,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    client::{Client, TARGETS, post},
+    client::{Client, TARGETS, post, send, waited},
     endpoint::{Called, Endpoint, Reply, execute},
     eventually,
     platform::Platform,
@@ -12,7 +12,7 @@ use tests::{
 };
 
 use super::{
-    mending::{FAILED, Failing, id_in, is_found, is_named},
+    mending::{FAILED, Failing, SESSIONS, id_in, is_found, is_named},
     parking::{failed, name, rename},
 };
 
@@ -20,6 +20,8 @@ use super::{
 const OF_RETRY: &[&str] = &[
     "turn.decided/RetryFailedEvents",
     "commit.decided",
+    "commit.publishing",
+    "commit.published",
     "commit.answering",
     "commit.answered",
     "retry.met/targets",
@@ -41,6 +43,8 @@ const OF_RETRY: &[&str] = &[
 const OF_DISCARD: &[&str] = &[
     "turn.decided/DiscardFailedEvent",
     "commit.decided",
+    "commit.publishing",
+    "commit.published",
     "commit.answered",
     "retry.met/targets",
     "retry.taken/targets",
@@ -48,6 +52,13 @@ const OF_DISCARD: &[&str] = &[
     "retry.applied/targets",
     "retry.committed/targets",
 ];
+
+/// The same of an index whose events are in the other log: it is told in another way what was decided.
+const OF_SESSIONS: &[&str] = &["retry.met/sessions_index", "retry.taken/sessions_index", "retry.folded/sessions_index"];
+
+/// The same of a delivery that is left out.
+const OF_LEFT_OUT: &[&str] =
+    &["turn.decided/DiscardFailedEvent", "mending.met", "mending.found", "mending.taken", "mending.done"];
 
 /// The same of deliveries that are made again.
 const OF_DELIVERIES: &[&str] = &[
@@ -140,6 +151,32 @@ async fn a_discard_that_is_killed_at_any_step_holds_or_was_never_made() {
     is_named(&client, &a, "a").await;
     is_found(&client, "a", 1).await;
     assert!(failed(&operator, json!([])).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_retry_of_sessions_that_is_killed_at_any_step_is_done_once() {
+    let mut failing = Failing::start().await;
+    let (client, operator) = (failing.client.clone(), failing.operator.clone());
+    let session = waited(&client, SESSIONS, json!({ "metadata": { "at": "first" } })).await.id();
+    let is_found = async |place: &str| {
+        let found = post(&client, &format!("{SESSIONS}/_search"), json!([{ "inIds": { "ids": [session] } }])).await;
+        (found.body["result"][0]["metadata"]["at"] == place).then_some(())
+    };
+    failing.restart_killed_at(OF_SESSIONS[0]).await;
+    for (step, next) in steps(OF_SESSIONS) {
+        failing.fails(true);
+        let change = client.request(Method::PATCH, &format!("{SESSIONS}/{session}"));
+        assert_eq!(send(change.json(&json!({ "metadata": { "at": step } }))).await.status, StatusCode::OK);
+        id_in(&operator, "sessions_index", &session).await;
+        failing.fails(false);
+        failing.kills(true);
+        ask(&operator, &format!("{FAILED}/_retry"), json!({})).await;
+        failing.is_killed(step).await;
+        failing.kills(false);
+        failing.restart_killed_at(next).await;
+        eventually(step, async || is_found(step).await).await;
+        nothing_waits(&operator, json!([])).await;
+    }
 }
 
 /// A platform with a target that takes nothing, which is killed at a point while a file is there.
@@ -251,6 +288,34 @@ async fn deliveries_that_are_made_again_are_not_lost_wherever_that_is_killed() {
 
 fn told(call: &Called) -> (String, Value) {
     (call.header("platform-delivery-id").to_owned(), call.json()["sequence"].clone())
+}
+
+#[tokio::test]
+async fn a_delivery_that_is_left_out_is_told_to_nobody_wherever_that_is_killed() {
+    let mut delivering = Delivering::start().await;
+    execute(&delivering.client, json!({ "event": { "event": "target.changed" } }), &[&delivering.hook]).await;
+    delivering.restart(OF_LEFT_OUT[0]).await;
+    for (step, next) in steps(OF_LEFT_OUT) {
+        delivering.endpoint.reply(Reply::status(503));
+        let created = delivering.client.create_target(step).await.expect("it is created");
+        delivering.are_given_up(1).await;
+        delivering.endpoint.take();
+        delivering.endpoint.reply(Reply::status(204));
+        let discard = format!("{FAILED}/{}/_discard", id_in(&delivering.operator, "deliveries", &created).await);
+        delivering.kills(true);
+        ask(&delivering.operator, &discard, json!({ "reason": step })).await;
+        delivering.is_killed(step).await;
+        delivering.kills(false);
+        delivering.restart(next).await;
+        // It may have died before anything was decided.
+        let again = async || {
+            let answer = post(&delivering.operator, &discard, json!({ "reason": step })).await;
+            [StatusCode::OK, StatusCode::NOT_FOUND].contains(&answer.status).then_some(())
+        };
+        eventually("it is discarded", again).await;
+        delivering.are_given_up(0).await;
+        assert!(delivering.told_of(&created).await.is_empty(), "{step}: it was left out");
+    }
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ use super::{
 };
 
 pub(super) const FAILED: &str = "/system/v1/failedevents";
-const SESSIONS: &str = "/resources/v3alpha/sessions";
+pub(super) const SESSIONS: &str = "/resources/v3alpha/sessions";
 
 /// The id of what failed of an aggregate in a view, once it has.
 pub(super) async fn id_in(operator: &Client, view: &str, aggregate_id: &str) -> String {

@@ -57,7 +57,13 @@ async fn operators_find_look_at_retry_and_discard_on_the_command_line() {
         assert!([&of_a, &of_b].iter().any(|id| seen["id"] == ***id), "{seen}");
     }
     watch.end().await;
-    assert_ne!(failed_in_status(), before, "the status tells of them");
+    assert_eq!(before, json!([]));
+    let told = failed_in_status();
+    let of = |view: &str| told.as_array().into_iter().flatten().find(|waits| waits["view"] == view).cloned();
+    for view in ["targets", "targets_index"] {
+        let waits = of(view).unwrap_or_else(|| panic!("the status tells of {view}: {told}"));
+        assert!(waits["count"] == 2 && waits["oldest"].is_string(), "{waits}");
+    }
 
     looks(&failing, (&a, &of_a), &of_b);
     decides(&failing, (&of_a, &of_b)).await;

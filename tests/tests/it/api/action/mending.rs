@@ -21,7 +21,7 @@ pub(super) const OF_SYSTEM: &str = "/system/v1/failedevents";
 const OF_INSTANCE: &str = "/resources/v3alpha/failed_events";
 
 /// The deliveries that were given up, those first that failed longest ago.
-async fn given_up(caller: &Client, path: &str, filter: Value) -> Vec<Value> {
+pub(super) async fn given_up(caller: &Client, path: &str, filter: Value) -> Vec<Value> {
     let body = json!({ "filters": [{ "viewName": "deliveries" }, filter], "query": { "asc": true } });
     let answer = post(caller, &format!("{path}/_search"), body).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
@@ -36,15 +36,15 @@ pub(super) async fn are_given_up(operator: &Client, count: usize) -> Vec<Value> 
     eventually(&format!("{count} are given up"), all).await
 }
 
-fn sequence(failed: &Value) -> u64 {
+pub(super) fn sequence(failed: &Value) -> u64 {
     failed["sequence"].as_str().and_then(|text| text.parse().ok()).expect("it has a sequence")
 }
 
-fn id(failed: &Value) -> &str {
+pub(super) fn id(failed: &Value) -> &str {
     failed["id"].as_str().expect("it has an id")
 }
 
-async fn retry(caller: &Client, path: &str, failed: &Value) -> Answer {
+pub(super) async fn retry(caller: &Client, path: &str, failed: &Value) -> Answer {
     post(caller, &format!("{path}/{}/_retry", id(failed)), json!({})).await
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn failing(client: &Client, events: Value) -> (Endpoint, String
 }
 
 /// What came of the last attempts to deliver to a target, the last one first.
-async fn attempts(client: &Client, hook: &str, count: usize) -> Vec<Value> {
+pub(super) async fn attempts(client: &Client, hook: &str, count: usize) -> Vec<Value> {
     let all = async || {
         let answer = send(client.request(Method::GET, &format!("{TARGETS}/{hook}/deliveries"))).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
@@ -144,6 +144,9 @@ async fn what_was_given_up_is_made_again_in_order_or_left_out() {
     failed.sort_by_key(sequence);
     assert_told(&operator, &failed[0], (&hook, &target)).await;
     assert_attempted(&client, &failed[0], (&hook, &target)).await;
+    let is_counted =
+        async || (platform.management().cells("platform_deliveries_given_up", &[]).await == [3.0]).then_some(());
+    eventually("a metric says how many were given up", is_counted).await;
 
     // One that fails again is kept again, although that is soon.
     endpoint.take();
@@ -305,59 +308,6 @@ async fn a_retry_that_dies_on_its_way_is_done_by_the_next_and_the_list_is_made_a
     tokio::time::sleep(Duration::from_secs(2)).await;
     are_given_up(&operator, 1).await;
     assert_eq!(endpoint.calls().len(), calls);
-}
-
-#[tokio::test]
-async fn what_the_build_does_not_know_is_given_up_until_one_delivers_it_that_does() {
-    let servers = Servers::start().await;
-    let unknown = [("PLATFORM_DOES_NOT_KNOW", "target.added")];
-    let mut platform = Platform::start_with(&[servers.flags(), patient("3")].concat(), &unknown).await;
-    platform.ready().await;
-    let (client, operator) = (platform.client().await, platform.operator().await);
-    let (endpoint, hook) = failing(&client, json!({ "group": "target" })).await;
-    endpoint.reply(Reply::status(204));
-    for name in ["0", "1"] {
-        client.create_target(name).await.expect("it is created");
-    }
-    let mut all = are_given_up(&operator, 2).await;
-    all.sort_by_key(sequence);
-    for one in &all {
-        assert_eq!((&one["targetId"], &one["state"]), (&json!(hook), &json!("FAILED_EVENT_STATE_FAILED")), "{one}");
-        let error = one["errorMessage"].as_str().unwrap_or_default();
-        assert!(error.contains("does not know") && error.contains("target.added"), "{error}");
-    }
-    assert!(all.iter().any(|one| one["failureCount"] == "3"), "a newer build may come as long: {all:?}");
-
-    // The same build gives it up again, and what is known is delivered meanwhile.
-    assert_eq!(retry(&operator, OF_SYSTEM, &all[0]).await.status, StatusCode::OK);
-    let again = async || {
-        let found = given_up(&operator, OF_SYSTEM, json!({ "id": id(&all[0]) })).await;
-        let one = found.into_iter().next()?;
-        (one["lastFailed"] != all[0]["lastFailed"]).then_some(one)
-    };
-    let again = eventually("it is given up again", again).await;
-    assert_eq!(again["failureCount"], "1", "that one waited is known");
-    let patch = client.request(Method::PATCH, &format!("{TARGETS}/{hook}")).json(&json!({ "name": "hook" }));
-    assert_eq!(send(patch).await.status, StatusCode::OK);
-    assert_eq!(endpoint.called(1).await[0].json()["event_type"], "target.changed");
-    let attempts = attempts(&client, &hook, 1).await;
-    assert_eq!(attempts[0]["eventType"], "target.changed", "nobody was called before: {attempts:?}");
-    let reason = json!({ "reason": "nobody needs it" });
-    let discarded = post(&operator, &format!("{OF_SYSTEM}/{}/_discard", id(&all[1])), reason).await;
-    assert_eq!(discarded.status, StatusCode::OK, "{}", discarded.body);
-    are_given_up(&operator, 1).await;
-
-    platform.stop().await;
-    platform.restart(&[]).await;
-    are_given_up(&operator, 1).await;
-    endpoint.take();
-    assert_eq!(retry(&operator, OF_SYSTEM, &all[0]).await.status, StatusCode::OK);
-    let told = endpoint.called(1).await[0].json();
-    assert_eq!((&told["event_type"], told["sequence"].as_u64()), (&json!("target.added"), Some(sequence(&all[0]))));
-    assert_eq!((&told["aggregateID"], &told["event_payload"]["name"]), (&all[0]["aggregateId"], &json!("0")), "{told}");
-    assert!(!told.to_string().contains("sealed"), "{told}");
-    are_given_up(&operator, 0).await;
-    assert_eq!(endpoint.calls().len(), 1, "what was left out is told to nobody");
 }
 
 #[tokio::test]

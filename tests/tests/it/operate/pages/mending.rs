@@ -12,6 +12,7 @@ use tests::{
 };
 
 use super::{assert_closed, seen};
+use crate::fault::failed_events::note;
 
 const LIST: &str = "/ui/operate/failed";
 
@@ -250,5 +251,33 @@ async fn what_is_discarded_has_a_reason_and_is_what_was_confirmed() {
     assert_eq!(boxes(&failing.shows(1).await), [left[0].clone()]);
     let log = seen(&mut failing.browser, "/ui/operate/log?event=failed_event.discarded").await;
     assert_eq!(log.text.matches("failed_event.discarded</bdi>").count(), 3, "{}", log.text);
-    drop(failing.platform);
+
+    // What somebody has retried already is retried once more.
+    assert_eq!(database.execute(mark, &[&one]).await.expect("the table is there"), 1);
+    failing.heal();
+    let list = failing.shows(1).await;
+    assert!(list.text.contains("Being retried</span>"), "{}", list.text);
+    let retried = failing.browser.post(&format!("{LIST}/retry"), &list.form(&[("id", &left[0])])).await;
+    assert!(retried.location().contains("done=1"), "{} {}", retried.location(), retried.text);
+    failing.shows(0).await;
+}
+
+#[tokio::test]
+async fn more_than_a_hundred_are_discarded_only_by_who_types_their_number() {
+    let mut failing = Failing::start().await;
+    let (url, instance_id) = (&failing.servers.places.postgres_url, &failing.platform.bootstrap.instance_id);
+    note(url, instance_id, "select 'target', n::text, n from generate_series(1, 101) as n").await;
+    let confirm = seen(&mut failing.browser, &format!("{LIST}/discard?all=1")).await;
+    assert!(confirm.text.contains("Discard 101 failed events"), "{}", confirm.text);
+    for number in ["", "100", "all"] {
+        let form = confirm.form(&[("reason", "known"), ("count", number)]);
+        let wrong = failing.browser.post(&format!("{LIST}/discard"), &form).await;
+        assert_eq!(wrong.status, StatusCode::BAD_REQUEST, "{}", wrong.text);
+        assert!(wrong.text.contains("Enter 101, the number of failed events"), "{}", wrong.text);
+        assert_closed(&wrong);
+    }
+    let form = confirm.form(&[("reason", "known"), ("count", "101")]);
+    let done = failing.browser.post(&format!("{LIST}/discard"), &form).await;
+    assert!(done.location().contains("done=101"), "{} {}", done.location(), done.text);
+    failing.shows(0).await;
 }

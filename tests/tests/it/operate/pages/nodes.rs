@@ -84,9 +84,10 @@ async fn a_query_node_has_what_is_asked_done_by_the_node_that_writes() {
     looks_only(viewing).await;
 
     fs::remove_file(&switch).expect("it is there");
-    let confirm = seen(&mut browser, &format!("{LIST}/retry?all=1")).await;
-    let done = browser.post(&format!("{LIST}/retry"), &confirm.hidden()).await;
-    assert!(done.location().contains("done=2"), "{} {}", done.status, done.text);
+    retries_on_both(&browser, [&nodes[0], &nodes[1]]).await;
+    let is_named =
+        async || (reads.get_target(&target, None).await.body["target"]["target"]["name"] == "b").then_some(());
+    eventually("it goes on", is_named).await;
     let heals = async || seen(&mut browser.clone(), LIST).await.text.contains("No failed events.").then_some(());
     eventually("nothing is parked any more", heals).await;
     let elsewhere = cluster.client(&command).anonymous(Method::GET, "/ui/operate");
@@ -102,6 +103,23 @@ async fn used_once(link: &str, nodes: [&Node; 2]) -> Browser {
     statuses.sort();
     assert_eq!(statuses, [StatusCode::SEE_OTHER, StatusCode::FORBIDDEN], "{} {}", both.0.text, both.1.text);
     if both.0.status == StatusCode::SEE_OTHER { one } else { other }
+}
+
+/// Two retry all at once, each on a node of their own: neither is in the way of the other.
+async fn retries_on_both(browser: &Browser, nodes: [&Node; 2]) {
+    let retries = async |node: &Node| {
+        let mut browser = browser.clone();
+        browser.led_to(&node.url);
+        let confirm = seen(&mut browser, &format!("{LIST}/retry?all=1")).await;
+        browser.post(&format!("{LIST}/retry"), &confirm.hidden()).await
+    };
+    let [one, other] = nodes;
+    let both = tokio::join!(retries(one), retries(other));
+    let done = [both.0, both.1].map(|done| {
+        assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+        done.location().to_owned()
+    });
+    assert!(done.iter().any(|location| location.contains("done=2")), "{done:?}");
 }
 
 /// Who may only look sees no buttons, and presses none.
