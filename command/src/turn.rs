@@ -11,7 +11,7 @@ mod memory;
 mod refusal;
 mod written;
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 use base::{fault, secret};
 use bytes::Bytes;
@@ -162,12 +162,6 @@ impl<'a> Turn<'a> {
         Ok(Current::absent(key).owned_by(owner))
     }
 
-    /// Has those loaded too who hold the claims that are missing, or refer to what is: by how long it takes nobody learns whether there
-    /// are any.
-    pub(crate) fn loads_whoever_is_found(&mut self) {
-        self.missing.with_found = true;
-    }
-
     /// Who holds a claim.
     pub(crate) fn holder(&mut self, claim: &ClaimHash) -> Option<AggregateKey> {
         // What this command has released or taken already.
@@ -210,12 +204,6 @@ impl<'a> Turn<'a> {
     /// The sequence of the last event of each log that is committed.
     pub(crate) fn ends(&self) -> OfEach<u64> {
         self.memory.tails.as_ref().map(|tail| tail.end().sequence)
-    }
-
-    /// What kept the command from a verdict that counts. It is asked for before any verdict is looked at.
-    pub(crate) fn lack(&mut self) -> Option<Lack> {
-        let missing = mem::take(&mut self.missing);
-        self.unreadable.take().or_else(|| (!missing.is_empty()).then_some(Lack::Missing(missing)))
     }
 
     /// Writes events of one aggregate, once per aggregate. A command has read all that it decides on before.

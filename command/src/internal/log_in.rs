@@ -147,8 +147,7 @@ pub(super) struct SealableUserAgent {
 }
 
 impl SealableUserAgent {
-    /// Nothing where the node that serves the page did not send one, as those of earlier versions, or one that breaks a rule: then a
-    /// session keeps what it has.
+    /// Nothing where the node that serves the page sent none, or one that breaks a rule: then a session keeps what it has.
     pub(super) fn new(sent: Option<bus::UserAgent>, key: PersonKey) -> Option<Self> {
         of_page(sent).map(|user_agent| Self { user_agent, key })
     }
@@ -233,9 +232,9 @@ impl Decide for Look {
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Looked), Refusal> {
         let Self { by: By { instance_id, keys, .. }, said, contacts } = self;
+        // Both are looked for, whatever there is of the other, and all is loaded at once.
         turn.loads_whoever_is_found();
         let by_name = Search::LoginName(said.clone());
-        // Both are looked for, whatever there is of the other, so that they are loaded at once.
         let having = contacts.having(turn, keys, (instance_id, said))?;
         let is_named = named(turn, keys, (instance_id, &by_name)).is_some();
         let (search, kind) = match having.as_slice() {

@@ -1,9 +1,13 @@
 //! Why a command is not decided: because it is refused, or because the turn lacks what the decision rests on.
 
+use std::mem;
+
 use domain::rejection::Rejection;
 use edge::error::Error;
 use eventlog::record::Undecodable;
 use view::history::Needs;
+
+use super::Turn;
 
 /// A command is refused, with this error.
 #[derive(Debug)]
@@ -18,6 +22,20 @@ pub(crate) enum Lack {
     Newer(Box<Undecodable>),
     /// It cannot be read at all.
     Unreadable(Box<Error>),
+}
+
+impl Turn<'_> {
+    /// What kept the command from a verdict that counts. It is asked for before any verdict is looked at.
+    pub(crate) fn lack(&mut self) -> Option<Lack> {
+        let missing = mem::take(&mut self.missing);
+        self.unreadable.take().or_else(|| (!missing.is_empty()).then_some(Lack::Missing(missing)))
+    }
+
+    /// Has those loaded too who hold the claims that are missing, or refer to what is: by how long it takes nobody learns whether
+    /// there are any.
+    pub(crate) fn loads_whoever_is_found(&mut self) {
+        self.missing.with_found = true;
+    }
 }
 
 impl From<Refusal> for Box<Error> {

@@ -54,7 +54,7 @@ const OF_DISCARD: &[&str] = &[
 ];
 
 /// The same of an index whose events are in the other log: it is told in another way what was decided.
-const OF_SESSIONS: &[&str] = &["retry.met/sessions_index", "retry.taken/sessions_index", "retry.folded/sessions_index"];
+const OF_SESSIONS: &[&str] = &["retry.taken/sessions_index", "retry.folded/sessions_index"];
 
 /// The same of a delivery that is left out.
 const OF_LEFT_OUT: &[&str] =

@@ -84,7 +84,8 @@ async fn a_query_node_has_what_is_asked_done_by_the_node_that_writes() {
     looks_only(viewing).await;
 
     fs::remove_file(&switch).expect("it is there");
-    retries_on_both(&browser, [&nodes[0], &nodes[1]]).await;
+    let signed_in = async |node: &Node| Browser::signed_in(&node.url, &link_to(&cluster, node, &owner)).await;
+    retries_on_both([signed_in(&nodes[0]).await, signed_in(&nodes[1]).await]).await;
     let is_named =
         async || (reads.get_target(&target, None).await.body["target"]["target"]["name"] == "b").then_some(());
     eventually("it goes on", is_named).await;
@@ -106,14 +107,11 @@ async fn used_once(link: &str, nodes: [&Node; 2]) -> Browser {
 }
 
 /// Two retry all at once, each on a node of their own: neither is in the way of the other.
-async fn retries_on_both(browser: &Browser, nodes: [&Node; 2]) {
-    let retries = async |node: &Node| {
-        let mut browser = browser.clone();
-        browser.led_to(&node.url);
+async fn retries_on_both([one, other]: [Browser; 2]) {
+    let retries = async |mut browser: Browser| {
         let confirm = seen(&mut browser, &format!("{LIST}/retry?all=1")).await;
         browser.post(&format!("{LIST}/retry"), &confirm.hidden()).await
     };
-    let [one, other] = nodes;
     let both = tokio::join!(retries(one), retries(other));
     let done = [both.0, both.1].map(|done| {
         assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
