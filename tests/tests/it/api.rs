@@ -8,7 +8,7 @@ mod directory;
 pub(crate) mod disclosure;
 mod domain;
 mod ended;
-mod examples;
+pub(crate) mod examples;
 mod execution;
 mod expiry;
 mod forward;

@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::Value;
-use tests::{dns::Dns, platform::Platform, process::binary, tools};
+use tests::{dns::Dns, instance::Instance, platform::Platform, process::binary, tools};
 
 const README: &str = include_str!("../../../../README.md");
 const API: &str = include_str!("../../../../docs/api.md");
@@ -29,7 +29,7 @@ const LOGIN: &str = include_str!("../../../../docs/login.md");
 const DOCUMENTED: &str = "http://127.0.0.1:8080";
 
 /// The fenced blocks of a document in a language.
-pub(super) fn blocks<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
+pub(crate) fn blocks<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
     let opening = format!("\n```{language}\n");
     let mut blocks = vec![];
     for rest in document.split(&opening).skip(1) {
@@ -138,7 +138,7 @@ async fn the_clients_do_what_they_say() {
 }
 
 /// Runs blocks for a shell, one after the other, beside the data folder of a platform.
-fn shell(platform: &Platform, script: &str) -> String {
+pub(crate) fn shell(platform: &Instance, script: &str) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     symlink(platform.data(), folder.path().join(".data")).expect("the folder can be written");
     let script = script.replace(DOCUMENTED, &platform.bootstrap.issuer);

@@ -1,5 +1,7 @@
 //! Clients of others, unmodified, get tokens, ask what they are worth, and end them. `deploy/setup` installs them.
 
+mod web_app;
+
 use std::{
     fs,
     os::unix::fs::symlink,
