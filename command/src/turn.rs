@@ -100,6 +100,7 @@ pub(crate) struct Turn<'a> {
     /// When the record is committed.
     now: Timestamp,
     missing: Needs,
+    loads_found: bool,
     unreadable: Option<Lack>,
     appended: Vec<Appended>,
     purged_to: u64,
@@ -115,7 +116,16 @@ struct Appended {
 impl<'a> Turn<'a> {
     /// A turn for one command.
     pub(crate) fn new(memory: &'a mut Memory, draft: &'a mut Draft, now: Timestamp) -> Self {
-        Self { memory, draft, now, missing: Needs::default(), unreadable: None, appended: vec![], purged_to: 0 }
+        Self {
+            memory,
+            draft,
+            now,
+            missing: Needs::default(),
+            loads_found: false,
+            unreadable: None,
+            appended: vec![],
+            purged_to: 0,
+        }
     }
 
     /// An aggregate as it is now.

@@ -25,7 +25,8 @@
       say("");
     };
     source.onerror = () => {
-      if (source && source.readyState === EventSource.CLOSED) close();
+      // It was refused, and the browser does not try again by itself.
+      if (source && source.readyState === EventSource.CLOSED) { close(); setTimeout(open, 30000); }
       // A stream ends after some minutes, and the browser opens another one.
       const at = new Date().toISOString().slice(11, 16);
       lost = lost || setTimeout(say, 5000, "Connection lost at " + at + ". Numbers are old.");

@@ -5,7 +5,7 @@ use std::mem;
 use domain::rejection::Rejection;
 use edge::error::Error;
 use eventlog::record::Undecodable;
-use view::history::Needs;
+use view::history::{Followed, Needs};
 
 use super::Turn;
 
@@ -27,14 +27,17 @@ pub(crate) enum Lack {
 impl Turn<'_> {
     /// What kept the command from a verdict that counts. It is asked for before any verdict is looked at.
     pub(crate) fn lack(&mut self) -> Option<Lack> {
-        let missing = mem::take(&mut self.missing);
+        let mut missing = mem::take(&mut self.missing);
+        if self.loads_found {
+            missing.followed = Followed { claims: missing.claims.clone(), referrers: missing.referrers.clone() };
+        }
         self.unreadable.take().or_else(|| (!missing.is_empty()).then_some(Lack::Missing(missing)))
     }
 
-    /// Has those loaded too who hold the claims that are missing, or refer to what is: by how long it takes nobody learns whether
-    /// there are any.
+    /// Has those loaded at once who hold the claims that are missing, or refer to what is: no second load tells that there are any.
+    /// What they belong to is not, which is in memory mostly.
     pub(crate) fn loads_whoever_is_found(&mut self) {
-        self.missing.with_found = true;
+        self.loads_found = true;
     }
 }
 

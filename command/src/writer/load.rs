@@ -14,7 +14,7 @@ use domain::log_class::{LogClass, OfEach};
 use tokio::task::{Id, JoinError, JoinSet};
 use view::{
     database::{Database, DatabaseFailure},
-    history::{Needs, Snapshot},
+    history::{Followed, Needs, Snapshot},
 };
 
 use super::submission::Submission;
@@ -211,7 +211,10 @@ fn merged(unread: &[Unread]) -> Needs {
         claims: once(needs().flat_map(|needs| &needs.claims)),
         referrers: once(needs().flat_map(|needs| &needs.referrers)),
         commands: once(needs().flat_map(|needs| &needs.commands)),
-        with_found: needs().any(|needs| needs.with_found),
+        followed: Followed {
+            claims: once(needs().flat_map(|needs| &needs.followed.claims)),
+            referrers: once(needs().flat_map(|needs| &needs.followed.referrers)),
+        },
     }
 }
 

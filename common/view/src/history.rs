@@ -201,8 +201,17 @@ pub struct Needs {
     pub referrers: Vec<Referred>,
     /// Idempotent commands.
     pub commands: Vec<Bytes>,
-    /// Whether aggregates are read too that hold the claims, or refer to what was asked for. It takes as long where there are none.
-    pub with_found: bool,
+    /// Of which claims and referrers the aggregates are read too. It takes as long where there are none.
+    pub followed: Followed,
+}
+
+/// Whoever holds these claims or refers to these is read too, save where more refer to one than are told.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// Some of the claims that are needed.
+    pub claims: Vec<ClaimHash>,
+    /// Some of those for which it is needed who refers to them.
+    pub referrers: Vec<Referred>,
 }
 
 /// What history knows of it, all from one snapshot.
@@ -258,16 +267,32 @@ impl Needs {
             answers::load(&transaction, self.commands),
         )?;
         aggregates.extend(of_sessions);
-        if self.with_found {
-            let referring = referrers.values().flat_map(|found: &Referrers| &found.keys);
-            let found = claims.values().flatten().chain(referring).filter(|key| !aggregates.contains_key(*key));
-            let found = found.filter(|key| class_of(&key.aggregate_type) == LogClass::Events).cloned().collect();
-            let found = read_aggregates(&transaction, LogClass::Events, found).await?;
+        if !self.followed.is_empty() {
+            let found = self.followed.found(&claims, &referrers).filter(|key| !aggregates.contains_key(*key));
+            let found = read_aggregates(&transaction, LogClass::Events, found.cloned().collect()).await?;
             aggregates.extend(found);
         }
         transaction.commit().await?;
         let checkpoints = OfEach { events, sessions }.both();
         Ok(checkpoints.map(|checkpoints| Snapshot { checkpoints, aggregates, claims, referrers, commands }))
+    }
+}
+
+impl Followed {
+    fn is_empty(&self) -> bool {
+        self.claims.is_empty() && self.referrers.is_empty()
+    }
+
+    /// Who was found, in the log that is kept for ever.
+    fn found<'a>(
+        &self,
+        claims: &'a HashMap<ClaimHash, Option<AggregateKey>>,
+        referrers: &'a HashMap<Referred, Referrers>,
+    ) -> impl Iterator<Item = &'a AggregateKey> {
+        let holders = self.claims.iter().filter_map(|claim| claims.get(claim)?.as_ref());
+        let referring = self.referrers.iter().filter_map(|referred| referrers.get(referred));
+        let referring = referring.filter(|found| !found.has_more).flat_map(|found| &found.keys);
+        holders.chain(referring).filter(|key| class_of(&key.aggregate_type) == LogClass::Events)
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) async fn deliveries(options: cli::TargetDeliveries) -> Result<(), Fai
     }
     output::notice(match attempts.len() {
         0 => "no event was delivered to it lately".to_owned(),
+        1 => "the last attempt".to_owned(),
         count => format!("the last {count} attempts"),
     });
     Ok(())

@@ -24,7 +24,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::{
     Operate,
     filter::{Chosen, LOG},
-    nodes::Node,
+    nodes::{self, Node},
     overview::Overview,
     projections::{LARGE, Row, SMALL},
     reach::Reach,
@@ -40,6 +40,8 @@ const LASTS: Duration = Duration::from_mins(5);
 /// How often something is told, and how often what is searched for it.
 const EVERY: Duration = Duration::from_secs(1);
 const SEARCHED_EVERY: Duration = Duration::from_secs(2);
+/// How often for tenants.
+const EVERY_OF_INSTANCE: Duration = Duration::from_secs(5);
 
 /// What is told: ids of a page's elements, with what they have now.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
@@ -73,8 +75,11 @@ pub(super) async fn follow(State(operate): State<Arc<Operate>>, headers: HeaderM
     };
     let Some(seat) = seat else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
     let left = u64::try_from(visit.until().as_second() - clock::now().as_second()).unwrap_or_default();
-    let searches = matches!(visit.query.get("page"), Some("overview" | "failed" | "log"));
-    let mut beat = interval(if searches { SEARCHED_EVERY } else { EVERY });
+    let mut beat = interval(match visit.query.get("page") {
+        _ if visit.reach == Reach::Instance => EVERY_OF_INSTANCE,
+        Some("overview" | "nodes" | "failed" | "log") => SEARCHED_EVERY,
+        _ => EVERY,
+    });
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let until = Instant::now() + LASTS.min(Duration::from_secs(left));
     let following = Following { operate, visit, told: Message::default(), beat, until, _seat: seat };
@@ -101,8 +106,12 @@ impl Following {
         let (operate, visit, mut now) = (&self.operate, &self.visit, Message::default());
         now.t.insert("as-of".to_owned(), time_of_day());
         match visit.query.get("page") {
-            Some("overview") => now.add_overview(&operate.overview(visit).await?, visit.query.get("said")),
-            Some("nodes") => now.add_nodes(&operate.nodes(visit).await?, visit.query.number("count")),
+            Some("overview") => now.add_overview(&operate.overview(visit).await?, visit.query.number("shown")),
+            // They are in memory, and are shown where nothing else answers.
+            Some("nodes") => {
+                visit.insist(operate).await?;
+                now.add_nodes(&operate.nodes().await, visit.query.number("shown"));
+            }
             Some("projections") => {
                 now.t.insert("end".to_owned(), count(operate.samples.end()));
                 let found = operate.projections(visit).await?;
@@ -139,13 +148,13 @@ impl Following {
 }
 
 impl Message {
-    fn add_overview(&mut self, overview: &Overview, shown: Option<&str>) {
+    fn add_overview(&mut self, overview: &Overview, shown: Option<u64>) {
         let Overview { end, lag, failed, oldest, nodes, sentences, .. } = overview;
         let oldest = &oldest.as_ref().map_or_else(|| "None".to_owned(), |at| at.age.clone());
         for (id, text) in [("end", end), ("lag", lag), ("failed", failed), ("nodes", nodes), ("oldest", oldest)] {
             self.t.insert(id.to_owned(), text.to_owned());
         }
-        let is_other = shown != Some(overview.said().as_str());
+        let is_other = shown != Some(overview.shown());
         self.differs(is_other);
         // Where it says other things, they are not in the place of those.
         let sentences = sentences.iter().enumerate().filter(|_| !is_other);
@@ -153,7 +162,7 @@ impl Message {
     }
 
     fn add_nodes(&mut self, nodes: &[Node], shown: Option<u64>) {
-        self.differs(shown != Some(nodes.len() as u64));
+        self.differs(shown != Some(nodes::shown(nodes)));
         for node in nodes {
             let id = node.id();
             self.t.insert(format!("b-{id}"), format!("{} {}", node.badge.shape(), node.state));
@@ -179,6 +188,7 @@ impl Message {
         self.t.insert(format!("b-{name}"), format!("{} {}", row.badge.shape(), row.state));
         self.c.insert(format!("b-{name}"), row.badge.class());
         self.p.insert(format!("c-{name}"), points(size, &row.lag.values));
+        self.t.insert(format!("c-{name}-title"), row.title());
     }
 
     fn add_reaction(&mut self, reaction: &Reaction) {
@@ -189,6 +199,7 @@ impl Message {
         self.t.insert(format!("rw-{name}"), reaction.waiting.clone());
         self.t.insert(format!("rr-{name}"), reaction.rate());
         self.p.insert(format!("rc-{name}"), points(SMALL, &reaction.pace.values));
+        self.t.insert(format!("rc-{name}-title"), reaction.title());
         self.t.insert(format!("rf-{name}"), reaction.failed.to_string());
         self.t.insert(format!("rb-{name}"), format!("{} {}", reaction.badge.shape(), reaction.state));
         self.c.insert(format!("rb-{name}"), reaction.badge.class());

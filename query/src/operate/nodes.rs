@@ -15,10 +15,9 @@ use page::component::{Badge, Frame};
 
 use super::{
     Operate,
-    refused::Refused,
     shell::{Shell, frame},
-    text::When,
-    visit::{Instead, OfSystem, Visit},
+    text::{When, digest},
+    visit::OfSystem,
     writer::Writes,
 };
 
@@ -124,23 +123,27 @@ impl Node {
 }
 
 impl Operate {
-    /// All of them, for who sees the whole platform now.
-    pub(super) async fn nodes(&self, visit: &Visit) -> Result<Vec<Node>, Refused> {
-        self.projections(visit).await?;
+    /// All of them.
+    pub(super) async fn nodes(&self) -> Vec<Node> {
         let writer = match &self.api.writes {
             Writes::Elsewhere(bus) => bus.writer().await,
             Writes::Here(_) => None,
         };
-        Ok(self.nodes.all().into_iter().map(|node| Node::of(node, writer.as_deref())).collect())
+        self.nodes.all().into_iter().map(|node| Node::of(node, writer.as_deref())).collect()
     }
 }
 
+/// By what a page tells whether these are the nodes that it shows.
+pub(super) fn shown(nodes: &[Node]) -> u64 {
+    digest(nodes.iter().map(|node| (&node.role, &node.name, &node.version, &node.since.iso)).collect::<Vec<_>>())
+}
+
 /// Shows them.
-pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Result<Response, Instead> {
-    let nodes = operate.nodes(&visit).await.map_err(|refused| visit.refused(&refused))?;
-    let frame = frame(Some(format!("/ui/operate/live?page=nodes&count={}", nodes.len())));
+pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Response {
+    let nodes = operate.nodes().await;
+    let frame = frame(Some(format!("/ui/operate/live?page=nodes&shown={}", shown(&nodes))));
     let page = Page { frame: frame.clone(), shell: visit.shell("/ui/operate/nodes"), nodes };
-    Ok(visit.page(StatusCode::OK, &frame, &page))
+    visit.page(StatusCode::OK, &frame, &page)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use super::{
     reactions::Reaction,
     refused::Refused,
     shell::{FAILED_EVENTS, Shell, frame},
-    text::{When, counted, failed_events},
+    text::{When, counted, digest, failed_events},
     visit::{Instead, Visit},
 };
 
@@ -44,9 +44,9 @@ pub(super) struct Overview {
 }
 
 impl Overview {
-    /// Of what kinds its sentences are: of the same ones only numbers differ.
-    pub(super) fn said(&self) -> String {
-        self.sentences.iter().map(|(badge, ..)| badge.class()).collect::<Vec<_>>().join(".").replace(' ', "-")
+    /// By what a page tells whether its sentences are about the same: then one may be put into the place of another.
+    pub(super) fn shown(&self) -> u64 {
+        digest(self.sentences.iter().map(|(badge, _, path)| (badge.shape(), *path)).collect::<Vec<_>>())
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
         return Ok(see_other(FAILED_EVENTS));
     }
     let overview = operate.overview(&visit).await.map_err(|refused| visit.refused(&refused))?;
-    let frame = frame(Some(format!("/ui/operate/live?page=overview&said={}", overview.said())));
+    let frame = frame(Some(format!("/ui/operate/live?page=overview&shown={}", overview.shown())));
     let page = Page { frame: frame.clone(), shell: visit.shell(PATH), overview };
     Ok(visit.page(StatusCode::OK, &frame, &page))
 }

@@ -169,9 +169,13 @@ impl Row {
 
     /// Its chart.
     pub(super) fn chart(&self, size: (u32, u32)) -> Chart {
-        let (name, highest) = (&self.name, self.lag.values.iter().max().copied().unwrap_or_default());
-        let title = format!("Lag of {name}, 60 s: now {}, highest {}", self.events(), count(highest));
-        Chart::new(format!("c-{name}"), title, size, &self.lag.values)
+        Chart::new(format!("c-{}", self.name), self.title(), size, &self.lag.values)
+    }
+
+    /// What the chart shows, in words.
+    pub(super) fn title(&self) -> String {
+        let highest = self.lag.values.iter().max().copied().unwrap_or_default();
+        format!("Lag of {}, 60 s: now {}, highest {}", self.name, self.events(), count(highest))
     }
 }
 

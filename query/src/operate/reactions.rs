@@ -59,11 +59,15 @@ impl Reaction {
 
     /// The chart of what it lacked, or was not done with.
     pub(super) fn chart(&self, size: (u32, u32)) -> Chart {
+        Chart::new(format!("rc-{}", self.name), self.title(), size, &self.pace.values)
+    }
+
+    /// What the chart shows, in words.
+    pub(super) fn title(&self) -> String {
         let values = &self.pace.values;
-        let (now, highest) =
-            (values.last().copied().unwrap_or_default(), values.iter().max().copied().unwrap_or_default());
-        let title = format!("Not done by {}, 60 s: now {}, highest {}", self.name, count(now), count(highest));
-        Chart::new(format!("rc-{}", self.name), title, size, values)
+        let [now, highest] =
+            [values.last(), values.iter().max()].map(|value| count(value.copied().unwrap_or_default()));
+        format!("Not done by {}, 60 s: now {now}, highest {highest}", self.name)
     }
 
     /// Whether no node says that it is done.

@@ -151,9 +151,10 @@ impl Seen {
 
 /// How many events a second are between the first and the last position that was told, one a second.
 fn rate(positions: impl Iterator<Item = Option<u64>>) -> u64 {
-    let told: Vec<u64> = positions.flatten().collect();
-    let (first, last) = (told.first().copied().unwrap_or_default(), told.last().copied().unwrap_or_default());
-    last.saturating_sub(first) / (told.len() as u64).saturating_sub(1).max(1)
+    let mut told = (0..).zip(positions).filter_map(|(second, position)| Some((second, position?)));
+    let Some(first) = told.next() else { return 0 };
+    let last = told.last().unwrap_or(first);
+    last.1.saturating_sub(first.1) / (last.0 - first.0).max(1_u64)
 }
 
 fn push<T>(values: &mut VecDeque<T>, value: T) {

@@ -1,4 +1,4 @@
-//! How many pages a node keeps up to date at a time. Operators and tenants share nothing, nor does one tenant with another.
+//! How many pages a node keeps up to date at a time. Tenants take none of operators, and one takes few of the others.
 
 use std::{
     collections::HashMap,

@@ -1,5 +1,7 @@
 //! Numbers, times and texts as pages show them.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use base::clock;
 use jiff::Timestamp;
 use page::component::count;
@@ -60,6 +62,13 @@ pub(super) fn counted(number: u64, one: &str, more: &str) -> String {
 /// So many failed events.
 pub(super) fn failed_events(number: u64) -> String {
     counted(number, "failed event", "failed events")
+}
+
+/// By what a page tells whether it shows the same as another one.
+pub(super) fn digest(shown: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    shown.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A member as text.

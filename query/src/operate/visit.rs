@@ -159,6 +159,16 @@ impl Visit {
         bearer(&self.token)
     }
 
+    /// Fails where the visitor does not see so far any more.
+    pub(super) async fn insist(&self, operate: &Operate) -> Result<(), Refused> {
+        let mut parts = http::Request::new(()).into_parts().0;
+        parts.headers.insert(header::HOST, self.authority.clone());
+        let caller = operate.caller(&parts, &self.token).await;
+        let caller =
+            caller.map_err(|error| Refused { status: error.reason().http_status(), message: error.to_string() })?;
+        if Reach::of(&caller) == Some(self.reach) { Ok(()) } else { Err(Refused::not_found()) }
+    }
+
     /// When its session ends.
     pub(super) fn until(&self) -> Timestamp {
         Timestamp::from_second(self.caller.expires).unwrap_or_default()
