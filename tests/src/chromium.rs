@@ -1,5 +1,7 @@
 //! A browser with scripts: headless Chromium, driven over the protocol of W3C for that (`WebDriver`, chapter 6) with plain HTTP.
 
+pub mod look;
+
 use std::{fs, path::PathBuf, process::Stdio, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -12,7 +14,15 @@ use tokio::{
     time::timeout,
 };
 
+use self::look::{LOOKS, Look, PHONE};
 use crate::{eventually, ports::free_port, tools};
+
+/// The key that goes to what can be used next; with [`SHIFT`], to what is before.
+pub const TAB: char = '\u{e004}';
+/// The key that presses a button or follows a link.
+pub const ENTER: char = '\u{e007}';
+/// The key that others are held with.
+pub const SHIFT: char = '\u{e008}';
 
 /// A window of Chromium.
 #[derive(Debug)]
@@ -47,13 +57,12 @@ impl Drop for Driver {
     }
 }
 
-/// How a page is looked at: width, height, and whether colours are dark.
-pub type Look = (u32, u32, bool);
-
 /// How long a page may take until it says something.
 const SAID_WITHIN: Duration = Duration::from_secs(30);
-/// How pages are looked at.
-const LOOKS: [Look; 3] = [(390, 844, false), (1280, 800, true), (320, 640, true)];
+/// How high a picture is at most, in pixels.
+const HIGHEST: u64 = 8000;
+/// How many keys are pressed until something has the focus.
+const MOST_STOPS: usize = 60;
 
 impl Chromium {
     /// Opens one; nothing where there is no Chromium.
@@ -76,6 +85,20 @@ impl Chromium {
         let opened: Value = opened.json().await.expect("it answers in JSON");
         let id = opened["value"]["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {opened}"));
         Some(Self { session: format!("{base}/session/{id}"), http, _driver: driver })
+    }
+
+    /// Opens one, with the program that looks for faults; says so where either is not installed.
+    pub async fn with_axe() -> Option<(Self, String)> {
+        let Some(chromium) = Self::open().await else {
+            tools::skip_unless_root("Chromium");
+            return None;
+        };
+        let Some(axe) = tools::installed("axe") else {
+            tools::skip("axe");
+            return None;
+        };
+        let axe = fs::read_to_string(axe.join("node_modules/axe-core/axe.min.js")).expect("it is there");
+        Some((chromium, axe))
     }
 
     async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Value> {
@@ -142,13 +165,39 @@ impl Chromium {
     }
 
     /// Looks at the page in another way.
-    pub async fn look(&self, (width, height, is_dark): Look) {
-        let scheme = json!({ "name": "prefers-color-scheme", "value": if is_dark { "dark" } else { "light" } });
-        // Colours that change slowly would be measured on their way.
-        let still = json!({ "name": "prefers-reduced-motion", "value": "reduce" });
-        self.devtools("Emulation.setEmulatedMedia", json!({ "features": [scheme, still] })).await;
-        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
-        self.devtools("Emulation.setDeviceMetricsOverride", size).await;
+    pub async fn look(&self, look: Look) {
+        for (command, parameters) in look.commands() {
+            self.devtools(command, parameters).await;
+        }
+    }
+
+    /// Presses keys together, and lets them go.
+    pub async fn press(&self, keys: &[char]) {
+        let of = |kind: &'static str| move |key: &char| json!({ "type": kind, "value": key });
+        let all: Vec<_> = keys.iter().map(of("keyDown")).chain(keys.iter().rev().map(of("keyUp"))).collect();
+        self.done("/actions", json!({ "actions": [{ "type": "key", "id": "keyboard", "actions": all }] })).await;
+    }
+
+    /// Presses keys until what a selector finds has the focus; all that has it on the way is seen to have it.
+    pub async fn press_until(&self, keys: &[char], selector: &str) {
+        let script = format!(
+            "const at = document.activeElement, style = getComputedStyle(at), box = at.getBoundingClientRect();
+            return {{
+                found: at.matches({}), tag: at.outerHTML.split('>')[0],
+                ring: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2,
+                inside: box.width > 0 && box.right > 0 && box.left < innerWidth && box.bottom > 0 && box.top < innerHeight,
+            }};",
+            json!(selector)
+        );
+        for _ in 0..MOST_STOPS {
+            self.press(keys).await;
+            let stop = self.run(&script).await;
+            assert!(stop["ring"] == true && stop["inside"] == true, "nobody sees that it has the focus: {stop}");
+            if stop["found"] == true {
+                return;
+            }
+        }
+        panic!("no key leads to {selector} at {}", self.url().await);
     }
 
     /// Whether pages run scripts from now on.
@@ -164,33 +213,49 @@ impl Chromium {
     }
 
     /// Keeps a picture of the whole page in the folder that `PLATFORM_PICTURES` names, for people.
-    pub async fn keep_picture(&self, name: &str) {
+    async fn keep_picture(&self, name: &str, look: Look) {
         let Some(folder) = std::env::var_os("PLATFORM_PICTURES").map(PathBuf::from) else { return };
-        let whole = json!({ "format": "png", "captureBeyondViewport": true });
+        let is_large = look.text != PHONE.text;
+        if is_large {
+            // What is beyond the window would have text of the usual size on the picture.
+            let height = self.run("return document.documentElement.scrollHeight").await.as_u64().unwrap_or_default();
+            let height = u32::try_from(height.min(HIGHEST)).unwrap_or_default().max(look.height);
+            self.devtools("Emulation.setDeviceMetricsOverride", look.size(height)).await;
+        }
+        let whole = json!({ "format": "png", "captureBeyondViewport": !is_large });
         let picture = self.devtools("Page.captureScreenshot", whole).await;
+        self.look(look).await;
         let picture = STANDARD.decode(picture["data"].as_str().unwrap_or_default()).expect("it is base64");
         fs::write(folder.join(format!("{name}.png")), picture).expect("the folder can be written");
     }
 
     /// What axe finds wrong on the page.
-    async fn faults(&self, axe: &str) -> Vec<String> {
-        self.run(axe).await;
-        let script = "const done = arguments[arguments.length - 1];
-            axe.run().then((found) => done(found.violations.map((fault) =>
-                fault.id + ': ' + fault.nodes.map((node) => node.html + ' ' + node.failureSummary).join('; '))));";
-        let found = self.run_long(script).await;
+    async fn faults(&self, axe: &str, rules: &str) -> Vec<String> {
+        if self.run("return typeof axe").await == "undefined" {
+            self.run(axe).await;
+        }
+        let script = format!(
+            "const done = arguments[arguments.length - 1];
+            axe.run({{ resultTypes: ['violations'], ...{rules} }}).then((found) => done(found.violations.map((fault) =>
+                fault.id + ': ' + fault.nodes.map((node) => node.html + ' ' + node.failureSummary).join('; '))));"
+        );
+        let found = self.run_long(&script).await;
         found.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
-    /// Fails where axe finds something on the page, in light or dark, or where it does not fit into a narrow window.
+    /// Fails where axe finds something on the page, in light or dark, or where it does not fit into a window.
     pub async fn assert_usable(&self, axe: &str, name: &str) {
-        for (width, height, is_dark) in LOOKS {
-            self.look((width, height, is_dark)).await;
-            let found = self.faults(axe).await;
-            assert!(found.is_empty(), "{name} {width} {}: {found:#?}", self.url().await);
-            let is_cut = "return document.documentElement.scrollWidth > innerWidth";
-            assert_eq!(self.run(is_cut).await, false, "{name} fits into {width}");
-            self.keep_picture(&format!("{name}-{width}-{}", if is_dark { "dark" } else { "light" })).await;
+        for look in LOOKS {
+            let name = format!("{name}-{}", look.name);
+            self.look(look).await;
+            self.keep_picture(&name, look).await;
+            if let Some(rules) = look.rules {
+                let found = self.faults(axe, rules).await;
+                assert!(found.is_empty(), "{name} {}: {found:#?}", self.url().await);
+            }
+            // The window of a phone grows with what is in it.
+            let width = self.run("return document.documentElement.scrollWidth").await;
+            assert_eq!(width, look.width, "{name} does not fit: {}", self.url().await);
         }
     }
 

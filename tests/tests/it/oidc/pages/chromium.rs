@@ -1,11 +1,10 @@
 //! The login pages in a real browser: looked at by axe in light and dark, narrow and wide, with scripts and without.
 
-use std::fs;
-
+use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    chromium::Chromium,
-    client::done,
+    chromium::{Chromium, look::long_names},
+    client::{done, send},
     eventually,
     media::{png, text},
     tenant::{Tenant, new_name},
@@ -35,9 +34,7 @@ async fn flow() -> Flow {
 
 #[tokio::test]
 async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
-    let Some(chromium) = Chromium::open().await else { return tools::skip_unless_root("Chromium") };
-    let Some(axe) = tools::installed("axe") else { return tools::skip("axe") };
-    let axe = fs::read_to_string(axe.join("node_modules/axe-core/axe.min.js")).expect("it is there");
+    let Some((chromium, axe)) = Chromium::with_axe().await else { return };
     let flow = flow().await;
     let issuer = flow.tenant.bootstrap.issuer.clone();
     let callback = format!("{issuer}/openapi.json");
@@ -230,9 +227,7 @@ async fn first_login(chromium: &Chromium, axe: &str, (url, callback): (&str, &st
 
 #[tokio::test]
 async fn somebody_without_a_role_logs_in_to_the_pages_of_operators_and_is_told_what_it_takes() {
-    let Some(chromium) = Chromium::open().await else { return tools::skip_unless_root("Chromium") };
-    let Some(axe) = tools::installed("axe") else { return tools::skip("axe") };
-    let axe = fs::read_to_string(axe.join("node_modules/axe-core/axe.min.js")).expect("it is there");
+    let Some((chromium, axe)) = Chromium::with_axe().await else { return };
     let tenant = Tenant::start().await;
     let (issuer, (_, name)) = (&tenant.bootstrap.issuer, person(&tenant.client().await).await);
     chromium.visit(&format!("{issuer}/ui/operate")).await;
@@ -248,4 +243,52 @@ async fn somebody_without_a_role_logs_in_to_the_pages_of_operators_and_is_told_w
     chromium.assert_usable(&axe, "operate-without-a-role").await;
     chromium.click("main a.primary").await;
     chromium.says("Choose an account").await;
+}
+
+#[tokio::test]
+async fn long_names_fit_into_narrow_windows() {
+    let Some((chromium, axe)) = Chromium::with_axe().await else { return };
+    let flow = flow().await;
+    let issuer = flow.tenant.bootstrap.issuer.clone();
+    let callback = format!("{issuer}/openapi.json");
+    let at = |others: &[(&str, &str)]| {
+        let all = [&[("redirect_uri", callback.as_str())], others].concat();
+        format!("{issuer}{}", flow.sends(&all))
+    };
+    let names = long_names();
+    let renamed = flow.admin.request(Method::PATCH, &format!("{API}/apps/{}", flow.app.id));
+    let renamed = send(renamed.json(&json!({ "name": names[0] }))).await;
+    assert_eq!(renamed.status, StatusCode::OK, "{}", renamed.body);
+    for name in &names {
+        let user = json!({ "username": name, "human": {
+            "data": { "given_name": name, "family_name": name }, "email": { "address": "ada@example.com" },
+            "password": { "password": PASSWORD },
+        } });
+        done(&flow.admin, &format!("{API}/users"), user).await;
+        chromium.visit(&at(&[("prompt", "select_account")])).await;
+        if *name != names[0] {
+            chromium.click("a[href^='/ui/login/name']").await;
+        }
+        chromium.says("Login name").await;
+        assert!(chromium.text().await.contains(&names[0]), "the app is named");
+        chromium.fill("#username", name).await;
+        chromium.click(SUBMIT).await;
+        chromium.says("Enter your password").await;
+        chromium.fill("#password", PASSWORD).await;
+        chromium.click(SUBMIT).await;
+        chromium.says("API").await;
+    }
+    for (others, says, name) in [
+        (&[("prompt", "select_account")][..], &*names[1], "long-accounts"),
+        (&[("prompt", "consent"), ("login_hint", &names[0])], "asks for access", "long-consent"),
+    ] {
+        chromium.visit(&at(others)).await;
+        chromium.says(says).await;
+        chromium.assert_usable(&axe, name).await;
+    }
+    for (path, name) in [("/", "long-home"), ("/ui/logout", "long-logout")] {
+        chromium.visit(&format!("{issuer}{path}")).await;
+        chromium.says(&names[2]).await;
+        chromium.assert_usable(&axe, name).await;
+    }
 }

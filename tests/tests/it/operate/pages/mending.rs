@@ -122,6 +122,11 @@ impl Failing {
         assert_eq!(boxes(&shown), [id], "{path}: {}", shown.text);
     }
 
+    /// The database of the platform.
+    pub(super) fn postgres_url(&self) -> &str {
+        &self.servers.places.postgres_url
+    }
+
     pub(super) fn heal(&self) {
         std::fs::remove_file(&self.switch).expect("it is there");
     }

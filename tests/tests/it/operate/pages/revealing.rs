@@ -9,7 +9,6 @@ use tests::{
     eventually,
     platform::Platform,
     tenant::Tenant,
-    tools,
 };
 
 use super::{assert_closed, seen};
@@ -121,9 +120,7 @@ async fn roles_in_the_instance_say_who_is_shown_it() {
 
 #[tokio::test]
 async fn everybody_can_have_it_shown_in_a_browser_with_and_without_scripts() {
-    let Some(chromium) = Chromium::open().await else { return tools::skip_unless_root("Chromium") };
-    let Some(axe) = tools::installed("axe") else { return tools::skip("axe") };
-    let axe = std::fs::read_to_string(axe.join("node_modules/axe-core/axe.min.js")).expect("it is there");
+    let Some((chromium, axe)) = Chromium::with_axe().await else { return };
     let platform = Platform::start().await;
     platform.ready().await;
     let (user, name) = person(&platform.client().await).await;
