@@ -207,3 +207,24 @@ fn a_circle_is_found_in_any_form_of_path() {
     assert_eq!(of(&[one, ("b", "// crate::a\n#[cfg(test)]\nmod tests {\n    use crate::a;\n}\n")]), [""; 0]);
     assert_eq!(of(&[("a", "use crate::a::b::C;\n"), ("a::b", "use super::D;\n")]), [""; 0], "they are one thing");
 }
+
+/// What a test says where something is missing.
+const SKIPS: [&str; 4] = ["tools::skip(", "tools::skip_unless_root(", "Chromium::", "\"SKIPPED: "];
+
+#[test]
+fn what_may_be_skipped_is_seen_to_be_skipped() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let runs = include_str!("../../../../.config/nextest.toml");
+    let mut found = vec![];
+    sources(&folder, &mut found);
+    found.retain(|path| {
+        let text = fs::read_to_string(path).expect("sources are text");
+        !path.ends_with("table/tidy.rs") && SKIPS.iter().any(|skips| text.contains(skips))
+    });
+    assert!(found.len() > 5, "some tests need what is not part of the platform: {found:?}");
+    for path in found {
+        let module = path.strip_prefix(&folder).unwrap_or(&path).with_extension("").display().to_string();
+        let shown = format!("test(/^{}::", module.replace('/', "::"));
+        assert!(runs.contains(&shown), "nextest shows what the tests of {module} say: {shown}");
+    }
+}
