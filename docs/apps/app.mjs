@@ -5,7 +5,7 @@ import * as oidc from "openid-client";
 
 const { ISSUER, CLIENT_ID, CLIENT_SECRET, PORT = "3000" } = process.env;
 const HOME = `http://127.0.0.1:${PORT}/`;
-const COOKIE = "Path=/; HttpOnly; SameSite=Lax"; // over https also Secure
+const COOKIE = "Path=/; HttpOnly; SameSite=Lax"; // over https also Secure, and names that begin with __Host-
 
 // openid-client refuses an issuer without https, which is only for trying it out, unless it is told otherwise.
 const insecure = { execute: ISSUER.startsWith("http:") ? [oidc.allowInsecureRequests] : [] };
@@ -39,15 +39,17 @@ const pages = {
     const tokens = await oidc.authorizationCodeGrant(platform, url, { expectedState, expectedNonce, pkceCodeVerifier });
     const person = await oidc.fetchUserInfo(platform, tokens.access_token, tokens.claims().sub);
     const session = oidc.randomState();
+    people.delete(cookie(request, "session"));
     people.set(session, { ...person, idToken: tokens.id_token });
     return redirect("/", `session=${session}; ${COOKIE}`, `login=; ${COOKIE}; Max-Age=0`);
   },
   "POST /logout": (request) => {
     const session = cookie(request, "session");
-    const hint = people.has(session) ? { id_token_hint: people.get(session).idToken } : {};
+    const person = people.get(session);
+    if (!person) return redirect("/"); // a form of another site, which comes without the cookie, ends nothing
     people.delete(session);
-    const url = oidc.buildEndSessionUrl(platform, { ...hint, post_logout_redirect_uri: HOME });
-    return redirect(url, `session=; ${COOKIE}; Max-Age=0`);
+    const asked = { id_token_hint: person.idToken, post_logout_redirect_uri: HOME };
+    return redirect(oidc.buildEndSessionUrl(platform, asked), `session=; ${COOKIE}; Max-Age=0`);
   },
 };
 

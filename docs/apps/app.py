@@ -6,6 +6,7 @@ import secrets
 
 import uvicorn
 from authlib.integrations.starlette_client import OAuth, OAuthError
+from joserfc.errors import JoseError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.sessions import SessionMiddleware
@@ -45,10 +46,11 @@ async def callback(request):
     try:
         tokens = await platform.authorize_access_token(request)
         person = await platform.userinfo(token=tokens)
-    except OAuthError as error:
+    except (OAuthError, JoseError) as error:
         return PlainTextResponse(f"The login failed: {error}", 400)
     if person["sub"] != tokens["userinfo"]["sub"]:
         return PlainTextResponse("The login failed: userinfo is about somebody else", 400)
+    people.pop(request.session.get("id"), None)
     request.session.clear()
     request.session["id"] = secrets.token_urlsafe()
     people[request.session["id"]] = person | {"id_token": tokens["id_token"]}
@@ -56,9 +58,11 @@ async def callback(request):
 
 
 async def logout(request):
-    person = people.pop(request.session.get("id"), {})
+    person = people.pop(request.session.get("id"), None)
+    if person is None:  # a form of another site, which comes without the cookie, ends nothing
+        return RedirectResponse("/", 303)
     request.session.clear()
-    end = await platform.create_logout_url(HOME, person.get("id_token"), client_id=platform.client_id)
+    end = await platform.create_logout_url(HOME, person["id_token"])
     return RedirectResponse(end["url"], 303)
 
 

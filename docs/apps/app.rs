@@ -1,6 +1,6 @@
 //! A web app that people log in to by OpenID Connect, with axum and jsonwebtoken. docs/login.md says how to start it.
 
-use std::{collections::HashMap, env, error::Error, sync::Arc, sync::Mutex};
+use std::{collections::HashMap, env, error::Error, sync::Arc, sync::Mutex, time::Duration};
 
 use aws_lc_rs::{digest, rand, rand::SecureRandom};
 use axum::extract::{Query, State};
@@ -12,7 +12,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header, jw
 use reqwest::{RequestBuilder, Url};
 use serde::{Deserialize, de::DeserializeOwned};
 
-const ATTRIBUTES: &str = "Path=/; HttpOnly; SameSite=Lax"; // over https also Secure
+const ATTRIBUTES: &str = "Path=/; HttpOnly; SameSite=Lax"; // over https also Secure, and names that begin with __Host-
 
 struct App {
     id: String,
@@ -126,18 +126,19 @@ async fn callback(
     }
     let session = random()?;
     let cookies = [format!("session={session}; {ATTRIBUTES}"), format!("login=; {ATTRIBUTES}; Max-Age=0")];
-    app.people.lock().expect("nothing panics that holds it").insert(session, (person, tokens.id_token));
+    let mut people = app.people.lock().expect("nothing panics that holds it");
+    people.remove(cookie(&headers, "session"));
+    people.insert(session, (person, tokens.id_token));
     Ok((AppendHeaders(cookies.map(|cookie| (SET_COOKIE, cookie))), Redirect::to("/")))
 }
 
-async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<impl IntoResponse, Failed> {
+async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Failed> {
     let person = app.people.lock().expect("nothing panics that holds it").remove(cookie(&headers, "session"));
-    let asked = [("client_id", &app.id), ("post_logout_redirect_uri", &app.home)];
-    let mut url = Url::parse_with_params(&app.platform.end_session_endpoint, asked)?;
-    if let Some((_, id_token)) = person {
-        url.query_pairs_mut().append_pair("id_token_hint", &id_token);
-    }
-    Ok(([(SET_COOKIE, format!("session=; {ATTRIBUTES}; Max-Age=0"))], Redirect::to(url.as_str())))
+    // A form of another site, which comes without the cookie, ends nothing.
+    let Some((_, id_token)) = person else { return Ok(Redirect::to("/").into_response()) };
+    let asked = [("id_token_hint", &id_token), ("post_logout_redirect_uri", &app.home)];
+    let url = Url::parse_with_params(&app.platform.end_session_endpoint, asked)?;
+    Ok(([(SET_COOKIE, format!("session=; {ATTRIBUTES}; Max-Age=0"))], Redirect::to(url.as_str())).into_response())
 }
 
 async fn json<T: DeserializeOwned>(request: RequestBuilder) -> reqwest::Result<T> {
@@ -151,7 +152,7 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
 }
 
 fn random() -> Result<String, Box<dyn Error>> {
@@ -163,12 +164,17 @@ fn random() -> Result<String, Box<dyn Error>> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let address = format!("127.0.0.1:{}", env::var("PORT").unwrap_or_else(|_| "3000".to_owned()));
-    let http = reqwest::Client::new();
+    let http = reqwest::Client::builder().timeout(Duration::from_secs(10)).build()?;
+    let issuer = env::var("ISSUER")?;
+    let platform: Discovery = json(http.get(format!("{issuer}/.well-known/openid-configuration"))).await?;
+    if platform.issuer != issuer {
+        return Err(format!("{} is not the issuer that was asked for", platform.issuer).into());
+    }
     let app = App {
         id: env::var("CLIENT_ID")?,
         secret: env::var("CLIENT_SECRET")?,
         home: format!("http://{address}/"),
-        platform: json(http.get(env::var("ISSUER")? + "/.well-known/openid-configuration")).await?,
+        platform,
         people: Mutex::default(),
         http,
     };

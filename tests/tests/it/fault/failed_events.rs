@@ -175,9 +175,11 @@ async fn a_filter_may_match_a_million() {
 /// The page and the tool show the first of a million.
 async fn many_are_looked_at(platform: &Platform) {
     let mut browser = Browser::signed_in(&platform.bootstrap.issuer, &link(&platform.data(), &[])).await;
-    for (path, says) in
-        [("", "of 1,000,000"), ("/retry?all=1", "Retry 1,000,000 failed events"), ("/discard?all=1", "1,000")]
-    {
+    for (path, says) in [
+        ("", "of 1,000,000"),
+        ("/retry?all=1", "Retry 1,000,000 failed events"),
+        ("/discard?all=1", "Discard 1,000 failed events"),
+    ] {
         let path = format!("/ui/operate/failed{path}");
         let is_shown = async || {
             let shown = browser.clone().get(&path).await;

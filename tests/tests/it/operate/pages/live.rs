@@ -2,7 +2,10 @@
 
 use reqwest::StatusCode;
 use serde_json::{Map, Value};
-use tests::browser::{Browser, Shown};
+use tests::{
+    browser::{Browser, Shown},
+    eventually,
+};
 
 use super::{mending::Failing, seen};
 
@@ -11,6 +14,7 @@ const OF_INSTANCE: usize = 10;
 
 /// What a page is told, as far as it was told yet.
 struct Live {
+    page: String,
     answer: reqwest::Response,
     unread: String,
     texts: Map<String, Value>,
@@ -23,7 +27,7 @@ impl Live {
         let path = path.expect("it keeps itself up to date").replace("&amp;", "&").replace("&#38;", "&");
         let answer = browser.follow(&path).await;
         assert_eq!(answer.status(), StatusCode::OK, "{path}");
-        Self { answer, unread: String::new(), texts: Map::new() }
+        Self { page: shown.text.clone(), answer, unread: String::new(), texts: Map::new() }
     }
 
     /// Waits until a part of the page has a text.
@@ -34,7 +38,10 @@ impl Live {
             self.unread.push_str(std::str::from_utf8(&chunk).expect("it is text"));
             while let Some((message, rest)) = self.unread.split_once("\n\n") {
                 let told: Value = serde_json::from_str(message.trim_start_matches("data: ")).expect("it is JSON");
-                self.texts.extend(told["t"].as_object().cloned().unwrap_or_default());
+                for (id, text) in told["t"].as_object().cloned().unwrap_or_default() {
+                    assert!(self.page.contains(&format!("id=\"{id}\"")), "the page has no {id}: {}", self.page);
+                    self.texts.insert(id, text);
+                }
                 self.unread = rest.to_owned();
             }
         }
@@ -50,11 +57,20 @@ async fn pages_are_told_what_fails_and_what_is_mended() {
         let shown = seen(&mut browser.clone(), path).await;
         Live::of(&browser, &shown).await
     };
+    // What has just begun says so for a moment.
+    let is_settled = async || {
+        let shown = seen(&mut browser.clone(), "/ui/operate").await.text;
+        (shown.contains("2 failed events wait") && !shown.contains("behind") && !shown.contains("said n")).then_some(())
+    };
+    eventually("nothing but what failed is told of", is_settled).await;
     let (mut list, mut overview) = (opened("/ui/operate/failed").await, opened("/ui/operate").await);
     let (mut nodes, mut projections) = (opened("/ui/operate/nodes").await, opened("/ui/operate/projections").await);
     list.says("fresh", "Refresh").await;
     overview.says("failed", "2").await;
     overview.says("fresh", "Refresh").await;
+    let node =
+        nodes.page.split("id=\"b-").nth(1).and_then(|rest| rest.split('"').next()).expect("there is one").to_owned();
+    nodes.says(&format!("b-{node}"), "● Ready").await;
     nodes.says("fresh", "Refresh").await;
     projections.says("f-targets", "1").await;
 
