@@ -42,7 +42,8 @@ impl Live {
                     assert!(self.page.contains(&format!("id=\"{id}\"")), "the page has no {id}: {}", self.page);
                     self.texts.insert(id, text);
                 }
-                self.unread = rest.to_owned();
+                let rest = rest.to_owned();
+                self.unread = rest;
             }
         }
     }
