@@ -89,7 +89,8 @@ async fn assert_measured(management: &Management, begin: f64) {
         // It is counted now and then.
         let is_since = async || {
             let [since] = told("platform_failed_events_oldest_timestamp_seconds").await[..] else { return None };
-            let wanted = if count > 0.0 { begin..=now() } else { 0.0..=0.0 };
+            // It is told in whole seconds.
+            let wanted = if count > 0.0 { begin.floor()..=now() } else { 0.0..=0.0 };
             wanted.contains(&since).then_some(())
         };
         eventually("since when it waits", is_since).await;
