@@ -4,6 +4,7 @@
 
 mod answers;
 pub mod audit;
+mod followed;
 pub mod past;
 mod referrers;
 pub(crate) mod tables;
@@ -23,6 +24,7 @@ use tokio_postgres::{Row, types::Type};
 
 pub use self::{
     answers::{ANSWERS_KEPT, Answered},
+    followed::Followed,
     referrers::{MOST_REFERRERS, ReferenceChange, Referred, Referrers, fold_references, reference_changes},
 };
 use crate::{
@@ -205,15 +207,6 @@ pub struct Needs {
     pub followed: Followed,
 }
 
-/// Whoever holds these claims or refers to these is read too, save where more refer to one than are told.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Followed {
-    /// Some of the claims that are needed.
-    pub claims: Vec<ClaimHash>,
-    /// Some of those for which it is needed who refers to them.
-    pub referrers: Vec<Referred>,
-}
-
 /// What history knows of it, all from one snapshot.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -275,24 +268,6 @@ impl Needs {
         transaction.commit().await?;
         let checkpoints = OfEach { events, sessions }.both();
         Ok(checkpoints.map(|checkpoints| Snapshot { checkpoints, aggregates, claims, referrers, commands }))
-    }
-}
-
-impl Followed {
-    fn is_empty(&self) -> bool {
-        self.claims.is_empty() && self.referrers.is_empty()
-    }
-
-    /// Who was found, in the log that is kept for ever.
-    fn found<'a>(
-        &self,
-        claims: &'a HashMap<ClaimHash, Option<AggregateKey>>,
-        referrers: &'a HashMap<Referred, Referrers>,
-    ) -> impl Iterator<Item = &'a AggregateKey> {
-        let holders = self.claims.iter().filter_map(|claim| claims.get(claim)?.as_ref());
-        let referring = self.referrers.iter().filter_map(|referred| referrers.get(referred));
-        let referring = referring.filter(|found| !found.has_more).flat_map(|found| &found.keys);
-        holders.chain(referring).filter(|key| class_of(&key.aggregate_type) == LogClass::Events)
     }
 }
 
