@@ -91,6 +91,15 @@ impl Proxy {
         Self { address, rules, accepting }
     }
 
+    /// A proxy before the server of a URL, and the URL through it.
+    pub async fn before(url: &str) -> (Self, String) {
+        let address = url.split("://").nth(1).and_then(|rest| rest.rsplit('@').next()).expect("it is a URL");
+        let address = address.split('/').next().expect("it has an address");
+        let proxy = Self::start(address).await;
+        let through = url.replace(address, &proxy.address);
+        (proxy, through)
+    }
+
     /// Loses the next publishes to a log: the server never sees them.
     pub fn lose_publishes(&self, number: usize) {
         self.rules.publishes.left.fetch_add(number, Ordering::SeqCst);

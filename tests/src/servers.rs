@@ -169,6 +169,14 @@ pub(crate) async fn with_postgres(data: &Path) {
     file.and_then(|mut file| writeln!(file, "{key}")).expect("the folder can be written");
 }
 
+/// Lets NATS forget every search index.
+pub async fn drop_indexes(nats: async_nats::Client) {
+    let context = async_nats::jetstream::new(nats);
+    for stream in ["OBJ_INDEX_FILES", "KV_INDEX_MANIFESTS"] {
+        context.delete_stream(stream).await.expect("it was there");
+    }
+}
+
 /// Lets Postgres forget everything.
 pub async fn drop_read_models(url: &str) {
     let schemas = PROJECTIONS.iter().filter(|projection| projection.schema().is_some());

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     Failure,
     cli::{self, FailedEventState, WhichFailedEvents},
-    operator::Operator,
+    operator::{Operator, segment},
     output,
 };
 
@@ -158,8 +158,7 @@ fn tell(is_json: bool, value: &Value, sentence: &str) {
 }
 
 fn one(id: &str) -> String {
-    let id: String = url::form_urlencoded::byte_serialize(id.as_bytes()).collect();
-    format!("{PATH}/{id}")
+    format!("{PATH}/{}", segment(id))
 }
 
 fn filters(which: &WhichFailedEvents) -> Vec<Value> {

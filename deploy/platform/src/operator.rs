@@ -28,7 +28,8 @@ const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(500);
 /// How many executions are listed at most.
 const LISTED: u64 = 1000;
-const RESOURCES: &str = "/resources/v3alpha";
+/// Where what is in an instance is.
+pub(crate) const RESOURCES: &str = "/resources/v3alpha";
 
 /// A platform, with a token of its system user.
 pub(crate) struct Operator {
@@ -104,6 +105,11 @@ impl Operator {
     }
 }
 
+/// What somebody names, as a part of a path.
+pub(crate) fn segment(name: &str) -> String {
+    url::form_urlencoded::byte_serialize(name.as_bytes()).collect()
+}
+
 /// What an answer says that refuses something, as a sentence with its reason, which docs/errors.md explains.
 fn refusal(body: &str) -> String {
     let told = serde_json::from_str::<Value>(body).unwrap_or_default();
@@ -165,9 +171,8 @@ fn execution_line(found: &Value) -> String {
 /// Removes an execution, whatever executions there are: none runs on the calls of a system user.
 pub(crate) async fn delete_execution(options: cli::DeleteExecution) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
-    let id: String = url::form_urlencoded::byte_serialize(options.id.as_bytes()).collect();
     operator
-        .ask(Method::DELETE, &format!("{RESOURCES}/executions/{id}"), None)
+        .ask(Method::DELETE, &format!("{RESOURCES}/executions/{}", segment(&options.id)), None)
         .await
         .map_err(|error| format!("it was not removed: {error}"))?;
     output::print("removed");

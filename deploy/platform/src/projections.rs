@@ -6,7 +6,11 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use crate::{Failure, cli, operator::Operator, output};
+use crate::{
+    Failure, cli,
+    operator::{Operator, segment},
+    output,
+};
 
 const PATH: &str = "/system/v1/views";
 /// How often it is looked how far a generation is.
@@ -190,9 +194,8 @@ async fn views(operator: &Operator) -> Result<Vec<Value>, Failure> {
 }
 
 fn path(name: &str, what: &str, query: &[(&str, &str)]) -> String {
-    let name: String = url::form_urlencoded::byte_serialize(name.as_bytes()).collect();
     let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
-    format!("{PATH}/{name}/{what}?{query}")
+    format!("{PATH}/{}/{what}?{query}", segment(name))
 }
 
 const fn place(is_previous: bool) -> &'static str {

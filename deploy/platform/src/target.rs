@@ -3,13 +3,17 @@
 use reqwest::Method;
 use serde_json::Value;
 
-use crate::{Failure, cli, operator::Operator, output};
+use crate::{
+    Failure, cli,
+    operator::{Operator, RESOURCES, segment},
+    output,
+};
 
 /// Prints the last attempts to deliver events to a target.
 pub(crate) async fn deliveries(options: cli::TargetDeliveries) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
-    let id: String = url::form_urlencoded::byte_serialize(options.id.as_bytes()).collect();
-    let found = operator.ask(Method::GET, &format!("/resources/v3alpha/targets/{id}/deliveries"), None).await?;
+    let path = format!("{RESOURCES}/targets/{}/deliveries", segment(&options.id));
+    let found = operator.ask(Method::GET, &path, None).await?;
     let attempts = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
     for attempt in attempts {
         output::print(if options.json { attempt.to_string() } else { line(attempt) });

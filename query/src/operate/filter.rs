@@ -104,24 +104,26 @@ impl Chosen {
         Value::Array(self.wire.clone())
     }
 
+    /// For the API, with one more filter of that.
+    pub(super) fn and(&self, filter: Value) -> Value {
+        Value::Array(self.wire.iter().cloned().chain([filter]).collect())
+    }
+
     /// For the API, of what had failed by a time.
     pub(super) fn failed_by(&self, at: Timestamp) -> Value {
-        let by = failed(&at.to_string(), "LESS_OR_EQUALS");
-        Value::Array(self.wire.iter().cloned().chain([by]).collect())
+        self.and(failed(&at.to_string(), "LESS_OR_EQUALS"))
     }
 
     /// For the API with what failed at a time or later, and the same for a list at a path.
     pub(super) fn failed_since(&self, at: &str, path: &str) -> (Value, String) {
-        let mut wire = self.wire.clone();
-        wire.push(failed(at, "GREATER_OR_EQUALS"));
         let mut without = Self { fields: self.fields.clone(), wire: vec![] };
         without.fields.retain(|field| field.name != "since");
-        (Value::Array(wire), without.path(path, &[("since", at.to_owned())]))
+        (self.and(failed(at, "GREATER_OR_EQUALS")), without.path(path, &[("since", at.to_owned())]))
     }
 
     /// For the API with what failed after a time.
     pub(super) fn failed_after(&self, at: &str) -> Value {
-        Value::Array(self.wire.iter().cloned().chain([failed(at, "GREATER")]).collect())
+        self.and(failed(at, "GREATER"))
     }
 
     /// Whether anything is chosen.

@@ -134,10 +134,8 @@ impl Following {
             }
             Some("log") => {
                 let chosen = Chosen::of(LOG, &visit.query);
-                let mut filters = chosen.wire();
-                if let (Some(filters), Some(after)) = (filters.as_array_mut(), visit.query.number("after")) {
-                    filters.push(json!({ "afterSequence": after.to_string() }));
-                }
+                let after = visit.query.number("after").unwrap_or_default();
+                let filters = chosen.and(json!({ "afterSequence": after.to_string() }));
                 let (_, total) = operate.events(visit, filters, (0, 1, false)).await?;
                 now.fresh(total, if total == 1 { "new event" } else { "new events" });
             }

@@ -35,15 +35,6 @@ async fn searches(client: &Client) -> StatusCode {
     send(client.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]))).await.status
 }
 
-/// A proxy before the server of a URL, and the URL through it.
-async fn proxied(url: &str) -> (Proxy, String) {
-    let address = url.split("://").nth(1).and_then(|rest| rest.rsplit('@').next()).expect("it is a URL");
-    let address = address.split('/').next().expect("it has an address");
-    let proxy = Proxy::start(address).await;
-    let through = url.replace(address, &proxy.address);
-    (proxy, through)
-}
-
 async fn issues(admin: &Client, oidc: &Node) {
     eventually("tokens are issued", async || {
         let discovery = admin.at(&oidc.url).anonymous(Method::GET, "/.well-known/openid-configuration");
@@ -67,7 +58,7 @@ async fn tokens_die_with_their_user_and_organization_on_a_node_without_postgres(
     let command = cluster.node("command", "command", &[], &[]);
     let _projector = cluster.node("projector", "projector", &[], &[]);
     let oidc = cluster.node("oidc", "oidc", &[], &[]);
-    let (proxy, through) = proxied(&cluster.servers.places.postgres_url).await;
+    let (proxy, through) = Proxy::before(&cluster.servers.places.postgres_url).await;
     let query = cluster.node("query", "query", &[("--postgres-url", &through)], &[]);
     cluster.writes(&command).await;
     let (admin, asking) = (cluster.client(&command), cluster.client(&query));
@@ -111,8 +102,8 @@ async fn a_node_that_does_not_hear_what_has_ended_accepts_no_token() {
     let command = cluster.node("command", "command", &[], &[]);
     let projector = cluster.node("projector", "projector", &[], &[]);
     let oidc = cluster.node("oidc", "oidc", &[], &[]);
-    let (postgres, postgres_url) = proxied(&cluster.servers.places.postgres_url).await;
-    let (nats, nats_url) = proxied(&cluster.servers.places.nats_url).await;
+    let (postgres, postgres_url) = Proxy::before(&cluster.servers.places.postgres_url).await;
+    let (nats, nats_url) = Proxy::before(&cluster.servers.places.nats_url).await;
     let limit = SILENCE.as_secs().to_string();
     let flags = [("--postgres-url", postgres_url.as_str()), ("--nats-url", &nats_url), ("--silence-limit", &limit)];
     let query = cluster.node("query", "query", &flags, &[]);

@@ -15,6 +15,7 @@ use tests::{
     found::assert_found,
     load::Load,
     platform::Platform,
+    servers::drop_indexes,
 };
 use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
 use view::projection::{Kind, index_of};
@@ -281,10 +282,7 @@ async fn an_index_that_is_built_again_is_not_shown_in_part() {
     }
     let end = cluster.audit().await.end().sequence;
     projector.process.end().await;
-    let context = async_nats::jetstream::new(cluster.servers.nats().await);
-    for stream in ["OBJ_INDEX_FILES", "KV_INDEX_MANIFESTS"] {
-        context.delete_stream(stream).await.expect("it was there");
-    }
+    drop_indexes(cluster.servers.nats().await).await;
     let query = cluster.node("query", "query", &[], &[]);
     let _projector = cluster.node("projector", "projector", &[], &[]);
     let reader = cluster.client(&query);

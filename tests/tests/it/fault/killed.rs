@@ -232,6 +232,32 @@ impl Delivering {
         eventually(step, || std::future::ready(self.platform.process().has_ended().then_some(()))).await;
     }
 
+    /// A target of which one delivery was given up, and whose next ones are taken.
+    async fn gives_up(&self, name: &str) -> String {
+        self.endpoint.reply(Reply::status(503));
+        let created = self.client.create_target(name).await.expect("it is created");
+        self.are_given_up(1).await;
+        self.endpoint.take();
+        self.endpoint.reply(Reply::status(204));
+        created
+    }
+
+    /// Asks for something at which it dies at a step, and asks once more where it dies at the next one: it may have died before anything was
+    /// decided.
+    async fn dies_at(&mut self, (step, next): (&str, &str), (path, body): (&str, Value)) {
+        self.kills(true);
+        ask(&self.operator, path, body.clone()).await;
+        self.is_killed(step).await;
+        self.kills(false);
+        self.restart(next).await;
+        let again = async || {
+            let answer = post(&self.operator, path, body.clone()).await;
+            [StatusCode::OK, StatusCode::NOT_FOUND].contains(&answer.status).then_some(())
+        };
+        eventually("it is asked for again", again).await;
+        self.are_given_up(0).await;
+    }
+
     /// All calls about a target before one about its new name, which waits for those before it.
     async fn told_of(&self, id: &str) -> Vec<Called> {
         rename(&self.client, id, "the end").await;
@@ -260,23 +286,8 @@ async fn deliveries_that_are_made_again_are_not_lost_wherever_that_is_killed() {
     execute(&delivering.client, json!({ "event": { "event": "target.changed" } }), &[&delivering.hook]).await;
     delivering.restart(OF_DELIVERIES[0]).await;
     for (step, next) in steps(OF_DELIVERIES) {
-        delivering.endpoint.reply(Reply::status(503));
-        let created = delivering.client.create_target(step).await.expect("it is created");
-        delivering.are_given_up(1).await;
-        delivering.endpoint.take();
-        delivering.endpoint.reply(Reply::status(204));
-        delivering.kills(true);
-        ask(&delivering.operator, &format!("{FAILED}/_retry"), json!({})).await;
-        delivering.is_killed(step).await;
-        delivering.kills(false);
-        delivering.restart(next).await;
-        // It may have died before anything was decided.
-        let again = async || {
-            let many = post(&delivering.operator, &format!("{FAILED}/_retry"), json!({})).await;
-            (many.status == StatusCode::OK).then_some(())
-        };
-        eventually("it is asked for again", again).await;
-        delivering.are_given_up(0).await;
+        let created = delivering.gives_up(step).await;
+        delivering.dies_at((step, next), (&format!("{FAILED}/_retry"), json!({}))).await;
         let calls = delivering.told_of(&created).await;
         // From there on it may be under way when the process dies.
         let is_put = !["turn.decided/RetryFailedEvents", "mending.met", "mending.found"].contains(&step);
@@ -296,24 +307,9 @@ async fn a_delivery_that_is_left_out_is_told_to_nobody_wherever_that_is_killed()
     execute(&delivering.client, json!({ "event": { "event": "target.changed" } }), &[&delivering.hook]).await;
     delivering.restart(OF_LEFT_OUT[0]).await;
     for (step, next) in steps(OF_LEFT_OUT) {
-        delivering.endpoint.reply(Reply::status(503));
-        let created = delivering.client.create_target(step).await.expect("it is created");
-        delivering.are_given_up(1).await;
-        delivering.endpoint.take();
-        delivering.endpoint.reply(Reply::status(204));
+        let created = delivering.gives_up(step).await;
         let discard = format!("{FAILED}/{}/_discard", id_in(&delivering.operator, "deliveries", &created).await);
-        delivering.kills(true);
-        ask(&delivering.operator, &discard, json!({ "reason": step })).await;
-        delivering.is_killed(step).await;
-        delivering.kills(false);
-        delivering.restart(next).await;
-        // It may have died before anything was decided.
-        let again = async || {
-            let answer = post(&delivering.operator, &discard, json!({ "reason": step })).await;
-            [StatusCode::OK, StatusCode::NOT_FOUND].contains(&answer.status).then_some(())
-        };
-        eventually("it is discarded", again).await;
-        delivering.are_given_up(0).await;
+        delivering.dies_at((step, next), (&discard, json!({ "reason": step }))).await;
         assert!(delivering.told_of(&created).await.is_empty(), "{step}: it was left out");
     }
 }

@@ -14,7 +14,7 @@ use tests::{
     found::assert_found,
     platform::Platform,
     process::run,
-    servers::{Servers, drop_read_models},
+    servers::{Servers, drop_indexes, drop_read_models},
 };
 
 use tokio::time::sleep;
@@ -122,10 +122,7 @@ impl Failing {
 
     /// Starts it anew without any search index.
     pub(super) async fn index_anew(&mut self) {
-        let context = async_nats::jetstream::new(self.stop().await);
-        for stream in ["OBJ_INDEX_FILES", "KV_INDEX_MANIFESTS"] {
-            context.delete_stream(stream).await.expect("it was there");
-        }
+        drop_indexes(self.stop().await).await;
         self.platform.restart(&[]).await;
     }
 

@@ -259,9 +259,7 @@ async fn what_nodes_have_in_memory_is_right_where_its_rows_wait() {
 async fn nothing_fails_because_postgres_is_away() {
     let cluster = Cluster::start().await;
     let url = &cluster.servers.places.postgres_url;
-    let (rest, address) = url.rsplit_once('@').expect("the address has a password");
-    let proxy = Proxy::start(address.trim_end_matches("/postgres")).await;
-    let through = format!("{rest}@{}/postgres", proxy.address);
+    let (proxy, through) = Proxy::before(url).await;
     let command = cluster.node("command", "command", &[], &[]);
     let projector = cluster.node("projector", "projector", &[("--postgres-url", &through)], &[]);
     cluster.writes(&command).await;

@@ -65,9 +65,7 @@ async fn writes_are_refused_while_history_lags_too_far() {
 async fn hot_aggregates_are_written_while_postgres_is_away() {
     let cluster = Cluster::start().await;
     let places = &cluster.servers.places;
-    let (rest, address) = places.postgres_url.rsplit_once('@').expect("the address has a password");
-    let proxy = Proxy::start(address.trim_end_matches("/postgres")).await;
-    let through = format!("{rest}@{}/postgres", proxy.address);
+    let (proxy, through) = Proxy::before(&places.postgres_url).await;
     let through = [("--postgres-url", through.as_str())];
     let command = cluster.node("command", "command", &through, &[]);
     let _projector = cluster.node("projector", "projector", &through, &[]);

@@ -186,6 +186,13 @@ async fn assert_logs_in_and_out(command: Command) {
     visit.opens(&callback).await;
     let shown = visit.assert_shown().await;
 
+    // A form of another site comes without the cookie, and ends nothing.
+    let foreign = Browser::new(&visit.home).post(&shown.action(), &shown.form(&[])).await;
+    let is_left = |line: &reqwest::header::HeaderValue| !line.to_str().is_ok_and(|line| line.starts_with("session="));
+    assert!(foreign.headers.get_all(SET_COOKIE).iter().all(is_left), "{:?}", foreign.headers);
+    assert!(["/", visit.home.as_str()].contains(&foreign.location()), "{} {}", foreign.status, foreign.text);
+    visit.assert_shown().await;
+
     let before = visit.app.clone();
     let out = visit.app.post(&shown.action(), &shown.form(&[])).await;
     let shown = visit.follow(out, true).await;

@@ -32,16 +32,32 @@ async fn flow() -> Flow {
     Flow::on(tenant, admin, settings).await
 }
 
+/// Where a browser comes back to the app.
+fn callback(flow: &Flow) -> String {
+    format!("{}/openapi.json", flow.tenant.bootstrap.issuer)
+}
+
+/// Where the app sends a browser, with other parameters.
+fn sent_to(flow: &Flow, others: &[(&str, &str)]) -> String {
+    let all = [&[("redirect_uri", callback(flow).as_str())], others].concat();
+    format!("{}{}", flow.tenant.bootstrap.issuer, flow.sends(&all))
+}
+
+/// Says who it is, and the password.
+async fn logs_in(chromium: &Chromium, name: &str) {
+    chromium.fill("#username", name).await;
+    chromium.click(SUBMIT).await;
+    chromium.says("Enter your password").await;
+    chromium.fill("#password", PASSWORD).await;
+    chromium.click(SUBMIT).await;
+}
+
 #[tokio::test]
 async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
     let Some((chromium, axe)) = Chromium::with_axe().await else { return };
     let flow = flow().await;
-    let issuer = flow.tenant.bootstrap.issuer.clone();
-    let callback = format!("{issuer}/openapi.json");
-    let at = |others: &[(&str, &str)]| {
-        let all = [&[("redirect_uri", callback.as_str())], others].concat();
-        format!("{issuer}{}", flow.sends(&all))
-    };
+    let (issuer, callback) = (flow.tenant.bootstrap.issuer.clone(), callback(&flow));
+    let at = |others: &[(&str, &str)]| sent_to(&flow, others);
     let name = flow.person.1.clone();
 
     first_login(&chromium, &axe, (&at(&[]), &callback), &name).await;
@@ -52,11 +68,7 @@ async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
     chromium.visit(&at(&[("prompt", "select_account")])).await;
     chromium.click("a[href^='/ui/login/name']").await;
     chromium.says("Login name").await;
-    chromium.fill("#username", &other.1).await;
-    chromium.click(SUBMIT).await;
-    chromium.says("Enter your password").await;
-    chromium.fill("#password", PASSWORD).await;
-    chromium.click(SUBMIT).await;
+    logs_in(&chromium, &other.1).await;
     chromium.says("API").await;
     assert!(chromium.url().await.starts_with(&format!("{callback}?code=")), "{}", chromium.url().await);
     chromium.runs_scripts(true).await;
@@ -106,11 +118,7 @@ async fn the_description_of_the_api_has_somebody_log_in_and_sends_the_token() {
     chromium.visit(&format!("{docs}#errors")).await;
     chromium.click("#log-in").await;
     chromium.says("Sign in to Platform").await;
-    chromium.fill("#username", &flow.person.1).await;
-    chromium.click(SUBMIT).await;
-    chromium.says("Enter your password").await;
-    chromium.fill("#password", PASSWORD).await;
-    chromium.click(SUBMIT).await;
+    logs_in(&chromium, &flow.person.1).await;
     chromium.says("Authorized: requests have your token now").await;
     assert_eq!(chromium.url().await, format!("{docs}#errors"));
     assert_eq!(chromium.run("return sessionStorage.length").await, 0);
@@ -184,11 +192,7 @@ async fn must_change(flow: &Flow, chromium: &Chromium, axe: &str, url: &str) {
     chromium.visit(url).await;
     chromium.click("a[href^='/ui/login/name']").await;
     chromium.says("Login name").await;
-    chromium.fill("#username", &name).await;
-    chromium.click(SUBMIT).await;
-    chromium.says("Enter your password").await;
-    chromium.fill("#password", PASSWORD).await;
-    chromium.click(SUBMIT).await;
+    logs_in(&chromium, &name).await;
     chromium.says("Choose a new password").await;
     chromium.fill("#password", "short").await;
     chromium.click(SUBMIT).await;
@@ -234,11 +238,7 @@ async fn somebody_without_a_role_logs_in_to_the_pages_of_operators_and_is_told_w
     chromium.says("Or run this").await;
     chromium.click("main a.primary").await;
     chromium.says("Sign in to Platform").await;
-    chromium.fill("#username", &name).await;
-    chromium.click(SUBMIT).await;
-    chromium.says("Enter your password").await;
-    chromium.fill("#password", PASSWORD).await;
-    chromium.click(SUBMIT).await;
+    logs_in(&chromium, &name).await;
     chromium.says("You may not look at this").await;
     chromium.assert_usable(&axe, "operate-without-a-role").await;
     chromium.click("main a.primary").await;
@@ -249,12 +249,7 @@ async fn somebody_without_a_role_logs_in_to_the_pages_of_operators_and_is_told_w
 async fn long_names_fit_into_narrow_windows() {
     let Some((chromium, axe)) = Chromium::with_axe().await else { return };
     let flow = flow().await;
-    let issuer = flow.tenant.bootstrap.issuer.clone();
-    let callback = format!("{issuer}/openapi.json");
-    let at = |others: &[(&str, &str)]| {
-        let all = [&[("redirect_uri", callback.as_str())], others].concat();
-        format!("{issuer}{}", flow.sends(&all))
-    };
+    let at = |others: &[(&str, &str)]| sent_to(&flow, others);
     let names = long_names();
     let renamed = flow.admin.request(Method::PATCH, &format!("{API}/apps/{}", flow.app.id));
     let renamed = send(renamed.json(&json!({ "name": names[0] }))).await;
@@ -271,11 +266,7 @@ async fn long_names_fit_into_narrow_windows() {
         }
         chromium.says("Login name").await;
         assert!(chromium.text().await.contains(&names[0]), "the app is named");
-        chromium.fill("#username", name).await;
-        chromium.click(SUBMIT).await;
-        chromium.says("Enter your password").await;
-        chromium.fill("#password", PASSWORD).await;
-        chromium.click(SUBMIT).await;
+        logs_in(&chromium, name).await;
         chromium.says("API").await;
     }
     for (others, says, name) in [

@@ -11,19 +11,16 @@ use tests::{
 };
 
 use super::mending::Failing;
+use crate::fault::failed_events::note;
 
-/// How many events failed where many did.
-const MANY: i32 = 1284;
-
-/// Notes by hand that many events failed of aggregates with long ids, at the first event of the log, and why, in long words.
+/// Notes by hand that many events failed of aggregates with long ids, and why, in long words.
 async fn note_many(failing: &Failing) {
-    let text = "insert into platform.failed_events select 'targets', c.version, 0, $1, 'target', \
-        repeat('W', 196) || to_char(n, 'FM0000'), n, 1, 1, 0, '', 1000 * n, repeat('w', 400), now(), now() - n * interval '1 h' \
-        from generate_series(1, $2) as n, \
-        (select max(version) as version from platform.checkpoints where projection = 'targets') as c";
-    let database = connect(failing.postgres_url()).await;
-    let noted = database.execute(text, &[&failing.platform.bootstrap.instance_id, &MANY]).await;
-    assert_eq!(noted.expect("the table is there"), u64::from(MANY.unsigned_abs()));
+    let (url, instance_id) = (failing.postgres_url(), &failing.platform.bootstrap.instance_id);
+    let found =
+        "select 'target', repeat('W', 196) || to_char(n, 'FM0000'), 1000 * n from generate_series(1, 1284) as n";
+    note(url, instance_id, found).await;
+    let long = "update platform.failed_events set error = repeat('w', 400) where error = 'made by hand'";
+    assert_eq!(connect(url).await.execute(long, &[]).await.expect("the table is there"), 1284);
 }
 
 #[tokio::test]
