@@ -5,6 +5,7 @@ import * as oidc from "openid-client";
 
 const { ISSUER, CLIENT_ID, CLIENT_SECRET, PORT = "3000" } = process.env;
 const HOME = `http://127.0.0.1:${PORT}/`;
+for (const [name, value] of Object.entries({ ISSUER, CLIENT_ID, CLIENT_SECRET })) if (!value) throw new Error(`${name} is not set`);
 const COOKIE = "Path=/; HttpOnly; SameSite=Lax"; // over https also Secure, and names that begin with __Host-
 
 // openid-client refuses an issuer without https, which is only for trying it out, unless it is told otherwise.
@@ -60,6 +61,8 @@ createServer(async (request, response) => {
     const { status = 200, headers, body } = await found(request, url);
     response.writeHead(status, headers).end(body);
   } catch (error) {
-    response.writeHead(400, { "content-type": "text/plain; charset=utf-8" }).end(`The login failed: ${error.cause?.message ?? error.message}`);
+    // What the platform says comes before what the library makes of it.
+    const told = error.error ? `${error.error}: ${error.error_description}` : error.cause?.message ?? error.message;
+    response.writeHead(400, { "content-type": "text/plain; charset=utf-8" }).end(`The login failed: ${told}`);
   }
 }).listen(PORT, "127.0.0.1");

@@ -4,6 +4,7 @@ import html
 import os
 import secrets
 
+import httpx
 import uvicorn
 from authlib.integrations.starlette_client import OAuth, OAuthError
 from joserfc.errors import JoseError
@@ -38,15 +39,22 @@ async def home(request):
 
 
 async def login(request):
-    # Authlib draws state, nonce and verifier, and keeps them in the session until the browser is back.
-    return await platform.authorize_redirect(request, HOME + "callback")
+    try:
+        if (await platform.load_server_metadata())["issuer"] != os.environ["ISSUER"]:
+            return PlainTextResponse("The login failed: ISSUER is not what the platform calls itself", 400)
+        # Authlib draws state, nonce and verifier, and keeps them in the session until the browser is back.
+        return await platform.authorize_redirect(request, HOME + "callback")
+    except httpx.HTTPError as error:
+        return PlainTextResponse(f"The login failed: {error}", 400)
 
 
 async def callback(request):
+    if not {"code", "error"} & request.query_params.keys():
+        return PlainTextResponse("The login failed: no code came back", 400)
     try:
         tokens = await platform.authorize_access_token(request)
         person = await platform.userinfo(token=tokens)
-    except (OAuthError, JoseError) as error:
+    except (OAuthError, JoseError, httpx.HTTPError) as error:
         return PlainTextResponse(f"The login failed: {error}", 400)
     if person["sub"] != tokens["userinfo"]["sub"]:
         return PlainTextResponse("The login failed: userinfo is about somebody else", 400)

@@ -161,18 +161,22 @@ fn random() -> Result<String, Box<dyn Error>> {
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
+fn variable(name: &str) -> Result<String, String> {
+    env::var(name).map_err(|_| format!("{name} is not set"))
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let address = format!("127.0.0.1:{}", env::var("PORT").unwrap_or_else(|_| "3000".to_owned()));
     let http = reqwest::Client::builder().timeout(Duration::from_secs(10)).build()?;
-    let issuer = env::var("ISSUER")?;
+    let issuer = variable("ISSUER")?;
     let platform: Discovery = json(http.get(format!("{issuer}/.well-known/openid-configuration"))).await?;
     if platform.issuer != issuer {
         return Err(format!("{} is not the issuer that was asked for", platform.issuer).into());
     }
     let app = App {
-        id: env::var("CLIENT_ID")?,
-        secret: env::var("CLIENT_SECRET")?,
+        id: variable("CLIENT_ID")?,
+        secret: variable("CLIENT_SECRET")?,
         home: format!("http://{address}/"),
         platform,
         people: Mutex::default(),

@@ -39,7 +39,7 @@ use edge::{
     operate_session::PATH,
 };
 use eventlog::once::Once;
-use page::{asset::Asset, theme};
+use page::{answer::see_other, asset::Asset, theme};
 use view::keyring::Keyring;
 
 use self::{ask::Api, samples::Samples, seats::Seats};
@@ -102,6 +102,7 @@ pub fn routes(queries: &Arc<Queries>, asked: Router, parts: Parts) -> Router {
     let operate = Arc::new(Operate { edge, keyring, once, api, nodes, samples, seats });
     let pages = Router::new()
         .route(PATH, get(overview::show))
+        .route("/ui/operate/", get(async || see_other(PATH)))
         .route("/ui/operate/link", post(entry::link))
         .route("/ui/operate/sign-in", get(entry::form).post(entry::sign_in))
         .route(LOG_IN, get(entry::log_in))

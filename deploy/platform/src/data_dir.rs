@@ -176,6 +176,11 @@ impl DataDir {
         path.join("version").exists()
     }
 
+    /// What to say of a folder that is none.
+    pub(crate) fn refusal(path: &Path) -> String {
+        format!("{} is no data directory of a platform: check --data-dir", path.display())
+    }
+
     /// The process id of the platform that works on the folder, if one does.
     pub(crate) fn running(path: &Path) -> Result<Option<u32>, DataDirError> {
         let path = path.join("lock");

@@ -77,10 +77,10 @@ fn line(event: &Value) -> String {
 /// Prints one, with the event itself.
 pub(crate) async fn show(options: cli::ShowFailedEvent) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
-    let mut found = operator.ask(Method::GET, &one(&options.id), None).await?;
+    let mut found = operator.ask(Method::GET, &one(&options.id)?, None).await?;
     if let Some(reason) = options.reason {
         let body = json!({ "reason": reason });
-        let path = format!("{}/_reveal", one(&options.id));
+        let path = format!("{}/_reveal", one(&options.id)?);
         let mut shown = operator.ask_at_once(Method::POST, &path, Some(body)).await?;
         (found["event"], found["personal"]) = (shown["event"].take(), shown["personal"].take());
     }
@@ -132,7 +132,7 @@ fn personal(members: &Value) -> String {
 pub(crate) async fn retry(options: cli::RetryFailedEvents) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     if let Some(id) = &options.id {
-        operator.ask(Method::POST, &format!("{}/_retry", one(id)), None).await?;
+        operator.ask(Method::POST, &format!("{}/_retry", one(id)?), None).await?;
         tell(options.json, &json!({ "count": 1 }), "it is tried again");
         return Ok(());
     }
@@ -147,7 +147,7 @@ pub(crate) async fn retry(options: cli::RetryFailedEvents) -> Result<(), Failure
 pub(crate) async fn discard(options: cli::DiscardFailedEvent) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     let body = json!({ "reason": options.reason });
-    operator.ask(Method::POST, &format!("{}/_discard", one(&options.id)), Some(body)).await?;
+    operator.ask(Method::POST, &format!("{}/_discard", one(&options.id)?), Some(body)).await?;
     tell(options.json, &json!({ "id": options.id }), "the view leaves it out");
     Ok(())
 }
@@ -157,8 +157,8 @@ fn tell(is_json: bool, value: &Value, sentence: &str) {
     output::print(if is_json { value.to_string() } else { sentence.to_owned() });
 }
 
-fn one(id: &str) -> String {
-    format!("{PATH}/{}", segment(id))
+fn one(id: &str) -> Result<String, Failure> {
+    Ok(format!("{PATH}/{}", segment(id)?))
 }
 
 fn filters(which: &WhichFailedEvents) -> Vec<Value> {

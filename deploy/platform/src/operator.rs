@@ -105,9 +105,13 @@ impl Operator {
     }
 }
 
-/// What somebody names, as a part of a path.
-pub(crate) fn segment(name: &str) -> String {
-    url::form_urlencoded::byte_serialize(name.as_bytes()).collect()
+/// What somebody names, as a part of a path. A part of dots would be folded away, however it is written, and lead to something else
+/// (RFC 3986, section 5.2.4).
+pub(crate) fn segment(name: &str) -> Result<String, Failure> {
+    if matches!(name, "" | "." | "..") {
+        return Err(format!("there is nothing that is called {name:?}: check the id or name").into());
+    }
+    Ok(url::form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20"))
 }
 
 /// What an answer says that refuses something, as a sentence with its reason, which docs/errors.md explains.
@@ -118,7 +122,11 @@ fn refusal(body: &str) -> String {
         return format!("it was refused by something else than a platform, which says: {}", shortened(body));
     };
     let elsewhere = matches!(reason, "ROUTE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_IMPLEMENTED");
-    let hint = if elsewhere { "; name a node of another role with --url" } else { "" };
+    let hint = match reason {
+        _ if elsewhere => "; name a node of another role with --url",
+        "TOKEN_INVALID" => "; check that --data-dir is that of this platform",
+        _ => "",
+    };
     format!("the platform refused it: {message} ({reason}){hint}")
 }
 
@@ -172,7 +180,7 @@ fn execution_line(found: &Value) -> String {
 pub(crate) async fn delete_execution(options: cli::DeleteExecution) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     operator
-        .ask(Method::DELETE, &format!("{RESOURCES}/executions/{}", segment(&options.id)), None)
+        .ask(Method::DELETE, &format!("{RESOURCES}/executions/{}", segment(&options.id)?), None)
         .await
         .map_err(|error| format!("it was not removed: {error}"))?;
     output::print("removed");
@@ -269,5 +277,18 @@ impl Operator {
         FirstLogin { issuer: &self.issuer, username, password: &password, expires_at }.write(&file)?;
         output::print(format!("how {username} logs in is in {}", file.display()));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_is_one_part_of_a_path() {
+        assert_eq!(segment("a b/../c+d?").unwrap(), "a%20b%2F..%2Fc%2Bd%3F");
+        for folded in ["", ".", ".."] {
+            assert!(segment(folded).is_err(), "{folded}");
+        }
     }
 }

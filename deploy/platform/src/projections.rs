@@ -55,7 +55,7 @@ async fn status(options: cli::OneProjection) -> Result<(), Failure> {
 /// Has one built anew.
 async fn replay(cli::ReplayProjection { of, wait }: cli::ReplayProjection) -> Result<(), Failure> {
     let operator = Operator::new(&of.at)?;
-    operator.ask(Method::POST, &path(&of.name, "_replay", &[]), None).await?;
+    operator.ask(Method::POST, &path(&of.name, "_replay", &[])?, None).await?;
     output::notice("a generation is built beside the one that answers");
     if wait {
         let found = follow(&operator, &of.name, NEXT).await?;
@@ -67,7 +67,7 @@ async fn replay(cli::ReplayProjection { of, wait }: cli::ReplayProjection) -> Re
 /// Compares one with what answers.
 async fn verify(cli::GenerationOf { of, previous }: cli::GenerationOf) -> Result<(), Failure> {
     let (operator, place) = (Operator::new(&of.at)?, place(previous));
-    operator.ask(Method::POST, &path(&of.name, "_verify", &[("place", place)]), None).await?;
+    operator.ask(Method::POST, &path(&of.name, "_verify", &[("place", place)])?, None).await?;
     let found = follow(&operator, &of.name, place).await?;
     output::print(compared(&found));
     let is_equal = number(&found["differingRows"]) == 0;
@@ -77,14 +77,14 @@ async fn verify(cli::GenerationOf { of, previous }: cli::GenerationOf) -> Result
 /// Lets another generation answer.
 async fn exchange(cli::Exchange { of, force }: cli::Exchange, how: &str) -> Result<(), Failure> {
     let force = if force { "true" } else { "false" };
-    Operator::new(&of.at)?.ask(Method::POST, &path(&of.name, how, &[("force", force)]), None).await?;
+    Operator::new(&of.at)?.ask(Method::POST, &path(&of.name, how, &[("force", force)])?, None).await?;
     output::print(format!("{} answers; the generation before is kept and goes on", of.name));
     Ok(())
 }
 
 /// Drops one.
 async fn drop_generation(cli::GenerationOf { of, previous }: cli::GenerationOf) -> Result<(), Failure> {
-    let path = path(&of.name, "_drop", &[("place", place(previous))]);
+    let path = path(&of.name, "_drop", &[("place", place(previous))])?;
     Operator::new(&of.at)?.ask(Method::POST, &path, None).await?;
     output::print("it is dropped");
     Ok(())
@@ -193,9 +193,9 @@ async fn views(operator: &Operator) -> Result<Vec<Value>, Failure> {
     })
 }
 
-fn path(name: &str, what: &str, query: &[(&str, &str)]) -> String {
+fn path(name: &str, what: &str, query: &[(&str, &str)]) -> Result<String, Failure> {
     let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
-    format!("{PATH}/{}/{what}?{query}", segment(name))
+    Ok(format!("{PATH}/{}/{what}?{query}", segment(name)?))
 }
 
 const fn place(is_previous: bool) -> &'static str {

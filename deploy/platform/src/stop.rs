@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) async fn run(folder: &Path) -> Result<(), Failure> {
     let Some(pid) = DataDir::running(folder)? else {
         if !DataDir::is_one(folder) {
-            return Err(format!("{} is no data directory of a platform: check --data-dir", folder.display()).into());
+            return Err(DataDir::refusal(folder).into());
         }
         output::print(format_args!("nothing runs on {}", folder.display()));
         return Ok(());

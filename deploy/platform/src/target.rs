@@ -12,7 +12,7 @@ use crate::{
 /// Prints the last attempts to deliver events to a target.
 pub(crate) async fn deliveries(options: cli::TargetDeliveries) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
-    let path = format!("{RESOURCES}/targets/{}/deliveries", segment(&options.id));
+    let path = format!("{RESOURCES}/targets/{}/deliveries", segment(&options.id)?);
     let found = operator.ask(Method::GET, &path, None).await?;
     let attempts = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
     for attempt in attempts {

@@ -43,6 +43,10 @@ const SEARCHED_EVERY: Duration = Duration::from_secs(2);
 /// How often for tenants.
 const EVERY_OF_INSTANCE: Duration = Duration::from_secs(5);
 
+/// The pages that there are to follow, and the one of an instance.
+const PAGES: [&str; 6] = ["overview", "nodes", "projections", "projection", OF_INSTANCE, "log"];
+const OF_INSTANCE: &str = "failed";
+
 /// What is told: ids of a page's elements, with what they have now.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 struct Message {
@@ -65,9 +69,12 @@ struct Following {
 
 /// Follows what a page shows: of those that there are within an instance, which is the failed events.
 pub(super) async fn follow(State(operate): State<Arc<Operate>>, headers: HeaderMap, visit: Visit) -> Response {
-    let is_there = visit.reach == Reach::System || visit.query.get("page") == Some("failed");
-    if origin::is_foreign(&headers) || !is_there {
+    let page = visit.query.get("page").unwrap_or_default();
+    if origin::is_foreign(&headers) || visit.reach == Reach::Instance && page != OF_INSTANCE {
         return StatusCode::FORBIDDEN.into_response();
+    }
+    if !PAGES.contains(&page) {
+        return StatusCode::NOT_FOUND.into_response();
     }
     let seat = match visit.reach {
         Reach::System => operate.seats.of_system(),

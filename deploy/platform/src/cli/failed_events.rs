@@ -3,7 +3,7 @@
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
-use super::tools::At;
+use super::{time::time, tools::At};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FailedEvents {
@@ -57,11 +57,11 @@ pub(crate) struct WhichFailedEvents {
     /// With this in the error, whatever the case of its letters
     #[arg(long, value_name = "TEXT")]
     pub(crate) error: Option<String>,
-    /// That failed the last time then or later, as in 2026-11-27T10:00:00Z
-    #[arg(long, value_name = "TIME")]
+    /// That failed the last time then or later: 2026-11-27T10:00:00Z, or how long ago, such as 2h
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) since: Option<Timestamp>,
     /// That failed the last time before this time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) before: Option<Timestamp>,
     /// What became of it; what was discarded is found only by this
     #[arg(long)]

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use url::Url;
 
 use super::{DataDirectory, MaybePostgres, Nats, address::external_url, time::time};
-use crate::{Failure, bootstrap};
+use crate::{Failure, bootstrap, data_dir::DataDir};
 
 /// Where what is looked at runs.
 #[derive(Debug, Clone, Args)]
@@ -271,6 +271,9 @@ impl OfInstance {
         match (&self.issuer, bootstrap::Bootstrap::issuer_of(&self.data.data_dir)) {
             (Some(issuer), _) => Ok(issuer.origin().ascii_serialization()),
             (None, Ok(issuer)) => Ok(issuer),
+            (None, Err(_)) if !DataDir::is_one(&self.data.data_dir) => {
+                Err(DataDir::refusal(&self.data.data_dir).into())
+            }
             (None, Err(error)) => Err(format!("{error}; name the issuer with --issuer").into()),
         }
     }

@@ -73,6 +73,12 @@ async fn operators_find_look_at_retry_and_discard_on_the_command_line() {
 fn looks(failing: &Failing, (a, of_a): (&str, &str), of_b: &str) {
     let of_view = ["list", "--view", "targets"];
     assert_eq!(printed(failing, &of_view).lines().count(), 2);
+    assert_eq!(printed(failing, &[&of_view[..], &["--since", "1h"]].concat()).lines().count(), 2);
+    // A path that is shorter than it looks would name all.
+    for folded in [".", "..", ""] {
+        let (is_done, _, said) = failing.tool(&["retry", folded]);
+        assert!(!is_done && said.contains("check the id"), "{folded}: {said}");
+    }
     let of_one =
         [&of_view[..], &["--aggregate", a, "--aggregate-type", "target", "--state", "failed", "--json"]].concat();
     let listed = values(failing, &of_one);

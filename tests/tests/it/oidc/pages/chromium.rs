@@ -39,7 +39,8 @@ fn callback(flow: &Flow) -> String {
 
 /// Where the app sends a browser, with other parameters.
 fn sent_to(flow: &Flow, others: &[(&str, &str)]) -> String {
-    let all = [&[("redirect_uri", callback(flow).as_str())], others].concat();
+    let callback = callback(flow);
+    let all = [&[("redirect_uri", callback.as_str())], others].concat();
     format!("{}{}", flow.tenant.bootstrap.issuer, flow.sends(&all))
 }
 
@@ -278,7 +279,7 @@ async fn long_names_fit_into_narrow_windows() {
         chromium.assert_usable(&axe, name).await;
     }
     for (path, name) in [("/", "long-home"), ("/ui/logout", "long-logout")] {
-        chromium.visit(&format!("{issuer}{path}")).await;
+        chromium.visit(&format!("{}{path}", flow.tenant.bootstrap.issuer)).await;
         chromium.says(&names[2]).await;
         chromium.assert_usable(&axe, name).await;
     }

@@ -151,6 +151,10 @@ async fn only_system_users_get_a_link_and_only_where_pages_are() {
     let mut led = browser.clone();
     led.sent_from = vec![("sec-fetch-site", "cross-site".to_owned())];
     assert_eq!(led.get(live).await.status, StatusCode::FORBIDDEN);
+    for nothing in ["/ui/operate/live", "/ui/operate/live?page=none"] {
+        assert_eq!(browser.get(nothing).await.status, StatusCode::NOT_FOUND, "{nothing}");
+    }
+    assert_eq!(browser.get("/ui/operate/").await.location(), "/ui/operate");
     let mut own = browser.follow(live).await;
     assert_eq!(own.headers()["content-type"], "text/event-stream");
     let first = own.chunk().await.expect("it tells").expect("it tells at once");
