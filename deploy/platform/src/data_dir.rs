@@ -171,14 +171,10 @@ impl DataDir {
         let _ = fs::remove_dir(&self.path);
     }
 
-    /// Whether a folder is one of a platform.
-    pub(crate) fn is_one(path: &Path) -> bool {
-        path.join("version").exists()
-    }
-
-    /// What to say of a folder that is none.
-    pub(crate) fn refusal(path: &Path) -> String {
-        format!("{} is no data directory of a platform: check --data-dir", path.display())
+    /// Fails where a folder is none of a platform.
+    pub(crate) fn insist(path: &Path) -> Result<(), String> {
+        let refusal = || format!("{} is no data directory of a platform: check --data-dir", path.display());
+        path.join("version").exists().then_some(()).ok_or_else(refusal)
     }
 
     /// The process id of the platform that works on the folder, if one does.

@@ -28,7 +28,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
     check_servers(options.nats.nats_url.as_deref(), Some(&options.postgres.postgres_url))?;
     let has_person = options.first_person_file.is_some();
     let wanted = bootstrap::wanted(options.setup.as_deref(), options.features.clone(), has_person)?;
-    if !DataDir::is_one(&options.data.data_dir) && is_set_up(&options).await? {
+    if DataDir::insist(&options.data.data_dir).is_err() && is_set_up(&options).await? {
         let folder = options.data.data_dir.display();
         output::notice(format_args!(
             "the log was set up before, from another folder than {folder}; nothing was changed, and no key was made"

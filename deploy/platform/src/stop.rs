@@ -13,9 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Asks the platform of the folder to end and waits until it has.
 pub(crate) async fn run(folder: &Path) -> Result<(), Failure> {
     let Some(pid) = DataDir::running(folder)? else {
-        if !DataDir::is_one(folder) {
-            return Err(DataDir::refusal(folder).into());
-        }
+        DataDir::insist(folder)?;
         output::print(format_args!("nothing runs on {}", folder.display()));
         return Ok(());
     };

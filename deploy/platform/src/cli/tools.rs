@@ -271,10 +271,10 @@ impl OfInstance {
         match (&self.issuer, bootstrap::Bootstrap::issuer_of(&self.data.data_dir)) {
             (Some(issuer), _) => Ok(issuer.origin().ascii_serialization()),
             (None, Ok(issuer)) => Ok(issuer),
-            (None, Err(_)) if !DataDir::is_one(&self.data.data_dir) => {
-                Err(DataDir::refusal(&self.data.data_dir).into())
+            (None, Err(error)) => {
+                DataDir::insist(&self.data.data_dir)?;
+                Err(format!("{error}; name the issuer with --issuer").into())
             }
-            (None, Err(error)) => Err(format!("{error}; name the issuer with --issuer").into()),
         }
     }
 }

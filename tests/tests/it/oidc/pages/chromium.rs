@@ -193,7 +193,7 @@ async fn must_change(flow: &Flow, chromium: &Chromium, axe: &str, url: &str) {
     chromium.visit(url).await;
     chromium.click("a[href^='/ui/login/name']").await;
     chromium.says("Login name").await;
-    logs_in(&chromium, &name).await;
+    logs_in(chromium, &name).await;
     chromium.says("Choose a new password").await;
     chromium.fill("#password", "short").await;
     chromium.click(SUBMIT).await;
