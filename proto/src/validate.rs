@@ -218,6 +218,13 @@ impl<'a> Check<'a> {
     }
 }
 
+/// What holds others of its kind is in a box.
+impl<V: Validate> Validate for Box<V> {
+    fn validate(&self, path: &str, violations: &mut Vec<Violation>) {
+        (**self).validate(path, violations);
+    }
+}
+
 impl Validate for Timestamp {
     fn validate(&self, path: &str, violations: &mut Vec<Violation>) {
         if !self.is_valid() {

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use api::standard::Shown;
 use domain::standard::Resource;
-use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
+use edge::{
+    answer::Answer,
+    call::Call,
+    error::{Error, Reason},
+    handler::Mounting,
+};
 use index::{Filter, Hits, SortKey};
 use proto::shape::{Get, Identified, Request, Search};
 
@@ -12,6 +17,9 @@ use crate::{Queries, search::List};
 
 /// More than any enumeration of columns has.
 const MOST_COLUMNS: i32 = 256;
+/// How many filters a search has at most, those within others counted, and how deep they are nested.
+const MOST_FILTERS: usize = 100;
+const DEEPEST: usize = 5;
 
 /// Mounts both.
 ///
@@ -57,11 +65,26 @@ pub(crate) async fn search<R: Shown>(
     let is_gone = is_gone::<R>(&queries, &call, request.holder());
     let of_holder = request.holder().map(|holder| if is_gone { Filter::Ids(vec![]) } else { R::of_holder(holder) });
     let (query, column, filters) = request.list();
-    let filters = filters.into_iter().map(R::filter).chain(of_holder).collect();
+    let filters: Vec<_> = filters.into_iter().map(R::filter).collect();
+    check_size(&filters)?;
+    let filters = filters.into_iter().chain(of_holder).collect();
     let list = List { query, key: R::key(column), filters };
     let answer =
         |details, hits: Hits<R>| R::Search::response(details, column, hits.page.iter().map(R::shown).collect());
     queries.search(&call, list, answer).await
+}
+
+fn check_size<R>(filters: &[Filter<R>]) -> Result<(), Error> {
+    let sizes: Vec<_> = filters.iter().map(Filter::size).collect();
+    let violation = if sizes.iter().map(|(count, _)| count).sum::<usize>() > MOST_FILTERS {
+        format!("must be at most {MOST_FILTERS}, those within others counted")
+    } else if sizes.iter().any(|(_, depth)| *depth > DEEPEST) {
+        format!("must be nested at most {DEEPEST} deep")
+    } else {
+        return Ok(());
+    };
+    let message = format!("a search has at most {MOST_FILTERS} filters, nested at most {DEEPEST} deep");
+    Err(Error::new(Reason::InvalidRequest, message).violation("filters", violation))
 }
 
 /// Whether what a path names before a resource was removed: all that it holds is gone with it.

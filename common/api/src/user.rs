@@ -1,6 +1,7 @@
 //! Users in the API's words. Nothing of their secrets is.
 
 use domain::{
+    context::Owner,
     person::{Contact, Person},
     resource::{
         app::oidc::TokenType,
@@ -12,7 +13,7 @@ use jiff::Timestamp;
 use proto::user::{
     self, AccessTokenType, CreateUserRequest, Email, GetUser, GetUserRequest, HumanUser, NewPassword, PasswordState,
     PatchHumanUser, PatchServiceUser, PatchUserRequest, Phone, SearchUsersRequest, ServiceUser, UserFieldName,
-    UserState, UserType, patch_user, user::Type, user_search_filter::Filter as Wanted,
+    UserSearchFilter, UserState, UserType, patch_user, user::Type, user_search_filter::Filter as Wanted,
 };
 use view::rows::Found;
 
@@ -22,6 +23,10 @@ use crate::{
     standard::Shown,
     token_algorithm,
 };
+
+fn each(filters: Vec<UserSearchFilter>) -> Vec<Filter<User>> {
+    filters.into_iter().filter_map(|filter| filter.filter).map(User::filter).collect()
+}
 
 impl Shown for User {
     type Get = GetUserRequest;
@@ -58,6 +63,14 @@ impl Shown for User {
             Wanted::Nickname(name) => named(&column::NICKNAME, name),
             Wanted::Email(address) => named(&column::EMAIL, address),
             Wanted::Phone(number) => named(&column::PHONE, number),
+            Wanted::InOrgIds(ids) => Filter::In(ids.ids.into_iter().map(Owner::organization).collect()),
+            Wanted::AndFilter(all) => Filter::All(each(all.filters)),
+            Wanted::OrFilter(any) => Filter::Any(each(any.filters)),
+            // What is not there finds nothing; the rules of the API refuse it before.
+            Wanted::NotFilter(not) => {
+                let filter = not.filter.and_then(|filter| filter.filter).map_or(Filter::Any(vec![]), Self::filter);
+                Filter::Not(Box::new(filter))
+            }
         }
     }
 

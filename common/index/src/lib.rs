@@ -17,11 +17,13 @@ mod moved;
 mod needle;
 mod page;
 mod publish;
+mod query;
 mod rehearsal;
 mod remote;
 mod replica;
 mod search;
 mod select;
+mod sieve;
 mod writer;
 
 pub use bounds::{Bounds, Stopped};

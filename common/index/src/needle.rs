@@ -1,5 +1,5 @@
 //! Needles that are too short for a trigram. Looked up, they would cost what all instances have; so they are looked for in
-//! the values of what the other filters, that of the instance among them, have left.
+//! the values of matches.
 
 use base::fold::fold;
 use tantivy::{SegmentReader, TantivyError};

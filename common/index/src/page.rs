@@ -11,8 +11,8 @@ use tantivy::{
 use crate::{
     bounds::Bounds,
     layout::{CHANGED, CREATED, ID},
-    needle::Needle,
     select::{self, Match, Matches, Order, Source},
+    sieve::Sieve,
 };
 
 /// How many documents tantivy gives at a time.
@@ -89,7 +89,7 @@ pub(crate) struct PageCollector<'a> {
     pub(crate) offset: usize,
     pub(crate) limit: usize,
     /// What is looked for in the matches.
-    pub(crate) needles: &'a [Needle],
+    pub(crate) sieves: &'a [Sieve],
     pub(crate) bounds: &'a Bounds,
 }
 
@@ -179,8 +179,8 @@ impl Collector for PageCollector<'_> {
             }
         }
         let mut matches = collected.harvest();
-        for needle in self.needles {
-            needle.retain(reader, &mut matches.found)?;
+        for sieve in self.sieves {
+            sieve.retain(reader, &mut matches.found, self.bounds)?;
         }
         Ok(matches)
     }

@@ -24,12 +24,13 @@ use view::{
 use crate::{
     bounds::Bounds,
     failure::IndexFailure,
-    filter::{Filter, query},
+    filter::Filter,
     grams::{TOKENIZER, Trigrams},
     layout::Layout,
     manifest::{Omitted, Payload},
-    needle::Needle,
     page::{By, Page, PageCollector},
+    query::query,
+    sieve::Sieve,
 };
 
 /// One search.
@@ -97,8 +98,9 @@ impl Snapshot {
         if let By::Column(column) = by {
             self.layout.column(column)?;
         }
-        let needles: Vec<_> = search.filters.iter().filter_map(Needle::of).collect();
-        let collector = PageCollector { by, ascending, offset, limit, needles: &needles, bounds };
+        let sieves = search.filters.iter().filter_map(|filter| Sieve::of(&self.layout, filter).transpose());
+        let sieves = sieves.collect::<Result<Vec<_>, _>>()?;
+        let collector = PageCollector { by, ascending, offset, limit, sieves: &sieves, bounds };
         let (page, total) = self.collect(&query, &collector)?;
         let read = |document: Vec<u8>| {
             bounds.count(0)?;

@@ -135,8 +135,8 @@ fn build(folder: &Folder, runner: &mut TestRunner, (changes_each, ids): (u64, u6
     (snapshot, rows)
 }
 
-fn is_match(target: &Target, filters: &[Filter<Target>], id: u64) -> bool {
-    filters.iter().all(|filter| match filter {
+fn is_match(target: &Target, filter: &Filter<Target>, id: u64) -> bool {
+    match filter {
         Filter::Ids(ids) => ids.contains(&id.to_string()),
         // Targets have no column that can be asked so; tests/tests/it/api/tenancy.rs asks organizations.
         Filter::Is { .. } | Filter::IsUnless { .. } => unreachable!("it is not generated"),
@@ -148,12 +148,17 @@ fn is_match(target: &Target, filters: &[Filter<Target>], id: u64) -> bool {
         Filter::Text { text, .. } if text.chars().any(|char| char <= '\u{1f}') => false,
         Filter::Text { method, ignores_case: true, text, .. } => method.compare(&fold(&target.name), &fold(text)),
         Filter::Text { method, text, .. } => method.compare(&target.name, text),
-    })
+        Filter::All(filters) => filters.iter().all(|filter| is_match(target, filter, id)),
+        Filter::Any(filters) => filters.iter().any(|filter| is_match(target, filter, id)),
+        Filter::Not(filter) => !is_match(target, filter, id),
+    }
 }
 
 fn naive(rows: &Rows, search: &Search<Target>) -> (usize, Vec<u64>) {
     let page = search.page;
-    let mut found: Vec<_> = rows.iter().filter(|(id, (target, _))| is_match(target, &search.filters, **id)).collect();
+    let is_found =
+        |(id, (target, _)): &(&u64, &(Target, Row))| search.filters.iter().all(|filter| is_match(target, filter, **id));
+    let mut found: Vec<_> = rows.iter().filter(is_found).collect();
     found.sort_by(|(a_id, (a, a_row)), (b_id, (b, b_row))| {
         let by_key = match page.key {
             SortKey::Created => a_row.created_at.cmp(&b_row.created_at),
@@ -191,6 +196,14 @@ fn search(names: Vec<String>) -> impl Strategy<Value = Search<Target>> {
     });
     let above = (-1..5_i64).prop_map(|value| Filter::Above { column: &column::TIMEOUT_MS, value });
     let filter = prop_oneof![8 => text, 1 => ids, 1 => owners, 1 => above, 1 => none_of];
+    let filter = filter.prop_recursive(3, 12, 3, |inner| {
+        let few = || proptest::collection::vec(inner.clone(), 0..4);
+        prop_oneof![
+            few().prop_map(Filter::All),
+            few().prop_map(Filter::Any),
+            inner.clone().prop_map(|filter| Filter::Not(Box::new(filter))),
+        ]
+    });
     (proptest::collection::vec(filter, 0..3), page(60, 40)).prop_map(|(filters, page)| Search {
         instances: Some(vec![INSTANCE.into()]),
         filters,

@@ -44,3 +44,4 @@ mod transports;
 mod user;
 mod user_agent;
 mod user_metadata;
+mod user_search;

@@ -1,5 +1,6 @@
 //! Clients of others, unmodified, get tokens, ask what they are worth, and end them. `deploy/setup` installs them.
 
+mod apache;
 mod web_app;
 
 use std::{

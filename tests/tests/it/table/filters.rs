@@ -43,6 +43,8 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
         | ("users/metadata", "key")
         | ("users", "givenName" | "familyName" | "nickname") => [named(name), named(&name[1..])],
         ("users", "email") => [named(&format!("{name}@example.com")), named("@example.com")],
+        ("users", "inOrgIds") => [json!({ "ids": [other(0)] }), json!({ "ids": ["1"] })],
+        ("users", "andFilter" | "orFilter" | "notFilter") => combined(filter, name),
         ("users", "phone") => ["+441632960123", "+441632960124"].map(named),
         ("users", "type") => ["HUMAN", "SERVICE"].map(|of| json!({ "type": format!("USER_TYPE_{of}") })),
         ("web_keys", "algorithm") => [named("EdDSA"), named("ES512")],
@@ -72,6 +74,16 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
         ("events", "creationDate") => [at("GREATER"), at("LESS")],
         ("events", "afterSequence") => [json!((sequence - 1).to_string()), json!(sequence.to_string())],
         _ => panic!("the filter {filter} of {kind} is new: say here what it finds"),
+    }
+}
+
+/// What combines a filter that finds the user with one that does not, so that it finds her, and so that it does not.
+fn combined(filter: &str, name: &str) -> [Value; 2] {
+    let [hit, miss] = [name, &name[1..]].map(|name| json!({ "username": { "name": name } }));
+    match filter {
+        "andFilter" => [[&hit, &hit], [&hit, &miss]].map(|both| json!({ "filters": both })),
+        "orFilter" => [[&miss, &hit], [&miss, &miss]].map(|both| json!({ "filters": both })),
+        _ => [miss, hit].map(|one| json!({ "filter": one })),
     }
 }
 
@@ -187,6 +199,7 @@ async fn made(kind: &str, tenant: &Tenant, who: &Client) -> Object {
         _ => panic!("{kind} are new: say here how they are made"),
     };
     let made = done(who, &at(kind), body).await;
+    others.extend(made.body["details"]["resourceOwner"]["id"].as_str().map(str::to_owned));
     Object { id: made.id(), name, others, sequence: made.sequence() }
 }
 

@@ -27,22 +27,22 @@ const DOCUMENTED: (&str, &str, &str) = ("127.0.0.1:3000", "katherine", "nine-liv
 
 /// What leads to the login on the app's page, and what asks for a name on the platform's.
 const NOBODY: &str = "href=\"/login\"";
-const ASKS: &str = "name=\"username\"";
+pub(super) const ASKS: &str = "name=\"username\"";
 
 /// An app that runs, and the browser of somebody who uses it.
-struct Visit {
+pub(super) struct Visit {
     _app: Child,
-    home: String,
+    pub(super) home: String,
     issuer: String,
-    person: String,
+    pub(super) person: String,
     /// What the browser is at the app, and at the platform: cookies of the one are nothing to the other.
-    app: Browser,
+    pub(super) app: Browser,
     platform: Browser,
 }
 
 impl Visit {
     /// Registers an app as the document does, and starts it.
-    async fn start(mut command: Command) -> Self {
+    pub(super) async fn start(mut command: Command) -> Self {
         let shared = Shared::find().await;
         let (port, person) = (free_port().to_string(), new_name());
         let address = format!("127.0.0.1:{port}");
@@ -61,7 +61,7 @@ impl Visit {
     }
 
     /// Opens a page of the app, and follows where it leads.
-    async fn opens(&mut self, path: &str) -> Shown {
+    pub(super) async fn opens(&mut self, path: &str) -> Shown {
         let shown = self.app.get(path).await;
         self.follow(shown, true).await
     }
@@ -90,7 +90,7 @@ impl Visit {
     }
 
     /// Begins a login, in which name and password are asked for. Where it leads to is not opened yet.
-    async fn logs_in(&mut self) -> String {
+    pub(super) async fn logs_in(&mut self) -> String {
         let shown = self.opens("/login").await;
         assert!(shown.text.contains(ASKS), "it asks for the name: {} {}", shown.status, shown.text);
         let (name, (.., password)) = (self.person.clone(), DOCUMENTED);

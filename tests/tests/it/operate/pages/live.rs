@@ -64,13 +64,17 @@ async fn pages_are_told_what_fails_and_what_is_mended() {
         (shown.contains("2 failed events wait") && !shown.contains("behind") && !shown.contains("said n")).then_some(())
     };
     eventually("nothing but what failed is told of", is_settled).await;
+    // A node is heard of within a second of its start.
+    let is_heard = async || {
+        let shown = seen(&mut browser.clone(), "/ui/operate/nodes").await.text;
+        Some(shown.split("id=\"b-").nth(1)?.split('"').next()?.to_owned())
+    };
+    let node = eventually("a node has said that it is there", is_heard).await;
     let (mut list, mut overview) = (opened("/ui/operate/failed").await, opened("/ui/operate").await);
     let (mut nodes, mut projections) = (opened("/ui/operate/nodes").await, opened("/ui/operate/projections").await);
     list.says("fresh", "Refresh").await;
     overview.says("failed", "2").await;
     overview.says("fresh", "Refresh").await;
-    let node =
-        nodes.page.split("id=\"b-").nth(1).and_then(|rest| rest.split('"').next()).expect("there is one").to_owned();
     nodes.says(&format!("b-{node}"), "● Ready").await;
     nodes.says("fresh", "Refresh").await;
     projections.says("f-targets", "1").await;

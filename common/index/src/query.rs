@@ -1,0 +1,178 @@
+//! The query of filters: what tantivy is asked.
+
+use std::{collections::HashMap, ops::Bound};
+
+use base::fold::fold;
+use domain::{
+    column::Column,
+    context::{Owner, OwnerType, PartKind},
+    standard::{PartOf, Resource},
+};
+use tantivy::{
+    Term,
+    query::{AllQuery, BooleanQuery, EmptyQuery, Occur, Query, RangeQuery, TermQuery, TermSetQuery},
+    schema::IndexRecordOption,
+};
+
+use crate::{
+    failure::IndexFailure,
+    filter::{Filter, Method},
+    grams::{self, Anchor},
+    layout::{Layout, Text, context, number},
+};
+
+/// The query of all filters within these instances, or in the whole system.
+pub(crate) fn query<R: Resource>(
+    layout: &Layout,
+    instances: Option<&[String]>,
+    filters: &[Filter<R>],
+) -> Result<BooleanQuery, IndexFailure> {
+    let of = |id: &String| Term::from_field_text(layout.instance, id);
+    let instance: Box<dyn Query> = match instances {
+        Some([id]) => term(of(id)),
+        Some(ids) => Box::new(TermSetQuery::new(ids.iter().map(of).collect::<Vec<_>>())),
+        None => Box::new(AllQuery),
+    };
+    let mut all = vec![(Occur::Must, instance)];
+    for filter in filters {
+        all.push((Occur::Must, one(layout, filter)?));
+    }
+    Ok(BooleanQuery::new(all))
+}
+
+/// The query of one filter. Where that is [decided match by match](crate::sieve), it finds more: all that may match.
+pub(crate) fn one<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Box<dyn Query>, IndexFailure> {
+    let each = |occur, filters: &[Filter<R>]| {
+        let queries = filters.iter().map(|filter| Ok((occur, one(layout, filter)?)));
+        Ok::<_, IndexFailure>(BooleanQuery::new(queries.collect::<Result<_, IndexFailure>>()?))
+    };
+    Ok(match filter {
+        Filter::Ids(ids) => those(layout, ids),
+        Filter::Above { column, value } => {
+            let than = Term::from_field_i64(layout.column(column.definition)?.value, *value);
+            Box::new(RangeQuery::new(Bound::Excluded(than), Bound::Unbounded))
+        }
+        Filter::Is { column, value } => is(layout, column, *value)?,
+        Filter::IsUnless { column, value, found, passed } => {
+            let is = BooleanQuery::new(vec![
+                (Occur::Must, is(layout, column, *value)?),
+                (Occur::MustNot, those(layout, passed)),
+            ]);
+            Box::new(BooleanQuery::new(vec![(Occur::Should, Box::new(is)), (Occur::Should, those(layout, found))]))
+        }
+        Filter::In(contexts) => Box::new(within(layout, contexts)),
+        Filter::Within { contexts, parts } => {
+            let contexts: Box<dyn Query> = Box::new(within(layout, contexts));
+            let mut any = vec![(Occur::Should, contexts)];
+            let mut ids: HashMap<(&Owner, PartKind), Vec<&str>> = HashMap::new();
+            for (context, part) in parts {
+                ids.entry((context, part.kind)).or_default().push(&part.id);
+            }
+            for ((context, kind), ids) in ids {
+                any.extend(
+                    in_parts::<R>(layout, context, (kind, &ids))?.into_iter().map(|query| (Occur::Should, query)),
+                );
+            }
+            Box::new(BooleanQuery::new(any))
+        }
+        Filter::NotIn(contexts) => not(within(layout, contexts)),
+        Filter::NoneOf { column, texts } => not(any_text(layout, column, texts)?),
+        Filter::All(filters) if filters.is_empty() => Box::new(AllQuery),
+        Filter::All(filters) => Box::new(each(Occur::Must, filters)?),
+        Filter::Any(filters) => Box::new(each(Occur::Should, filters)?),
+        Filter::Not(_) => Box::new(AllQuery),
+        Filter::Text { column, method, ignores_case, text } => {
+            let found = layout.column(column.definition)?;
+            let texts = found.texts.ok_or(IndexFailure::NoColumn(column.definition.name))?;
+            if text.chars().any(|char| char <= '\u{1f}') {
+                Box::new(EmptyQuery)
+            } else if *ignores_case {
+                compare(texts.folded, *method, &fold(text))
+            } else {
+                compare(Text { whole: found.value, grams: texts.grams }, *method, text)
+            }
+        }
+    })
+}
+
+fn is<R>(layout: &Layout, column: &Column<R>, value: bool) -> Result<Box<dyn Query>, IndexFailure> {
+    Ok(term(Term::from_field_bool(layout.column(column.definition)?.value, value)))
+}
+
+/// Everything but what is found.
+fn not(found: TermSetQuery) -> Box<dyn Query> {
+    let all: Box<dyn Query> = Box::new(AllQuery);
+    Box::new(BooleanQuery::new(vec![(Occur::Must, all), (Occur::MustNot, Box::new(found))]))
+}
+
+/// Where a text column is one of these.
+fn any_text<R>(layout: &Layout, column: &Column<R>, texts: &[impl AsRef<str>]) -> Result<TermSetQuery, IndexFailure> {
+    let field = layout.column(column.definition)?.value;
+    Ok(TermSetQuery::new(texts.iter().map(|text| Term::from_field_text(field, text.as_ref())).collect::<Vec<_>>()))
+}
+
+fn those(layout: &Layout, ids: &[impl AsRef<str>]) -> Box<dyn Query> {
+    let terms = ids.iter().map(|id| Term::from_field_u64(layout.id, number(id.as_ref())));
+    Box::new(TermSetQuery::new(terms.collect::<Vec<_>>()))
+}
+
+fn within(layout: &Layout, contexts: &[Owner]) -> TermSetQuery {
+    let terms = contexts.iter().map(|owner| Term::from_field_text(layout.owner, &context(owner)));
+    let organizations = contexts.iter().filter(|context| context.kind == OwnerType::Organization);
+    let seen = organizations.filter_map(|owner| Some(Term::from_field_text(layout.also_seen_by?, &owner.id)));
+    TermSetQuery::new(terms.chain(seen).collect::<Vec<_>>())
+}
+
+/// What is in some parts of a context, by each column that may name them.
+fn in_parts<R: Resource>(
+    layout: &Layout,
+    owner: &Owner,
+    (kind, ids): (PartKind, &[&str]),
+) -> Result<Vec<Box<dyn Query>>, IndexFailure> {
+    let of_kind = |of: &&PartOf<R>| match of {
+        PartOf::Itself(of) | PartOf::Named(of, _) => *of == kind,
+    };
+    let named = |of: &PartOf<R>| {
+        let is_it: Box<dyn Query> = match of {
+            PartOf::Itself(_) => those(layout, ids),
+            PartOf::Named(_, column) => Box::new(any_text(layout, column, ids)?),
+        };
+        let here: Box<dyn Query> = Box::new(within(layout, std::slice::from_ref(owner)));
+        let both: Box<dyn Query> = Box::new(BooleanQuery::new(vec![(Occur::Must, here), (Occur::Must, is_it)]));
+        Ok(both)
+    };
+    R::PARTS.iter().filter(of_kind).map(named).collect()
+}
+
+fn compare(Text { whole, grams }: Text, method: Method, text: &str) -> Box<dyn Query> {
+    match method {
+        Method::Equals => term(Term::from_field_text(whole, text)),
+        Method::StartsWith => grams::query(grams, text, Anchor::Start),
+        Method::Contains => grams::query(grams, text, Anchor::Nowhere),
+        Method::EndsWith => grams::query(grams, text, Anchor::End),
+    }
+}
+
+fn term(term: Term) -> Box<dyn Query> {
+    Box::new(TermQuery::new(term, IndexRecordOption::Basic))
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::resource::target::{Target, column};
+    use view::table::standard;
+
+    use super::*;
+
+    #[test]
+    fn no_filter_reads_the_terms_of_all_instances() {
+        let layout = Layout::of(&standard::<Target>());
+        for text in ["a", "ab", "abc", "abcdefg"] {
+            for method in [Method::Equals, Method::StartsWith, Method::Contains, Method::EndsWith] {
+                let filter = Filter::text(&column::NAME, method, text.to_owned());
+                let query = format!("{:?}", query(&layout, Some(&["1".to_owned()]), &[filter]).unwrap());
+                assert!(!query.contains("Range"), "{text} {method:?}: {query}");
+            }
+        }
+    }
+}
