@@ -112,6 +112,9 @@ impl Browser {
         for line in headers.get_all(SET_COOKIE) {
             let line = line.to_str().expect("a cookie is text");
             let (name, value) = line.split(';').next().and_then(|pair| pair.split_once('=')).expect("it has a name");
+            if !value.is_empty() {
+                assert_is_kept_from_others(name, line);
+            }
             if line.contains("Max-Age=0") {
                 self.cookies.remove(name);
             } else {
@@ -182,6 +185,16 @@ impl Shown {
         let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         self.hidden().into_iter().chain(more).collect()
     }
+}
+
+/// Fails where scripts or forms of other sites have the use of a cookie, or a cookie of a host is sent without TLS.
+fn assert_is_kept_from_others(name: &str, line: &str) {
+    let flags: Vec<String> = line.split(';').skip(1).map(|flag| flag.trim().to_ascii_lowercase()).collect();
+    for wanted in ["httponly", "samesite=lax", "path=/"] {
+        assert!(flags.iter().any(|flag| flag == wanted), "{wanted} is missing: {line}");
+    }
+    assert_eq!(name.starts_with("__Host-"), flags.iter().any(|flag| flag == "secure"), "{line}");
+    assert!(!flags.iter().any(|flag| flag.starts_with("domain")), "{line}");
 }
 
 fn unescaped(text: &str) -> String {

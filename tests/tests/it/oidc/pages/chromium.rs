@@ -106,6 +106,32 @@ async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
 }
 
 #[tokio::test]
+async fn people_make_an_account_and_sign_out_without_scripts() {
+    let Some(chromium) = Chromium::open().await else { return tools::skip_unless_root("Chromium") };
+    let flow = flow().await;
+    chromium.runs_scripts(false).await;
+    chromium.visit(&sent_to(&flow, &[("prompt", "create")])).await;
+    chromium.says("Create an account").await;
+    chromium.fill("#given_name", "Grace").await;
+    chromium.click(SUBMIT).await;
+    chromium.says("There is a problem").await;
+    let name = new_name();
+    fills_in(&chromium, &name).await;
+    assert!(chromium.url().await.starts_with(&format!("{}?code=", callback(&flow))), "{}", chromium.url().await);
+
+    let issuer = &flow.tenant.bootstrap.issuer;
+    chromium.visit(issuer).await;
+    chromium.says(&name).await;
+    chromium.visit(&format!("{issuer}/oidc/v1/end_session")).await;
+    chromium.says("Sign out?").await;
+    chromium.click(SUBMIT).await;
+    chromium.says("You are signed out").await;
+    // No account of this browser is signed in any more, so the next login asks who it is.
+    chromium.visit(&sent_to(&flow, &[])).await;
+    chromium.says("Login name").await;
+}
+
+#[tokio::test]
 async fn the_description_of_the_api_has_somebody_log_in_and_sends_the_token() {
     let Some(chromium) = Chromium::open().await else { return tools::skip_unless_root("Chromium") };
     let flow = flow().await;
@@ -150,10 +176,16 @@ async fn registers(chromium: &Chromium, axe: &str, url: &str) {
     chromium.assert_usable(axe, "login-register-wrong").await;
     let focus = chromium.run("return document.activeElement.className").await;
     assert_eq!(focus, "summary", "what is wrong is read first");
-    for (field, text) in [("family_name", "Hopper"), ("email", "grace@example.com"), ("username", &*new_name())] {
+    fills_in(chromium, &new_name()).await;
+}
+
+/// Says what an account needs beside the given name.
+async fn fills_in(chromium: &Chromium, name: &str) {
+    for (field, text) in
+        [("family_name", "Hopper"), ("email", "grace@example.com"), ("username", name), ("password", PASSWORD)]
+    {
         chromium.fill(&format!("#{field}"), text).await;
     }
-    chromium.fill("#password", PASSWORD).await;
     chromium.click(SUBMIT).await;
     chromium.says("API").await;
 }
