@@ -52,9 +52,9 @@ test: tools formatted lint doc deny build ## everything that CI checks, with all
 check: tools formatted lint doc deny ## the same without the crate `tests`, which starts whole platforms
 	cargo nextest run $(NEXTEST) $(EVERYTHING) -E 'not package(tests)'
 
-soak: tools build ## 100,000 commands while nodes die, and 10,000 reads of what was written, with the leases of users
-	PLATFORM_REAL_TIMES=1 CHAOS_COMMANDS=100000 INDEX_ROUNDS=10000 cargo nextest run $(EVERYTHING) \
-		-E 'package(tests) & test(/^(fault::chaos|api::index)::/)'
+soak: tools build ## 100,000 commands and 1,000 logins while nodes die, and 10,000 reads of what was written, with the leases of users
+	PLATFORM_REAL_TIMES=1 CHAOS_COMMANDS=100000 INDEX_ROUNDS=10000 LOGINS=1000 cargo nextest run $(EVERYTHING) \
+		-E 'package(tests) & test(/^(fault::(chaos|logins)|api::index)::/)'
 
 bless: tools ## accept the generated files
 	@trap 'rm -f deploy/schema.sql.new' EXIT; \
@@ -72,7 +72,7 @@ lint: ## run clippy on everything
 doc: ## build the code's documentation, private items too
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --features platform/fault --no-deps --document-private-items
 
-bench: ## measure; prints tables; ARGS="search 1000000", ARGS=commands, replay, generations, apart, tokens, logins, passwords, enumeration, requests, index, nodes, parking, tenants, settings, actions or fair measures a part
+bench: ## measure; prints tables; ARGS="search 1000000", ARGS="people 1000000", ARGS=commands, replay, generations, apart, tokens, logins, passwords, enumeration, requests, index, nodes, parking, tenants, settings, actions or fair measures a part
 	@deploy/setup
 	cargo build --release -p platform -p tests --bins
 	$(dir $(PLATFORM))bench $(ARGS)

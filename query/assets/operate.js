@@ -1,4 +1,4 @@
-// Keeps a page up to date: texts, classes and lines of its elements, which a stream names by their ids. Nothing becomes markup.
+// Keeps a page up to date: texts, classes, lines and values of its elements, which a stream names by their ids. Nothing becomes markup.
 "use strict";
 (() => {
   const path = document.body.dataset.live, status = document.getElementById("live"), pause = document.getElementById("pause");
@@ -16,10 +16,11 @@
     if (source || paused || document.hidden) return;
     source = new EventSource(path);
     source.onmessage = (message) => {
-      const { t, c, p } = JSON.parse(message.data);
+      const { t, c, p, v } = JSON.parse(message.data);
       each(t, (element, value) => { element.textContent = value; });
       each(c, (element, value) => { element.setAttribute("class", value); });
       each(p, (element, value) => { element.setAttribute("points", value); });
+      each(v, (element, value) => { element.value = value; });
       clearTimeout(lost);
       lost = 0;
       say("");

@@ -2,7 +2,7 @@
 //! on.
 //!
 //! Time, ids and randomness come from here alone ([`clock`], [`id`], [`secret`]); what a process reports about itself goes through
-//! here ([`metric`], [`health`], [`trace`], [`explain`]); [`fair`] shares what there is among tenants; [`mod@panic`] keeps a panic
+//! here ([`metric`], [`health`], [`trace`], [`explain`], [`speed`]); [`fair`] shares what there is among tenants; [`mod@panic`] keeps a panic
 //! from ending more than it must; [`fault`] ends the process where a test asks for that.
 
 pub mod clock;
@@ -19,4 +19,5 @@ pub mod password;
 pub mod private_file;
 pub mod secret;
 pub mod signing;
+pub mod speed;
 pub mod trace;

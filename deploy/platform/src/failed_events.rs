@@ -55,12 +55,13 @@ fn line(event: &Value) -> String {
     let of = |member: &str| event[member].as_str().unwrap_or_default();
     let target = of("targetId");
     let target = if target.is_empty() { String::new() } else { format!(" to target {target}") };
-    let retried = match of("retriedBy") {
-        "" => String::new(),
-        by => format!(" (tried again by {by} since {})", of("retriedAt")),
+    let became = match (of("discardedBy"), of("retriedBy")) {
+        ("", "") => String::new(),
+        ("", by) => format!(" (tried again by {by} since {})", of("retriedAt")),
+        (by, _) => format!(" (discarded by {by} at {}: {})", of("discardedAt"), of("reason")),
     };
     format!(
-        "{} {}: event {} of {} {} in instance {}{target} failed {} times, first at {}, last at {}{retried}: {}",
+        "{} {}: event {} of {} {} in instance {}{target} failed {} times, first at {}, last at {}{became}: {}",
         of("id"),
         of("viewName"),
         of("sequence"),
@@ -97,10 +98,6 @@ fn whole(found: &Value) -> String {
         "1" => "1 event waits behind it".to_owned(),
         waiting => format!("{waiting} events wait behind it"),
     };
-    let became = match of(failed, "discardedBy") {
-        by if by.is_empty() => String::new(),
-        by => format!("\ndiscarded by {by} at {}: {}", of(failed, "discardedAt"), of(failed, "reason")),
-    };
     let payload = of(event, "payload");
     let payload = serde_json::from_str::<Value>(&payload).ok().and_then(|it| serde_json::to_string_pretty(&it).ok());
     let event = match of(event, "type") {
@@ -110,7 +107,7 @@ fn whole(found: &Value) -> String {
             format!("{kind} by {by} at {at}: {}", payload.unwrap_or_else(|| "no payload".to_owned()))
         }
     };
-    format!("{}\n{waiting}{became}\n{event}{}", line(failed), personal(&found["personal"]))
+    format!("{}\n{waiting}\n{event}{}", line(failed), personal(&found["personal"]))
 }
 
 /// What became of the members of a payload that are personal, a line each; nothing where nobody has asked to see them.

@@ -1,7 +1,11 @@
 //! `platform projections`: how far projections are, and their generations, which are built, compared and exchanged.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
+use base::{
+    clock,
+    speed::{Looks, Speed},
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
@@ -15,8 +19,6 @@ use crate::{
 const PATH: &str = "/system/v1/views";
 /// How often it is looked how far a generation is.
 const EVERY: Duration = Duration::from_secs(1);
-/// Over how many looks the speed is measured.
-const LOOKS: usize = 10;
 /// How wide a bar is.
 const WIDTH: usize = 30;
 /// For how long a comparison is waited for; it goes on without that.
@@ -92,7 +94,7 @@ async fn drop_generation(cli::GenerationOf { of, previous }: cli::GenerationOf) 
 
 /// Waits until a generation is as far as the one that answers and was compared with it.
 async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, Failure> {
-    let mut looks: VecDeque<(Instant, u64)> = VecDeque::new();
+    let mut looks = Looks::default();
     let mut complete_since = None;
     loop {
         let view = view(operator, name).await?;
@@ -101,10 +103,7 @@ async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, F
         let found = found.ok_or("the generation was dropped, or it answers already")?;
         let is_compared = found["verifiedAt"].is_string();
         let (at, end) = (number(&found["processedSequence"]), number(&view["processedSequence"]));
-        looks.push_back((Instant::now(), at));
-        if looks.len() > LOOKS {
-            looks.pop_front();
-        }
+        looks.add(clock::since_start(), at);
         output::notice(progress(&looks, (at, end), is_compared));
         if is_compared {
             return Ok(found.clone());
@@ -117,7 +116,7 @@ async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, F
 }
 
 /// A bar with percent, events a second and the time that is left.
-fn progress(looks: &VecDeque<(Instant, u64)>, (at, end): (u64, u64), is_compared: bool) -> String {
+fn progress(looks: &Looks, (at, end): (u64, u64), is_compared: bool) -> String {
     let percent = percent(at, end);
     let full = usize::try_from(percent).unwrap_or_default() * WIDTH / 100;
     let bar = format!("[{}{}] {percent} %", "#".repeat(full), ".".repeat(WIDTH - full));
@@ -127,12 +126,9 @@ fn progress(looks: &VecDeque<(Instant, u64)>, (at, end): (u64, u64), is_compared
     if at >= end {
         return format!("{bar}, it is compared");
     }
-    let (Some((since, first)), Some((until, last))) = (looks.front(), looks.back()) else { return bar };
-    let millis = u64::try_from(until.duration_since(*since).as_millis()).unwrap_or(u64::MAX);
-    // It begins anew where it was dropped and replayed meanwhile.
-    match (last.saturating_sub(*first) * 1000).checked_div(millis) {
-        Some(speed @ 1..) => format!("{bar}, {speed} events/s, {} s left", (end - at).div_ceil(speed)),
-        _ => bar,
+    match looks.speed(end) {
+        Some(Speed { per_second, seconds_left }) => format!("{bar}, {per_second} events/s, {seconds_left} s left"),
+        None => bar,
     }
 }
 

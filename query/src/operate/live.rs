@@ -1,14 +1,19 @@
 //! Pages that keep themselves up to date: a stream of server-sent events with a message a second, bounded in time and number.
-//! A message says which texts, classes and lines of a page have changed, and nothing that could become markup.
+//! A message says which texts, classes, lines and values of a page have changed, and nothing that could become markup.
 
-use std::{collections::BTreeMap, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    convert::Infallible,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     body::Body,
     extract::State,
     response::{IntoResponse, Response},
 };
-use base::clock;
+use base::{clock, speed::Looks};
 use bytes::Bytes;
 use futures::stream;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -56,12 +61,16 @@ struct Message {
     c: BTreeMap<String, &'static str>,
     /// Points of lines.
     p: BTreeMap<String, String>,
+    /// Values of bars.
+    v: BTreeMap<String, u64>,
 }
 
 struct Following {
     operate: Arc<Operate>,
     visit: Visit,
     told: Message,
+    /// How far what is built was when it was looked, by its place.
+    building: HashMap<String, Looks>,
     beat: tokio::time::Interval,
     until: Instant,
     _seat: Seat,
@@ -89,7 +98,8 @@ pub(super) async fn follow(State(operate): State<Arc<Operate>>, headers: HeaderM
     });
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let until = Instant::now() + LASTS.min(Duration::from_secs(left));
-    let following = Following { operate, visit, told: Message::default(), beat, until, _seat: seat };
+    let (told, building) = (Message::default(), HashMap::new());
+    let following = Following { operate, visit, told, building, beat, until, _seat: seat };
     let mut response = Response::new(Body::from_stream(stream::unfold(following, Following::next)));
     secure(&mut response);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -109,7 +119,7 @@ impl Following {
         Some((Ok(format!("data: {text}\n\n").into()), self))
     }
 
-    async fn now(&self) -> Result<Message, Refused> {
+    async fn now(&mut self) -> Result<Message, Refused> {
         let (operate, visit, mut now) = (&self.operate, &self.visit, Message::default());
         now.t.insert("as-of".to_owned(), time_of_day());
         match visit.query.get("page") {
@@ -127,8 +137,11 @@ impl Following {
             }
             Some("projection") => {
                 let rows = operate.projections(visit).await?.rows;
-                let named = |row: &&Row| visit.query.get("name") == Some(row.name.as_str());
-                rows.iter().filter(named).for_each(|row| now.add(row, LARGE));
+                for row in rows.iter().filter(|row| visit.query.get("name") == Some(row.name.as_str())) {
+                    now.add(row, LARGE);
+                    now.add_generations(row, &mut self.building);
+                    now.differs(visit.query.number("shown") != Some(row.shown()));
+                }
             }
             Some("failed") => {
                 let chosen = Chosen::of(visit.reach.filters(), &visit.query);
@@ -196,6 +209,18 @@ impl Message {
         self.t.insert(format!("c-{name}-title"), row.title());
     }
 
+    fn add_generations(&mut self, row: &Row, building: &mut HashMap<String, Looks>) {
+        for beside in &row.generations {
+            let place = &beside.place;
+            let looks = building.entry(place.clone()).or_default();
+            looks.add(clock::since_start(), beside.reached);
+            self.t.insert(format!("gp-{place}"), beside.position());
+            self.t.insert(format!("gb-{place}"), beside.built(looks));
+            self.t.insert(format!("gf-{place}"), beside.failed.to_string());
+            self.v.insert(format!("gv-{place}"), beside.percent());
+        }
+    }
+
     fn add_reaction(&mut self, reaction: &Reaction) {
         let name = &reaction.name;
         self.t.insert(format!("rp-{name}"), reaction.position.clone());
@@ -225,7 +250,12 @@ impl Message {
             let is_new = |(id, value): &(&String, &T)| before.get(*id) != Some(*value);
             now.iter().filter(is_new).map(|(id, value)| (id.clone(), value.clone())).collect()
         }
-        Self { t: changed(&self.t, &told.t), c: changed(&self.c, &told.c), p: changed(&self.p, &told.p) }
+        Self {
+            t: changed(&self.t, &told.t),
+            c: changed(&self.c, &told.c),
+            p: changed(&self.p, &told.p),
+            v: changed(&self.v, &told.v),
+        }
     }
 }
 

@@ -305,7 +305,7 @@ pub(super) async fn discard(
 pub(super) fn reason_error(reason: &str) -> String {
     let (length, is_plain) = (reason.chars().count(), !reason.chars().any(char::is_control));
     match length {
-        0 => "Enter the reason".to_owned(),
+        _ if reason.trim().is_empty() => "Enter the reason".to_owned(),
         1..=1000 if is_plain => String::new(),
         1..=1000 => "The reason must be one line".to_owned(),
         _ => format!("The reason must have 1,000 characters or fewer; it has {}", count(length as u64)),
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn a_reason_is_one_line_of_a_thousand_characters() {
         assert_eq!(reason_error("known bug"), "");
-        assert_eq!(reason_error(""), "Enter the reason");
+        assert_eq!(["", " ", "\u{a0}"].map(reason_error), ["Enter the reason"; 3]);
         assert!(reason_error("a\nb").contains("one line"));
         assert!(reason_error(&"é".repeat(1000)).is_empty() && reason_error(&"é".repeat(1001)).contains("1,001"));
     }

@@ -7,7 +7,10 @@ use axum::{
     extract::{Path, State},
     response::Response,
 };
-use base::secret;
+use base::{
+    secret,
+    speed::{Looks, Speed},
+};
 use http::StatusCode;
 use page::{
     answer::see_other,
@@ -24,7 +27,7 @@ use super::{
     refused::Refused,
     samples::Lag,
     shell::{Shell, frame},
-    text::{When, number, text, word},
+    text::{When, digest, number, text, word},
     visit::{Instead, OfSystem, Posted, Visit},
 };
 
@@ -50,18 +53,18 @@ pub(super) struct Row {
     pub(super) position: String,
     pub(super) lag: Lag,
     pub(super) at: Option<When>,
-    generations: Vec<Beside>,
+    pub(super) generations: Vec<Beside>,
 }
 
 /// A generation beside the one that answers.
-struct Beside {
+pub(super) struct Beside {
     /// `next` or `previous`.
-    place: String,
+    pub(super) place: String,
     since: Option<When>,
-    position: String,
-    /// How much it has of what the one that answers has.
-    percent: u64,
-    failed: u64,
+    /// How far it is, and how far the one that answers.
+    pub(super) reached: u64,
+    end: u64,
+    pub(super) failed: u64,
     compared: String,
 }
 
@@ -111,7 +114,6 @@ impl One {
 
 impl Beside {
     fn of(generation: &Value, end: u64) -> Self {
-        let position = number(&generation["processedSequence"]);
         let compared = match (When::of(&generation["verifiedAt"]), number(&generation["differingRows"])) {
             (None, _) => "Not yet".to_owned(),
             (Some(_), 0) => EQUAL.to_owned(),
@@ -120,10 +122,31 @@ impl Beside {
         Self {
             place: word(&generation["place"], "VIEW_GENERATION_PLACE_"),
             since: When::of(&generation["since"]),
-            position: count(position),
-            percent: (position * 100).checked_div(end).unwrap_or(100).min(100),
+            reached: number(&generation["processedSequence"]),
+            end,
             failed: number(&generation["failedEventCount"]),
             compared,
+        }
+    }
+
+    /// How far it is.
+    pub(super) fn position(&self) -> String {
+        count(self.reached)
+    }
+
+    /// How much it has of what the one that answers has.
+    pub(super) fn percent(&self) -> u64 {
+        (self.reached * 100).checked_div(self.end).unwrap_or(100).min(100)
+    }
+
+    /// The same in words, and how fast it is built, as far as that was seen.
+    pub(super) fn built(&self, looks: &Looks) -> String {
+        let percent = self.percent();
+        match looks.speed(self.end) {
+            Some(Speed { per_second, seconds_left }) => {
+                format!("{percent} %, {} events a second, {} s left", count(per_second), count(seconds_left))
+            }
+            None => format!("{percent} %"),
         }
     }
 }
@@ -147,6 +170,11 @@ impl Row {
             at: When::of(&view["timestamp"]),
             generations: generations.iter().map(|generation| Beside::of(generation, position)).collect(),
         }
+    }
+
+    /// By what a page tells whether these are the generations that it shows.
+    pub(super) fn shown(&self) -> u64 {
+        digest(self.generations.iter().map(|beside| (&beside.place, &beside.compared)).collect::<Vec<_>>())
     }
 
     /// How many events it lacks.
@@ -229,7 +257,7 @@ pub(super) async fn show_one(
     let found = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
     let unknown = || Refused::not_found();
     let row = found.rows.into_iter().find(|row| row.name == name).ok_or_else(|| visit.refused(&unknown()))?;
-    let frame = frame(Some(format!("/ui/operate/live?page=projection&name={}", row.name)));
+    let frame = frame(Some(format!("/ui/operate/live?page=projection&name={}&shown={}", row.name, row.shown())));
     let newest = row.lag.values.iter().rev().enumerate();
     let values = newest.step_by(5).map(|(ago, value)| (ago, count(*value))).collect();
     let (shell, chart) = (visit.shell(LIST), row.chart(LARGE));
@@ -263,7 +291,22 @@ pub(super) async fn change(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn what_is_built_says_how_far_how_fast_and_how_long() {
+        let found = |at: &str| json!({ "place": "VIEW_GENERATION_PLACE_NEXT", "processedSequence": at });
+        let beside = Beside::of(&found("4000"), 10_000);
+        let mut looks = Looks::default();
+        assert_eq!((beside.percent(), beside.built(&looks)), (40, "40 %".to_owned()));
+        for (second, reached) in [(1, 1000), (2, 4000)] {
+            looks.add(Duration::from_secs(second), reached);
+        }
+        assert_eq!(beside.built(&looks), "40 %, 3,000 events a second, 2 s left");
+        assert_eq!(Beside::of(&found("7"), 0).percent(), 100, "an empty log is all built");
+    }
 
     #[test]
     fn what_a_person_has_to_look_at_comes_first() {

@@ -20,6 +20,7 @@ mod pages;
 mod pair;
 mod parking;
 mod passwords;
+mod people;
 mod replay;
 mod requests;
 mod search;
@@ -41,7 +42,7 @@ const SECONDS: u64 = 4;
 /// How many instances there are.
 const TENANTS: usize = 2000;
 
-/// How many documents the search index has, unless `bench search 1000000` says otherwise.
+/// How many documents the search index has, unless `bench search 1000000` or `bench people 1000000` says otherwise.
 const DOCUMENTS: usize = 100_000;
 
 #[tokio::main]
@@ -70,6 +71,7 @@ async fn main() {
         Some("enumeration") => return enumeration::measure(&mut Platform::start().await).await,
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
+        Some("people") => return people::measure(argument(2).unwrap_or(DOCUMENTS)),
         Some("fair") => return fair::measure().await,
         Some("settings") => return settings::measure(),
         Some("index") => return index::measure().await,
@@ -100,6 +102,7 @@ async fn main() {
     index::measure().await;
     settings::measure();
     search::measure(DOCUMENTS).await;
+    people::measure(DOCUMENTS);
 }
 
 fn argument(number: usize) -> Option<usize> {

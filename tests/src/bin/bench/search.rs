@@ -27,7 +27,7 @@ use view::table::{Change, Row, standard};
 use crate::cpu;
 
 /// The head of a table.
-const HEAD: &str = "query, limit 100 unless said                   matches    ms p50    ms p99";
+pub(crate) const HEAD: &str = "query, limit 100 unless said                   matches    ms p50    ms p99";
 /// How many user grants there are, and of how many projects.
 const GRANTS: usize = 100_000;
 const PROJECTS: usize = 500;
@@ -55,7 +55,10 @@ pub(crate) async fn measure(documents: usize) {
 }
 
 /// An index of so many documents, and how many a second of CPU time it takes in.
-fn built<R: Resource>(documents: usize, change: fn(usize) -> Change) -> (TempDir, Folder, Arc<Snapshot>, f64) {
+pub(crate) fn built<R: Resource>(
+    documents: usize,
+    change: fn(usize) -> Change,
+) -> (TempDir, Folder, Arc<Snapshot>, f64) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let place = Folder::open(folder.path()).expect("nobody uses it");
     let mut writer = Writer::open(&place, Layout::of(&standard::<R>())).expect("an index can be made");
@@ -106,7 +109,7 @@ async fn ship(folder: Folder, snapshot: &Snapshot, documents: usize) {
     servers.stop().await;
 }
 
-fn ask<R: Resource>(snapshot: &Snapshot, name: &str, search: &Search<R>) {
+pub(crate) fn ask<R: Resource>(snapshot: &Snapshot, name: &str, search: &Search<R>) {
     let mut times = vec![];
     let mut total = 0;
     for _ in 0..TIMES {
@@ -213,7 +216,7 @@ fn change(number: usize) -> Change {
     document(number, Owner::organization((number % OWNERS).to_string()), &target)
 }
 
-fn document<R: Resource>(number: usize, owner: Owner, resource: &R) -> Change {
+pub(crate) fn document<R: Resource>(number: usize, owner: Owner, resource: &R) -> Change {
     let at = Timestamp::from_second(i64::try_from(number).unwrap_or_default()).unwrap_or_default();
     let row = Row {
         owner,

@@ -162,9 +162,12 @@ async fn nobody_else_is_shown_what_is_personal() {
         refused.assert_refused(path, status, reason);
         assert!(!refused.body.to_string().contains(&name), "{}", refused.body);
     }
-    for body in [json!({}), json!({ "reason": "" }), json!({ "reason": "x".repeat(1001) }), json!({ "reason": "a\nb" })]
-    {
-        post(&admin, &own, body).await.assert_refused("no reason", 400, "INVALID_REQUEST");
+    let reasons = ["", "  ", &"x".repeat(1001), "a\nb"].map(|reason| json!({ "reason": reason }));
+    for body in [&[json!({})], &reasons[..]].concat() {
+        for write in ["_reveal", "_discard"] {
+            let path = own.replace("_reveal", write);
+            post(&admin, &path, body.clone()).await.assert_refused(write, 400, "INVALID_REQUEST");
+        }
     }
     for unknown in ["1", "x", "9223372036854775807"] {
         reveal(&admin, OF_INSTANCE, unknown).await.assert_refused(unknown, 404, "RESOURCE_NOT_FOUND");

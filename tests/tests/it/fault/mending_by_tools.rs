@@ -111,7 +111,10 @@ async fn decides(failing: &Failing, (of_a, of_b): (&str, &str)) {
         (found.len() == 1 && found[0]["id"] == of_b && found[0]["reason"] == "it is a test").then_some(())
     };
     eventually("it is found as discarded", is_listed).await;
-    assert!(printed(failing, &["show", of_b]).contains("discarded by operator at "), "who and when");
+    for shown in [&["show", of_b][..], &["list", "--state", "discarded", "--view", "targets"]] {
+        let shown = printed(failing, shown);
+        assert!(shown.contains("(discarded by operator at ") && shown.contains(": it is a test)"), "{shown}");
+    }
     failing.fails(false);
     let retried = values(failing, &["retry", "--view", "targets", "--state", "failed", "--json"]);
     assert_eq!(retried, [json!({ "count": 1 })]);
@@ -122,4 +125,6 @@ async fn decides(failing: &Failing, (of_a, of_b): (&str, &str)) {
     assert!(!is_done && said.contains("not found"), "{said}");
     let (is_done, _, said) = failing.tool(&["discard", of_a]);
     assert!(!is_done && said.contains("--reason"), "{said}");
+    let (is_done, _, said) = failing.tool(&["discard", of_a, "--reason", " "]);
+    assert!(!is_done && said.contains("must not be blank"), "{said}");
 }

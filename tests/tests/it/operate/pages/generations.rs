@@ -7,7 +7,7 @@ use tests::{
     platform::Platform,
 };
 
-use super::{assert_closed, seen};
+use super::{assert_closed, live::Live, seen};
 
 const TARGETS: &str = "/ui/operate/projections/targets";
 
@@ -34,6 +34,10 @@ async fn a_page_has_a_projection_built_anew_and_exchanged() {
         "{}",
         shown.text
     );
+    let mut live = Live::of(&browser, &shown).await;
+    live.says("gb-next", "100 %").await;
+    live.says("fresh", "Show what has changed").await;
+    assert_eq!(live.values["gv-next"], 100, "the bar is full");
     let mut looking = browser.clone();
     let equal = async || {
         let shown = seen(&mut looking.clone(), TARGETS).await;
@@ -41,7 +45,7 @@ async fn a_page_has_a_projection_built_anew_and_exchanged() {
     };
     let shown = eventually("it is compared", equal).await;
     assert!(
-        shown.text.contains("value=\"switch\" class=\"primary\"") && shown.text.contains(" 100 %"),
+        shown.text.contains("value=\"switch\" class=\"primary\"") && shown.text.contains(">100 %<"),
         "{}",
         shown.text
     );

@@ -13,25 +13,27 @@ use super::{mending::Failing, seen};
 const OF_INSTANCE: usize = 10;
 
 /// What a page is told, as far as it was told yet.
-struct Live {
+pub(super) struct Live {
     page: String,
     answer: reqwest::Response,
     unread: String,
     texts: Map<String, Value>,
+    /// The values of bars.
+    pub(super) values: Map<String, Value>,
 }
 
 impl Live {
     /// Follows what a page follows.
-    async fn of(browser: &Browser, shown: &Shown) -> Self {
+    pub(super) async fn of(browser: &Browser, shown: &Shown) -> Self {
         let path = shown.text.split("data-live=\"").nth(1).and_then(|rest| rest.split('"').next());
         let path = path.expect("it keeps itself up to date").replace("&amp;", "&").replace("&#38;", "&");
         let answer = browser.follow(&path).await;
         assert_eq!(answer.status(), StatusCode::OK, "{path}");
-        Self { page: shown.text.clone(), answer, unread: String::new(), texts: Map::new() }
+        Self { page: shown.text.clone(), answer, unread: String::new(), texts: Map::new(), values: Map::new() }
     }
 
     /// Waits until a part of the page has a text.
-    async fn says(&mut self, id: &str, wanted: &str) {
+    pub(super) async fn says(&mut self, id: &str, wanted: &str) {
         while self.texts.get(id).is_none_or(|text| text != wanted) {
             let chunk = self.answer.chunk().await.expect("it goes on");
             let chunk = chunk.unwrap_or_else(|| panic!("it ended before {id} was {wanted}: {:?}", self.texts));
@@ -42,6 +44,7 @@ impl Live {
                     assert!(self.page.contains(&format!("id=\"{id}\"")), "the page has no {id}: {}", self.page);
                     self.texts.insert(id, text);
                 }
+                self.values.extend(told["v"].as_object().cloned().unwrap_or_default());
                 let rest = rest.to_owned();
                 self.unread = rest;
             }

@@ -1,0 +1,74 @@
+//! How fast something goes on, from looks at how far it is.
+
+use std::{collections::VecDeque, time::Duration};
+
+/// Over how many looks the speed is measured.
+const MOST: usize = 10;
+
+/// The last looks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Looks(VecDeque<(Duration, u64)>);
+
+/// How fast something goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Speed {
+    /// How much it does in a second, at least 1.
+    pub per_second: u64,
+    /// In how many seconds it reaches the end so, rounded up.
+    pub seconds_left: u64,
+}
+
+impl Looks {
+    /// Notes how far it was at a time, which is counted from whenever the first look is counted from.
+    pub fn add(&mut self, at: Duration, reached: u64) {
+        if self.0.len() == MOST {
+            self.0.pop_front();
+        }
+        // It has begun anew.
+        if self.0.back().is_some_and(|(_, before)| *before > reached) {
+            self.0.clear();
+        }
+        self.0.push_back((at, reached));
+    }
+
+    /// How fast it goes on to an end; nothing where it stands still, has arrived, or was looked at once.
+    pub fn speed(&self, end: u64) -> Option<Speed> {
+        let ((since, first), (until, last)) = (self.0.front()?, self.0.back()?);
+        let millis = u64::try_from(until.checked_sub(*since)?.as_millis()).ok()?;
+        let per_second = ((last - first) * 1000).checked_div(millis)?;
+        let left = end.checked_sub(*last).filter(|left| *left > 0)?;
+        (per_second > 0).then(|| Speed { per_second, seconds_left: left.div_ceil(per_second) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks(looks: &[(u64, u64)]) -> Looks {
+        let mut all = Looks::default();
+        looks.iter().for_each(|(second, reached)| all.add(Duration::from_secs(*second), *reached));
+        all
+    }
+
+    #[test]
+    fn a_speed_is_that_of_the_last_looks() {
+        let speed = |per_second, seconds_left| Some(Speed { per_second, seconds_left });
+        assert_eq!(looks(&[(0, 0), (2, 200)]).speed(1000), speed(100, 8));
+        assert_eq!(looks(&[(0, 0), (2, 200)]).speed(201), speed(100, 1));
+        let slower: Vec<_> =
+            (0..30).map(|second| (second, if second < 15 { second * 100 } else { 1400 + second })).collect();
+        assert_eq!(looks(&slower).speed(2000), speed(1, 571));
+    }
+
+    #[test]
+    fn what_stands_has_arrived_or_has_begun_anew_has_no_speed() {
+        for (seen, end) in
+            [(&[][..], 10), (&[(0, 1)], 10), (&[(0, 1), (1, 1)], 10), (&[(0, 1), (1, 10)], 10), (&[(0, 9), (1, 3)], 10)]
+        {
+            assert_eq!(looks(seen).speed(end), None, "{seen:?}");
+        }
+        assert_eq!(looks(&[(0, 1), (0, 5)]).speed(10), None, "in no time");
+        assert_eq!(looks(&[(0, 1), (1, 20)]).speed(10), None, "beyond the end");
+    }
+}
