@@ -71,6 +71,8 @@ struct Following {
     told: Message,
     /// How far what is built was when it was looked, by its place.
     building: HashMap<String, Looks>,
+    /// What is told first, until it is.
+    first: Option<Message>,
     beat: tokio::time::Interval,
     until: Instant,
     _seat: Seat,
@@ -99,7 +101,12 @@ pub(super) async fn follow(State(operate): State<Arc<Operate>>, headers: HeaderM
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let until = Instant::now() + LASTS.min(Duration::from_secs(left));
     let (told, building) = (Message::default(), HashMap::new());
-    let following = Following { operate, visit, told, building, beat, until, _seat: seat };
+    let mut following = Following { operate, visit, told, building, first: None, beat, until, _seat: seat };
+    // Browsers come again to a stream that ends, and not to one that is refused.
+    match following.now().await {
+        Ok(now) => following.first = Some(now),
+        Err(refused) => return refused.status.into_response(),
+    }
     let mut response = Response::new(Body::from_stream(stream::unfold(following, Following::next)));
     secure(&mut response);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -113,7 +120,10 @@ impl Following {
         if Instant::now() >= self.until {
             return None;
         }
-        let now = self.now().await.ok()?;
+        let now = match self.first.take() {
+            Some(first) => first,
+            None => self.now().await.ok()?,
+        };
         let text = serde_json::to_string(&now.since(&self.told)).ok()?;
         self.told = now;
         Some((Ok(format!("data: {text}\n\n").into()), self))
@@ -137,11 +147,11 @@ impl Following {
             }
             Some("projection") => {
                 let rows = operate.projections(visit).await?.rows;
-                for row in rows.iter().filter(|row| visit.query.get("name") == Some(row.name.as_str())) {
-                    now.add(row, LARGE);
-                    now.add_generations(row, &mut self.building);
-                    now.differs(visit.query.number("shown") != Some(row.shown()));
-                }
+                let row = rows.iter().find(|row| visit.query.get("name") == Some(row.name.as_str()));
+                let row = row.ok_or_else(Refused::not_found)?;
+                now.add(row, LARGE);
+                now.add_generations(row, &mut self.building);
+                now.differs(visit.query.number("shown") != Some(row.shown()));
             }
             Some("failed") => {
                 let chosen = Chosen::of(visit.reach.filters(), &visit.query);

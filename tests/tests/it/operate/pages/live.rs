@@ -75,6 +75,7 @@ async fn pages_are_told_what_fails_and_what_is_mended() {
     let node = eventually("a node has said that it is there", is_heard).await;
     let (mut list, mut overview) = (opened("/ui/operate/failed").await, opened("/ui/operate").await);
     let (mut nodes, mut projections) = (opened("/ui/operate/nodes").await, opened("/ui/operate/projections").await);
+    assert_refuses(&browser).await;
     list.says("fresh", "Refresh").await;
     overview.says("failed", "2").await;
     overview.says("fresh", "Refresh").await;
@@ -117,4 +118,18 @@ pub(crate) async fn follows_the_instance(browser: &Browser, shown: &Shown) {
     }
     let too_many = browser.follow("/ui/operate/live?page=failed").await;
     assert_eq!(too_many.status(), StatusCode::SERVICE_UNAVAILABLE);
+}
+
+/// What is asked for in vain is refused: browsers would come again and again to a stream that ends.
+async fn assert_refuses(browser: &Browser) {
+    for (asked, status) in [
+        ("page=nothing", StatusCode::NOT_FOUND),
+        ("page=projection&name=nothing", StatusCode::NOT_FOUND),
+        ("page=failed&newest=yesterday", StatusCode::BAD_REQUEST),
+        ("page=failed&view=nothing", StatusCode::BAD_REQUEST),
+        ("page=log&type=%00", StatusCode::BAD_REQUEST),
+    ] {
+        let refused = browser.follow(&format!("/ui/operate/live?{asked}")).await;
+        assert_eq!(refused.status(), status, "{asked}");
+    }
 }
