@@ -22,6 +22,12 @@ pub(crate) struct AfterLogout<'a> {
 }
 
 impl AfterLogout<'_> {
+    /// What is sent of it.
+    pub(crate) fn sent(&self) -> Vec<(&'static str, &str)> {
+        let values = [self.client_id, self.uri, self.state];
+        PARAMETERS.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
     /// Where it goes on: to a URI that the app has registered for that. To an app that is switched off, or to none, it does not.
     pub(crate) async fn next(&self, oidc: &Oidc, tenant: &Tenant) -> Result<Option<String>, Told> {
         if self.state.is_some_and(|state| state.len() > LONGEST_STATE) {

@@ -12,7 +12,7 @@ use edge::error::Error;
 use http::request::Parts;
 use serde_json::json;
 
-use crate::{Oidc, assertion, authorize, cached, callback::Mode, claims, endpoint, scope, token};
+use crate::{Oidc, assertion, authorize, cached, callback::Mode, claims, endpoint, scope, token, words};
 
 /// How clients authenticate where they get tokens and end them.
 const METHODS: [&str; 4] = ["client_secret_basic", "client_secret_post", "none", "private_key_jwt"];
@@ -39,6 +39,7 @@ pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Res
         "claims_parameter_supported": false,
         "response_types_supported": authorize::checks::RESPONSE_TYPES.map(|(name, _)| name),
         "response_modes_supported": Mode::ALL.map(|(name, _)| name),
+        "ui_locales_supported": words::codes(&oidc.edge.settings, &tenant.id),
         "prompt_values_supported": authorize::checks::PROMPTS,
         "code_challenge_methods_supported": [authorize::checks::CHALLENGE_METHOD],
         "authorization_response_iss_parameter_supported": true,

@@ -1,5 +1,6 @@
 //! Logout (OpenID Connect RP-Initiated Logout 1.0, section 2): an app sends a browser here, and the session ends that an ID token of the app
-//! names. Without one the person is asked on a page: any page may send any browser here.
+//! names. The person is asked on a page where there is none, since any page may send any browser here, and where the browser is logged in,
+//! but not to that session.
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use axum::{
 };
 use edge::{caller::issued_as, mount::LONGEST, trigger::trace_of};
 use http::{HeaderMap, Method, Request, StatusCode};
+use page::site::Site;
 use proto::bus::{EndSession, internal_command::Command};
 use serde::Deserialize;
 use tokio::time::timeout;
@@ -23,6 +25,7 @@ use crate::{
     error::{Refused, method_not_allowed},
     form::{self, Sent},
     issue::ID_TYPE,
+    pages::is_elsewhere,
     revoke,
     told::Told,
     words::Words,
@@ -36,7 +39,10 @@ pub(crate) async fn end_session(State(oidc): State<Arc<Oidc>>, request: Request<
         _ => return method_not_allowed("GET, POST"),
     };
     let (site, words) = (oidc.site(request.uri(), request.headers()), Words::built_in(request.headers()));
-    match timeout(LONGEST, end(&oidc, request)).await.unwrap_or(Err(Stopped::Shown(Told::MAYBE_SIGNED_OUT))) {
+    match timeout(LONGEST, end(&oidc, site.as_ref(), request))
+        .await
+        .unwrap_or(Err(Stopped::Shown(Told::MAYBE_SIGNED_OUT)))
+    {
         Ok(Some(url)) => redirect(status, &url),
         Ok(None) => Told::SIGNED_OUT.answer(site.as_ref(), &words),
         Err(Stopped::Shown(told)) => told.answer(site.as_ref(), &words),
@@ -67,7 +73,7 @@ struct Hinted {
 }
 
 /// Where the browser goes on, where the app says so.
-async fn end(oidc: &Oidc, request: Request<Body>) -> Result<Option<String>, Stopped> {
+async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result<Option<String>, Stopped> {
     let read = form::read_either(oidc, request).await;
     let Sent { tenant, headers, form } = read.map_err(|refused| match refused {
         Refused::Platform(error) => Stopped::Platform(error),
@@ -78,13 +84,28 @@ async fn end(oidc: &Oidc, request: Request<Body>) -> Result<Option<String>, Stop
     let Some(hint) = form.get("id_token_hint") else {
         // What is wrong with it is told before anybody is asked.
         along(form.get("client_id")).next(oidc, &tenant).await?;
-        return Ok(Some(format!("{}{LOGOUT}?{}", oidc.edge.external.issuer(&tenant), form.encoded())));
+        return Ok(Some(asked(oidc, &tenant, &form.encoded())));
     };
     let hinted = hinted(oidc, &tenant, (hint, form.get("client_id")))?;
     // Everything is looked at before anything ends.
-    let next = along(Some(&hinted.azp)).next(oidc, &tenant).await?;
+    let named = along(Some(&hinted.azp));
+    let next = named.next(oidc, &tenant).await?;
+    let is_elsewhere = match site {
+        Some(site) => is_elsewhere(oidc, (&tenant.id, site), &headers, &hinted.sid).await,
+        None => Ok(false),
+    };
+    // Somebody would read "You are signed out", and be signed in.
+    if is_elsewhere.map_err(|_| Told::MAYBE_SIGNED_OUT)? {
+        let query = serde_urlencoded::to_string(named.sent()).unwrap_or_default();
+        return Ok(Some(asked(oidc, &tenant, &query)));
+    }
     ended(oidc, &tenant, hinted, &headers).await?;
     Ok(next)
+}
+
+/// Where the person is asked.
+fn asked(oidc: &Oidc, tenant: &Tenant, query: &str) -> String {
+    format!("{}{LOGOUT}?{query}", oidc.edge.external.issuer(tenant))
 }
 
 /// Whom the hint names. It may have expired, but must be an ID token of the app that is named beside it.

@@ -29,6 +29,8 @@ mod shell;
 mod user_agent;
 mod visit;
 
+pub(crate) use browser::is_elsewhere;
+
 use std::sync::Arc;
 
 use axum::{

@@ -58,6 +58,14 @@ fn language(code: &str) -> Option<&'static Language> {
     LANGUAGES.iter().find(|language| language.code.eq_ignore_ascii_case(primary))
 }
 
+/// The codes of the languages that pages of an instance are in.
+pub(crate) fn codes(settings: &SettingsIndex, instance_id: &str) -> Vec<&'static str> {
+    let chain = settings.effective::<Languages>(instance_id, &Owner::instance(instance_id)).chain;
+    let allowed = chain.restricted_languages().value;
+    let is_allowed = |language: &&Language| allowed.iter().any(|code| code == language.code);
+    LANGUAGES.iter().filter(is_allowed).map(|language| language.code).collect()
+}
+
 /// The words of a page.
 pub(crate) struct Words {
     pub(crate) language: &'static Language,

@@ -25,7 +25,12 @@ use crate::{
 };
 
 fn each(filters: Vec<UserSearchFilter>) -> Vec<Filter<User>> {
-    filters.into_iter().filter_map(|filter| filter.filter).map(User::filter).collect()
+    filters.into_iter().map(|filter| filter.filter.map_or_else(nothing, User::filter)).collect()
+}
+
+/// What a filter finds that is empty, which the rules of the API refuse before.
+fn nothing() -> Filter<User> {
+    Filter::Any(vec![])
 }
 
 impl Shown for User {
@@ -66,11 +71,10 @@ impl Shown for User {
             Wanted::InOrgIds(ids) => Filter::In(ids.ids.into_iter().map(Owner::organization).collect()),
             Wanted::AndFilter(all) => Filter::All(each(all.filters)),
             Wanted::OrFilter(any) => Filter::Any(each(any.filters)),
-            // What is not there finds nothing; the rules of the API refuse it before.
-            Wanted::NotFilter(not) => {
-                let filter = not.filter.and_then(|filter| filter.filter).map_or(Filter::Any(vec![]), Self::filter);
-                Filter::Not(Box::new(filter))
-            }
+            Wanted::NotFilter(not) => match not.filter.and_then(|filter| filter.filter) {
+                Some(filter) => Filter::Not(Box::new(Self::filter(filter))),
+                None => nothing(),
+            },
         }
     }
 

@@ -14,12 +14,12 @@ pub struct Looks(VecDeque<(Duration, u64)>);
 pub struct Speed {
     /// How much it does in a second, at least 1.
     pub per_second: u64,
-    /// In how many seconds it reaches the end so, rounded up.
+    /// In how many seconds it reaches the end at that speed, rounded up.
     pub seconds_left: u64,
 }
 
 impl Looks {
-    /// Notes how far it was at a time, which is counted from whenever the first look is counted from.
+    /// Notes how far it was at a time, counted from one moment for all looks.
     pub fn add(&mut self, at: Duration, reached: u64) {
         if self.0.len() == MOST {
             self.0.pop_front();
@@ -31,7 +31,7 @@ impl Looks {
         self.0.push_back((at, reached));
     }
 
-    /// How fast it goes on to an end; nothing where it stands still, has arrived, or was looked at once.
+    /// How fast it goes on to an end; nothing where it does less than one a second, has arrived, or was looked at once.
     pub fn speed(&self, end: u64) -> Option<Speed> {
         let ((since, first), (until, last)) = (self.0.front()?, self.0.back()?);
         let millis = u64::try_from(until.checked_sub(*since)?.as_millis()).ok()?;

@@ -26,8 +26,8 @@ impl Needle {
         grams::is_short(&text).then_some(Self { column: column.definition.name, ignores_case: *ignores_case, text })
     }
 
-    /// Leaves the matches that have it.
-    pub(crate) fn retain(&self, reader: &SegmentReader, found: &mut Vec<Match>) -> tantivy::Result<()> {
+    /// Which of the matches have it.
+    pub(crate) fn fits(&self, reader: &SegmentReader, found: &[Match]) -> tantivy::Result<Vec<bool>> {
         let column = reader.fast_fields().str(self.column)?;
         let column = column.ok_or_else(|| TantivyError::SchemaError(format!("{} is no text", self.column)))?;
         let value = |found: &Match| column.ords().first(found.doc);
@@ -42,8 +42,8 @@ impl Needle {
                 fitting.extend(value);
             }
         })?;
-        found.retain(|found| value(found).is_some_and(|value| fitting.binary_search(&value).is_ok()));
-        Ok(())
+        let has = |found| value(found).is_some_and(|value| fitting.binary_search(&value).is_ok());
+        Ok(found.iter().map(has).collect())
     }
 
     fn is_in(&self, text: &str) -> bool {

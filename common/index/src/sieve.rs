@@ -1,6 +1,6 @@
 //! Filters that are decided match by match, in what the other filters, that of the instance among them, have left of a
-//! segment: those with a needle that is too short to be looked up, and those with a *not*. tantivy 0.27 would be asked whether a
-//! phrase, which a needle is there, is not in a document before the one that it is at, which its phrases do not expect.
+//! segment: those with a needle that is too short to be looked up, and those with a *not*. tantivy has no part in a *not*: its
+//! `Exclude` (0.27) asks a phrase about documents before the one that it stands at, which an assertion of phrases forbids.
 
 use domain::standard::Resource;
 use tantivy::{
@@ -52,46 +52,39 @@ impl Sieve {
         found: &mut Vec<Match>,
         bounds: &Bounds,
     ) -> tantivy::Result<()> {
+        let mut fits = self.fits(reader, found, bounds)?.into_iter();
+        found.retain(|_| fits.next().unwrap_or_default());
+        Ok(())
+    }
+
+    /// Which of the matches it leaves.
+    fn fits(&self, reader: &SegmentReader, found: &[Match], bounds: &Bounds) -> tantivy::Result<Vec<bool>> {
         bounds.count(0)?;
+        let combined = |sieves: &[Self], first: bool, combine: fn(bool, bool) -> bool| {
+            sieves.iter().try_fold(vec![first; found.len()], |mut all, sieve| {
+                let fits = sieve.fits(reader, found, bounds)?;
+                all.iter_mut().zip(fits).for_each(|(one, fits)| *one = combine(*one, fits));
+                Ok(all)
+            })
+        };
         match self {
-            Self::Needle(needle) => needle.retain(reader, found)?,
+            Self::Needle(needle) => needle.fits(reader, found),
             Self::Query(query) => {
                 let weight = query.weight(EnableScoring::disabled_from_schema(reader.schema()))?;
                 let mut matches = weight.scorer(reader, 1.0)?;
-                found.retain(|Match { doc, .. }| {
+                let mut is_among = |doc: DocId| {
                     let next = matches.doc();
-                    *doc == if next < *doc { matches.seek(*doc) } else { next }
-                });
+                    doc == if next < doc { matches.seek(doc) } else { next }
+                };
+                Ok(found.iter().map(|one| is_among(one.doc)).collect())
             }
-            Self::All(sieves) => {
-                for sieve in sieves {
-                    sieve.retain(reader, found, bounds)?;
-                }
-            }
-            Self::Any(sieves) => {
-                let mut left = std::mem::take(found);
-                for sieve in sieves {
-                    let mut fitting = left.clone();
-                    sieve.retain(reader, &mut fitting, bounds)?;
-                    left.retain(|one| !has(&fitting, one.doc));
-                    found.append(&mut fitting);
-                }
-                found.sort_unstable_by_key(|one| one.doc);
-            }
-            Self::Not(sieve) => {
-                let mut fitting = found.clone();
-                sieve.retain(reader, &mut fitting, bounds)?;
-                found.retain(|one| !has(&fitting, one.doc));
-            }
+            Self::All(sieves) => combined(sieves, true, |one, other| one && other),
+            Self::Any(sieves) => combined(sieves, false, |one, other| one || other),
+            Self::Not(sieve) => Ok(sieve.fits(reader, found, bounds)?.into_iter().map(|fits| !fits).collect()),
         }
-        Ok(())
     }
 }
 
 fn is_needed<R>(filter: &Filter<R>) -> bool {
     matches!(filter, Filter::Not(_)) || Needle::of(filter).is_some() || filter.inner().iter().any(is_needed)
-}
-
-fn has(matches: &[Match], doc: DocId) -> bool {
-    matches.binary_search_by_key(&doc, |one| one.doc).is_ok()
 }

@@ -7,6 +7,7 @@ use base::{
     explain::explain,
     secret::{Key, random_text},
 };
+use edge::secret_token::SESSION;
 use http::{HeaderMap, HeaderValue};
 use page::{cookie, site::Site};
 use serde::{Deserialize, Serialize};
@@ -94,6 +95,19 @@ impl Keys {
 /// What the ciphertext is bound to.
 fn purpose(instance_id: &str) -> String {
     format!("browser at login pages of {instance_id}")
+}
+
+/// Whether a browser is logged in, but not to this session.
+pub(crate) async fn is_elsewhere(
+    oidc: &Oidc,
+    (instance_id, site): (&str, &Site),
+    headers: &HeaderMap,
+    session_id: &str,
+) -> Result<bool, Error> {
+    let keys = Keys::of(oidc, instance_id).await?;
+    let Some(browser) = Browser::read(&keys, (instance_id, site), headers) else { return Ok(false) };
+    let is_it = |account: &Account| SESSION.parse(&account.token).is_some_and(|sent| sent.id == session_id);
+    Ok(!browser.accounts.is_empty() && !browser.accounts.iter().any(is_it))
 }
 
 impl Browser {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::secret::{same, sha256};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use domain::resource::app::oidc::GrantType;
+use domain::resource::app::{AuthMethod, oidc::GrantType};
 use edge::trigger::trace_of;
 use http::HeaderMap;
 use view::directory::{Client, Tenant};
@@ -70,6 +70,10 @@ fn right(shown: &Shown, app: &Client, form: &Form) -> Result<(), Error> {
         return Err(Error::InvalidGrant("redirect_uri is not the one of the authorization request"));
     }
     match (&shown.bound().challenge, form.get("code_verifier")) {
+        // It may have had a secret when it asked.
+        (None, None) if app.app.config.auth_method() == AuthMethod::None => {
+            Err(Error::InvalidGrant("an app without a secret must send code_challenge and code_verifier"))
+        }
         (None, None) => Ok(()),
         (Some(challenge), Some(verifier)) if is_of(challenge, verifier) => Ok(()),
         (Some(_), None) => Err(Error::InvalidGrant("code_verifier is missing")),

@@ -69,7 +69,7 @@ struct Following {
     operate: Arc<Operate>,
     visit: Visit,
     told: Message,
-    /// How far what is built was when it was looked, by its place.
+    /// How far each generation was whenever it was looked at, by its place.
     building: HashMap<String, Looks>,
     /// What is told first, until it is.
     first: Option<Message>,

@@ -162,7 +162,7 @@ async fn nobody_else_is_shown_what_is_personal() {
         refused.assert_refused(path, status, reason);
         assert!(!refused.body.to_string().contains(&name), "{}", refused.body);
     }
-    let reasons = ["", "  ", &"x".repeat(1001), "a\nb"].map(|reason| json!({ "reason": reason }));
+    let reasons = ["", "  ", "\u{a0} \u{3000}", &"x".repeat(1001), "a\nb"].map(|reason| json!({ "reason": reason }));
     for body in [&[json!({})], &reasons[..]].concat() {
         for write in ["_reveal", "_discard"] {
             let path = own.replace("_reveal", write);

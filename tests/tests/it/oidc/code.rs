@@ -120,6 +120,25 @@ async fn a_code_is_for_its_app_its_redirect_uri_and_its_verifier() {
 }
 
 #[tokio::test]
+async fn an_app_that_gives_its_secret_up_needs_a_challenge() {
+    let flow = Flow::with(json!({})).await;
+    let none = [("code_challenge", ""), ("code_challenge_method", "")];
+    let (plain, _) = flow.log_in(&none).await;
+    let (challenged, _) = flow.log_in(&[]).await;
+    let public = json!({ "oidc": { "authMethodType": "OIDC_AUTH_METHOD_TYPE_NONE" } });
+    let patched = send(flow.admin.request(Method::PATCH, &format!("{API}/apps/{}", flow.app.id)).json(&public)).await;
+    assert_eq!(patched.status, StatusCode::OK, "{}", patched.body);
+    let flow = Flow { app: App { secret: None, ..flow.app.clone() }, ..flow };
+    let refused = eventually("the app is known without a secret", async || {
+        let answer = send(flow.redeeming(&plain["code"], &[("code_verifier", "")])).await;
+        (answer.status != StatusCode::UNAUTHORIZED).then_some(answer)
+    })
+    .await;
+    assert_error("61: an app without a secret and without a verifier", &refused, 400, "invalid_grant");
+    flow.redeemed(&challenged["code"]).await;
+}
+
+#[tokio::test]
 async fn an_app_authenticates_as_it_is_set_up_to() {
     let flow = Flow::with(json!({})).await;
     let (id, secret) = (flow.app.id.clone(), flow.app.secret.clone().expect("it has one"));

@@ -12,6 +12,7 @@ use tests::{
 use super::{
     flow::{API, App, Flow, access_token, location, refresh_token},
     hint::header,
+    pages::{back, browser, on_pages, title},
     token::{assert_error, parts},
 };
 
@@ -237,4 +238,40 @@ async fn oidcc_rp_initiated_logout_bad_and_modified_id_token_hint() {
     let expired = ours.sign(&right, &with(json!({ "exp": 1, "iat": 0 })));
     assert_page(&flow, "141", &[("id_token_hint", &expired)], (200, "You are signed out")).await;
     is_over(&flow, &tokens).await;
+}
+
+/// 142: where a browser is logged in, but not to the session that is named.
+#[tokio::test]
+async fn a_person_is_asked_where_the_hint_is_of_another_browser() {
+    let mut settings = App::public();
+    settings["postLogoutRedirectUris"] = json!([BYE]);
+    let flow = Flow::with(on_pages(&settings)).await;
+    let (mut own, mut other) = (browser(&flow.tenant), browser(&flow.tenant));
+    let mut got = vec![];
+    for browser in [&mut own, &mut other] {
+        let code = back(&flow.logs_in(browser, &flow.person.1, &[]).await)["code"].clone();
+        got.push(flow.redeemed(&code).await);
+    }
+    let path = |tokens: &Value| {
+        let query = [("id_token_hint", id_token(tokens)), (REDIRECT, BYE), ("state", "7")];
+        format!("{END}?{}", serde_urlencoded::to_string(query).expect("it is a query"))
+    };
+    let asked = own.get(&path(&got[1])).await;
+    assert!(!asked.location().contains("id_token_hint"), "it goes no further: {}", asked.location());
+    let asked = flow.follow(&mut own, asked).await;
+    assert_eq!((asked.status, title(&asked)), (StatusCode::OK, "Sign out?"), "{}", asked.text);
+    for tokens in &got {
+        assert_eq!(flow.userinfo(access_token(tokens)).await.status, StatusCode::OK, "nothing has ended");
+    }
+    let gone = flow.send(&mut own, &asked, &[]).await;
+    assert_eq!(gone.location(), format!("{BYE}?state=7"), "{}", gone.text);
+    is_over(&flow, &got[0]).await;
+    assert_eq!(flow.userinfo(access_token(&got[1])).await.status, StatusCode::OK, "144: another browser's goes on");
+
+    let gone = other.get(&path(&got[1])).await;
+    assert_eq!(gone.location(), format!("{BYE}?state=7"), "its own session ends at once: {}", gone.text);
+    for browser in [&mut own, &mut other] {
+        let told = back(&flow.sent_by(browser, &[("prompt", "none")]).await);
+        assert_eq!(told["error"], "login_required", "nobody is logged in any more");
+    }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tests::{
     browser::Shown,
     client::{Answer, done, send},
+    eventually,
 };
 
 use super::{
@@ -15,7 +16,7 @@ use super::{
         flow::{
             API, App, CALLBACK, Flow, Parameters, VERIFIER, access_token, answered, challenge, location, other_verifier,
         },
-        pages::{back, browser, on_pages, said, title},
+        pages::{back, browser, on_pages, said, set, title},
         shop,
         token::assert_error,
     },
@@ -131,6 +132,27 @@ async fn a_person_is_asked_for_what_is_listed() {
         }
     }
     assert_listed(&discovery(&flow.tenant).await, "prompt_values_supported", &works);
+}
+
+/// Languages of which some are spoken here (ISO 639-1).
+const LANGUAGES: [&str; 14] = ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh", "ar", "sv", "tr", "he"];
+
+#[tokio::test]
+async fn pages_are_in_the_languages_that_are_listed() {
+    let flow = Flow::with(everything()).await;
+    let works = async || {
+        let mut works = vec![];
+        for code in LANGUAGES {
+            let shown = flow.sent_by(&mut browser(&flow.tenant), &[("ui_locales", code)]).await;
+            works.extend(shown.text.contains(&format!("<html lang=\"{code}\"")).then_some(code));
+        }
+        works
+    };
+    assert_listed(&discovery(&flow.tenant).await, "ui_locales_supported", &works().await);
+    let only = json!({ "restrictedLanguages": { "languages": [{ "key": "en" }, { "key": "es" }] } });
+    set(&flow.admin, "/settings/v3alpha/languages", only).await;
+    let works = eventually("others are not allowed", async || Some(works().await).filter(|works| works.len() < 3));
+    assert_listed(&discovery(&flow.tenant).await, "ui_locales_supported", &works.await);
 }
 
 #[tokio::test]

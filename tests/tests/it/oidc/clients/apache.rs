@@ -11,15 +11,17 @@ use super::web_app::{ASKS, Visit};
 
 const CONFIGURATION: &str = include_str!("../../../../../docs/apps/apache.conf");
 const CLAIM: &str = "oidc_claim_";
+/// What the app behind shows first.
+const SHOWN: &str = "headers:\n";
 
-/// Starts an app that shows what Apache tells it of who is there. Returns its port.
+/// Starts an app that shows what Apache sends it. Returns its port.
 async fn backend() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
     let port = listener.local_addr().expect("it has an address").port();
     let shows = async |headers: HeaderMap| {
-        let claims = headers.iter().filter(|(name, _)| name.as_str().starts_with(CLAIM));
-        let lines = claims.map(|(name, value)| format!("{name}={}\n", String::from_utf8_lossy(value.as_bytes())));
-        format!("claims:\n{}", lines.collect::<String>())
+        let lines = headers.iter();
+        let lines = lines.map(|(name, value)| format!("{name}={}\n", String::from_utf8_lossy(value.as_bytes())));
+        format!("{SHOWN}{}", lines.collect::<String>())
     };
     let app = Router::new().fallback(shows);
     tokio::spawn(async move { axum::serve(listener, app).await });
@@ -31,7 +33,9 @@ fn command(apache: &Path, folder: &Path, backend: u16) -> Command {
     fs::write(folder.join("apache.conf"), CONFIGURATION).expect("the folder can be written");
     let mut command = Command::new(apache);
     command.arg("-d").arg(folder).args(["-f", "apache.conf", "-X"]);
-    command.env("BACKEND", backend.to_string()).env("PASSPHRASE", "a-passphrase-of-the-test");
+    let passphrase = folder.join("passphrase");
+    fs::write(&passphrase, "a-passphrase-of-the-test").expect("the folder can be written");
+    command.env("BACKEND", backend.to_string()).env("PASSPHRASE_FILE", passphrase);
     command
 }
 
@@ -47,7 +51,7 @@ async fn people_log_in_to_what_is_behind_apache() {
     let mut other = visit.app.clone();
     let refused = other.get(&format!("{before}state=x{state}")).await;
     assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
-    assert!(!other.get("/").await.text.contains("claims:"), "nobody is let in");
+    assert!(!other.get("/").await.text.contains(SHOWN), "nobody is let in");
 
     let back = visit.app.get(&callback).await;
     assert_eq!(back.location(), format!("{}login", visit.home), "{} {}", back.status, back.text);
@@ -59,14 +63,25 @@ async fn people_log_in_to_what_is_behind_apache() {
     ] {
         assert!(shown.text.contains(&format!("{CLAIM}{claim}")), "{claim} is missing: {}", shown.text);
     }
+    for secret in ["access_token", "mod_auth_openidc_session"] {
+        assert!(!shown.text.contains(secret), "the app behind needs no {secret}: {}", shown.text);
+    }
 
     // What the browser says of itself is not believed.
     let cookies: Vec<_> = visit.app.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let request = http(&visit.home).build().expect("a client").get(&visit.home).header(COOKIE, cookies.join("; "));
-    let forged = request.header("OIDC_CLAIM_email", "root@example.com").header("OIDC_CLAIM_groups", "admin");
+    let names = ["OIDC_CLAIM_email", "OIDC-CLAIM-email", "oidc_claim_groups", "OIDC_CLAIM-roles"];
+    let forged = names.iter().fold(request, |request, name| request.header(*name, "root@example.com"));
     let text = forged.send().await.expect("Apache answers").text().await.expect("it is text");
-    assert!(text.contains("claims:") && !text.contains("root@") && !text.contains("admin"), "{text}");
+    assert!(text.contains(SHOWN) && !text.contains("root@"), "{text}");
 
+    let elsewhere = visit.app.clone().get("/callback?logout=https%3A%2F%2Fevil.example%2F").await;
+    assert!(
+        !elsewhere.status.is_redirection() && elsewhere.location().is_empty(),
+        "{} {}",
+        elsewhere.status,
+        elsewhere.text
+    );
     let encoded = visit.home.replace(':', "%3A").replace('/', "%2F");
     let asked = visit.opens(&format!("/callback?logout={encoded}")).await;
     assert!(asked.text.contains(ASKS), "it ends at both, so the login begins anew: {} {}", asked.status, asked.text);

@@ -11,7 +11,7 @@ use super::{
 /// Asserts that nobody was let in.
 fn assert_out(case: &str, shown: &Shown) {
     assert!(!shown.location().starts_with(CALLBACK), "{case}: {}", shown.location());
-    let is_told = [StatusCode::FORBIDDEN, StatusCode::BAD_REQUEST].contains(&shown.status);
+    let is_told = [StatusCode::FORBIDDEN, StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND].contains(&shown.status);
     let is_refused = is_told || ["/ui/login?", "/ui/login/accounts?"].iter().any(|it| shown.location().starts_with(it));
     assert!(is_refused, "{case}: {} {}", shown.status, shown.text);
 }
@@ -46,14 +46,57 @@ async fn a_form_is_of_one_browser_one_request_and_one_origin() {
         forger.sent_from = sent_from.into_iter().map(|(name, value)| (name, value.to_owned())).collect();
         assert_out(case, &forger.post(path, &asked.form(&fields)).await);
     }
+    let tab = flow.sent_by(&mut own, &[]).await;
+    let tab = flow.send(&mut own, &tab, &[("username", &flow.person.1)]).await;
+    let mut fixed = own.clone();
     let shown = flow.send(&mut own, &asked, &fields).await;
     back(&shown);
-    assert_out("a form from before the login", &own.clone().post(path, &others.form(&fields)).await);
-    let logged_in = own.cookies.clone();
-    // 146: another cookie than before the login.
-    assert_ne!(logged_in, other.cookies);
-    let hint = flow.sent_by(&mut other, &[("prompt", "none")]).await;
-    assert_eq!(back(&hint)["error"], "login_required", "who knew the cookie from before is nobody");
+    assert_out("146: a form from before the login", &own.clone().post(path, &tab.form(&fields)).await);
+    let hint = flow.sent_by(&mut fixed, &[("prompt", "none")]).await;
+    assert_eq!(back(&hint)["error"], "login_required", "146: who knew the cookie from before is nobody");
+    back(&flow.sent_by(&mut own, &[("prompt", "none")]).await);
+}
+
+/// S13: what a form does that comes from another page, or with what another browser was given, or with nothing.
+#[tokio::test]
+async fn no_form_of_a_login_is_taken_from_anywhere_else() {
+    let flow = start().await;
+    let (mut own, mut other) = (browser(&flow.tenant), browser(&flow.tenant));
+    for browser in [&mut own, &mut other] {
+        back(&flow.logs_in(browser, &flow.person.1, &[]).await);
+    }
+    let asked = flow.sent_by(&mut own, &[("prompt", "select_account")]).await;
+    let others = flow.sent_by(&mut other, &[("prompt", "select_account")]).await;
+    let fields = [
+        ("account", flow.person.0.as_str()),
+        ("username", &flow.person.1),
+        ("password", PASSWORD),
+        ("current", PASSWORD),
+    ];
+    let right = asked.form(&fields);
+    let (mut foreign, mut without) = (right.clone(), right.clone());
+    foreign[1].1.clone_from(&others.hidden()[1].1);
+    without.remove(1);
+    let mut forger = own.clone();
+    forger.sent_from = vec![("sec-fetch-site", "cross-site".to_owned()), ("origin", "https://evil.example".to_owned())];
+    let nobody = browser(&flow.tenant);
+    let mut cells = 0;
+    for step in ["name", "accounts", "remove", "password", "register", "change", "consent", "cancel"] {
+        let path = format!("/ui/login/{step}");
+        for (case, sender, form) in [
+            ("a token of another browser", &own, &foreign),
+            ("no token", &own, &without),
+            ("nothing", &own, &vec![]),
+            ("a page of another site", &forger, &right),
+            ("a browser without cookies", &nobody, &right),
+        ] {
+            assert_out(&format!("{step}: {case}"), &sender.clone().post(&path, form).await);
+            cells += 1;
+        }
+    }
+    println!("{cells} forms that are not taken");
+    back(&flow.sent_by(&mut own, &[("prompt", "none")]).await);
+    back(&own.post("/ui/login/accounts", &right).await);
 }
 
 #[tokio::test]

@@ -46,6 +46,10 @@ async fn a_person_logs_in_once_and_the_next_time_is_asked_nothing() {
     assert!(again["auth_time"].as_i64() > first["auth_time"].as_i64(), "{again} {first}");
     let shown = flow.sent_by(&mut browser, &[("max_age", "1000")]).await;
     back(&shown);
+    for (age, error) in [("1000", None), ("0", Some("login_required"))] {
+        let told = back(&flow.sent_by(&mut browser, &[("max_age", age), ("prompt", "none")]).await);
+        assert_eq!(told.get("error").map(String::as_str), error, "34: {age}");
+    }
 
     let mut other = super::browser(&flow.tenant);
     let shown = flow.sent_by(&mut other, &[("prompt", "none")]).await;
