@@ -47,7 +47,9 @@ mod tests {
 
     fn looks(looks: &[(u64, u64)]) -> Looks {
         let mut all = Looks::default();
-        looks.iter().for_each(|(second, reached)| all.add(Duration::from_secs(*second), *reached));
+        for (second, reached) in looks {
+            all.add(Duration::from_secs(*second), *reached);
+        }
         all
     }
 
