@@ -54,6 +54,7 @@ async fn discovery_lists_what_works_and_nothing_else() {
         "response_types_supported": ["code", "id_token", "id_token token"],
         "response_modes_supported": ["query", "fragment", "form_post"],
         "prompt_values_supported": ["none", "login", "consent", "select_account", "create"],
+        "ui_locales_supported": ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh", "ar"],
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
         "request_parameter_supported": true,
