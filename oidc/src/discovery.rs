@@ -1,7 +1,6 @@
 //! The discovery document (OpenID Connect Discovery 1.0, section 4).
 //!
-//! It lists what works, and nothing else: members that the specification requires are missing as long as nothing is there
-//! that they could truthfully name.
+//! It lists what works, and nothing else.
 
 use std::{collections::BTreeSet, sync::Arc};
 

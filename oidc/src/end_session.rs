@@ -1,5 +1,5 @@
 //! Logout (OpenID Connect RP-Initiated Logout 1.0, section 2): an app sends a browser here, and the session ends that an ID token of the app
-//! names. The person is asked on a page where there is none, since any page may send any browser here, and where the browser is logged in,
+//! names. The person is asked on a page where there is none, since any page may send any browser here, and where the browser is signed in,
 //! but not to that session.
 
 use std::sync::Arc;
@@ -9,11 +9,9 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use edge::{caller::issued_as, mount::LONGEST, trigger::trace_of};
+use edge::{caller::issued_as, mount::LONGEST};
 use http::{HeaderMap, Method, Request, StatusCode};
-use page::site::Site;
-use proto::bus::{EndSession, internal_command::Command};
-use serde::Deserialize;
+use page::{origin, site::Site};
 use tokio::time::timeout;
 use view::directory::Tenant;
 
@@ -22,11 +20,11 @@ use crate::{
     after_logout::AfterLogout,
     authorize::redirect,
     endpoint::LOGOUT,
-    error::{Refused, method_not_allowed},
+    error::{Error, Refused, method_not_allowed},
     form::{self, Sent},
+    hinted::{Hinted, PARAMETER},
     issue::ID_TYPE,
-    pages::is_elsewhere,
-    revoke,
+    pages::is_signed_in_to,
     told::Told,
     words::Words,
 };
@@ -64,16 +62,9 @@ impl From<Told> for Stopped {
     }
 }
 
-/// What an ID token says of the login that it was given for.
-#[derive(Deserialize)]
-struct Hinted {
-    sub: String,
-    azp: String,
-    sid: String,
-}
-
 /// Where the browser goes on, where the app says so.
 async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result<Option<String>, Stopped> {
+    let is_post = request.method() == Method::POST;
     let read = form::read_either(oidc, request).await;
     let Sent { tenant, headers, form } = read.map_err(|refused| match refused {
         Refused::Platform(error) => Stopped::Platform(error),
@@ -90,17 +81,29 @@ async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result
     // Everything is looked at before anything ends.
     let named = along(Some(&hinted.azp));
     let next = named.next(oidc, &tenant).await?;
-    let is_elsewhere = match site {
-        Some(site) => is_elsewhere(oidc, (&tenant.id, site), &headers, &hinted.sid).await,
-        None => Ok(false),
-    };
+    let is_here = is_here(oidc, (&tenant, site), (is_post, &headers), &hinted.sid).await;
     // Somebody would read "You are signed out", and be signed in.
-    if is_elsewhere.map_err(|_| Told::MAYBE_SIGNED_OUT)? {
-        let query = serde_urlencoded::to_string(named.sent()).unwrap_or_default();
+    if !is_here.map_err(|_| Told::MAYBE_SIGNED_OUT)? {
+        let sealed = hinted.sealed(oidc, &tenant).await.map_err(|_| Told::MAYBE_SIGNED_OUT)?;
+        let along = named.sent().into_iter().chain([(PARAMETER, sealed.as_str())]);
+        let query = serde_urlencoded::to_string(along.collect::<Vec<_>>()).unwrap_or_default();
         return Ok(Some(asked(oidc, &tenant, &query)));
     }
-    ended(oidc, &tenant, hinted, &headers).await?;
+    hinted.end(oidc, &tenant, &headers).await.map_err(|_| Told::MAYBE_SIGNED_OUT)?;
     Ok(next)
+}
+
+/// Whether the session may end at once: the browser is signed in to it, or to none. A form of another site comes without the cookie that
+/// tells, which comes with the page that the browser is led to.
+async fn is_here(
+    oidc: &Oidc,
+    (tenant, site): (&Tenant, Option<&Site>),
+    (is_post, headers): (bool, &HeaderMap),
+    session_id: &str,
+) -> Result<bool, Error> {
+    let Some(site) = site else { return Ok(true) };
+    let found = is_signed_in_to(oidc, (tenant, site), headers, session_id).await?;
+    Ok(found.unwrap_or(!is_post || !origin::is_foreign(headers)))
 }
 
 /// Where the person is asked.
@@ -116,12 +119,4 @@ fn hinted(oidc: &Oidc, tenant: &Tenant, (hint, client_id): (&str, Option<&str>))
         return Err(Told::ANOTHER_APP);
     }
     Ok(hinted)
-}
-
-/// Ends the session, with all that was got in it, if it is still there.
-async fn ended(oidc: &Oidc, tenant: &Tenant, hinted: Hinted, headers: &HeaderMap) -> Result<(), Told> {
-    let Hinted { sub: user_id, azp: client_id, sid: session_id } = hinted;
-    let command = Command::EndSession(EndSession { session_id, user_id, client_id });
-    let ended = revoke::have_ended(oidc, tenant, command, &trace_of(headers)).await;
-    ended.map_err(|_| Told::MAYBE_SIGNED_OUT)
 }

@@ -21,6 +21,7 @@ mod files;
 mod finish;
 mod form;
 mod function;
+mod hinted;
 mod introspect;
 mod issue;
 mod keys;

@@ -29,7 +29,7 @@ mod shell;
 mod user_agent;
 mod visit;
 
-pub(crate) use browser::is_elsewhere;
+pub(crate) use browser::is_signed_in_to;
 
 use std::sync::Arc;
 

@@ -203,6 +203,9 @@ pub fn refused_origin(origin: &str, has_wildcards: bool) -> Option<&'static str>
 }
 
 #[cfg(test)]
+mod generated;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

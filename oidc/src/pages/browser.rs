@@ -11,9 +11,9 @@ use edge::secret_token::SESSION;
 use http::{HeaderMap, HeaderValue};
 use page::{cookie, site::Site};
 use serde::{Deserialize, Serialize};
-use view::keyring::Purpose;
+use view::{directory::Tenant, keyring::Purpose};
 
-use crate::{Oidc, error::Error};
+use crate::{Oidc, error::Error, session};
 
 /// The cookie.
 const COOKIE: &str = "login";
@@ -97,17 +97,34 @@ fn purpose(instance_id: &str) -> String {
     format!("browser at login pages of {instance_id}")
 }
 
-/// Whether a browser is logged in, but not to this session.
-pub(crate) async fn is_elsewhere(
+/// Whether a browser is signed in to this session, or else to others; nothing where it is signed in to none.
+///
+/// # Errors
+/// When that cannot be known.
+pub(crate) async fn is_signed_in_to(
     oidc: &Oidc,
-    (instance_id, site): (&str, &Site),
+    (tenant, site): (&Tenant, &Site),
     headers: &HeaderMap,
     session_id: &str,
-) -> Result<bool, Error> {
-    let keys = Keys::of(oidc, instance_id).await?;
-    let Some(browser) = Browser::read(&keys, (instance_id, site), headers) else { return Ok(false) };
-    let is_it = |account: &Account| SESSION.parse(&account.token).is_some_and(|sent| sent.id == session_id);
-    Ok(!browser.accounts.is_empty() && !browser.accounts.iter().any(is_it))
+) -> Result<Option<bool>, Error> {
+    let keys = Keys::of(oidc, &tenant.id).await?;
+    let accounts = Browser::read(&keys, (&tenant.id, site), headers).map_or(vec![], |browser| browser.accounts);
+    if accounts.iter().any(|account| account.session_id() == Some(session_id)) {
+        return Ok(Some(true));
+    }
+    for account in accounts {
+        if session::shown(oidc, tenant, &account.token).await?.is_some() {
+            return Ok(Some(false));
+        }
+    }
+    Ok(None)
+}
+
+impl Account {
+    /// The session.
+    pub(super) fn session_id(&self) -> Option<&str> {
+        SESSION.parse(&self.token).map(|sent| sent.id)
+    }
 }
 
 impl Browser {

@@ -1,5 +1,5 @@
-//! Signing out of all accounts of a browser, where no app has said whose session ends: any page can send a browser here, so the person is
-//! asked.
+//! Signing out of all accounts of a browser, where no app has said whose session ends, or that of another browser: any page can send a
+//! browser here, so the person is asked.
 
 use std::sync::Arc;
 
@@ -21,12 +21,19 @@ use super::{
 };
 use crate::{
     Oidc,
-    after_logout::{AfterLogout, PARAMETERS},
+    after_logout::{self, AfterLogout},
     endpoint::LOGOUT,
     error::Error,
+    hinted::{self, Hinted},
     revoke,
     told::Told,
     words::Words,
+};
+
+/// What is sent along until the person has answered.
+const ALONG: [&str; 4] = {
+    let [client_id, uri, state] = after_logout::PARAMETERS;
+    [client_id, uri, state, hinted::PARAMETER]
 };
 
 #[derive(Template)]
@@ -45,13 +52,21 @@ pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
     let visitor = Visitor::read(&oidc, request).await?;
     let (context, words) = instance_words(&visitor);
     let next = next_of(&visitor, &words).await?;
-    let known = visitor.accounts().await.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, &words))?;
+    let mut hinted = hinted_of(&visitor, &words).await?;
+    let unknown = |_| visitor.told(Told::MAYBE_SIGNED_OUT, &words);
+    let known = visitor.accounts().await.map_err(unknown)?;
+    let is_it = |hinted: &Hinted| known.iter().any(|known| known.account.session_id() == Some(hinted.sid.as_str()));
+    // An app names it, and nobody is left signed in who is told otherwise.
+    if let Some(hinted) = hinted.take_if(|hinted| known.is_empty() || is_it(hinted)) {
+        hinted.end(&visitor.oidc, &visitor.tenant, &visitor.headers).await.map_err(unknown)?;
+        return Ok(over(&visitor, next, &words));
+    }
     if known.is_empty() {
         return Ok(over(&visitor, next, &words));
     }
     let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("logout.title").to_owned());
     let accounts = known.iter().rev().map(Shown::from).collect();
-    let along = visitor.sent(&PARAMETERS);
+    let along = visitor.sent(&ALONG);
     Ok(visitor.page(StatusCode::OK, &Page { frame, shell, accounts, along, stay: next }))
 }
 
@@ -61,11 +76,14 @@ pub(super) async fn sign_out(State(oidc): State<Arc<Oidc>>, request: Request) ->
     let (_, words) = instance_words(&visitor);
     let next = next_of(&visitor, &words).await?;
     if !visitor.is_given() {
-        let query = serde_urlencoded::to_string(visitor.sent(&PARAMETERS)).unwrap_or_default();
+        let query = serde_urlencoded::to_string(visitor.sent(&ALONG)).unwrap_or_default();
         return Ok(visitor.leave(&format!("{LOGOUT}?{query}")));
     }
-    let ended = end_accounts(&visitor, visitor.form.get("everywhere").is_some()).await;
-    ended.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, &words))?;
+    let unknown = |_| visitor.told(Told::MAYBE_SIGNED_OUT, &words);
+    if let Some(hinted) = hinted_of(&visitor, &words).await? {
+        hinted.end(&visitor.oidc, &visitor.tenant, &visitor.headers).await.map_err(unknown)?;
+    }
+    end_accounts(&visitor, visitor.form.get("everywhere").is_some()).await.map_err(unknown)?;
     // Forms that it was given before are good for nothing any more.
     visitor.browser = Browser::new();
     Ok(over(&visitor, next, &words))
@@ -83,6 +101,14 @@ async fn next_of(visitor: &Visitor, words: &Words) -> Result<Option<String>, Ins
         state: visitor.form.get("state"),
     };
     along.next(&visitor.oidc, &visitor.tenant).await.map_err(|told| visitor.told(told, words))
+}
+
+/// Whose session ends besides, where an app has said so.
+async fn hinted_of(visitor: &Visitor, words: &Words) -> Result<Option<Hinted>, Instead> {
+    let Some(sealed) = visitor.form.get(hinted::PARAMETER) else { return Ok(None) };
+    let opened = Hinted::open(&visitor.oidc, &visitor.tenant, sealed).await;
+    let opened = opened.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, words))?;
+    opened.map(Some).ok_or_else(|| visitor.told(Told::BAD_HINT, words))
 }
 
 fn over(visitor: &Visitor, next: Option<String>, words: &Words) -> Response {

@@ -102,10 +102,11 @@ pub(super) async fn follow(State(operate): State<Arc<Operate>>, headers: HeaderM
     let until = Instant::now() + LASTS.min(Duration::from_secs(left));
     let (told, building) = (Message::default(), HashMap::new());
     let mut following = Following { operate, visit, told, building, first: None, beat, until, _seat: seat };
-    // Browsers come again to a stream that ends, and not to one that is refused.
+    // Pages come again within seconds to a stream that ends, and half a minute after they were refused.
     match following.now().await {
         Ok(now) => following.first = Some(now),
-        Err(refused) => return refused.status.into_response(),
+        Err(refused) if refused.status.is_client_error() => return refused.status.into_response(),
+        Err(_) => {}
     }
     let mut response = Response::new(Body::from_stream(stream::unfold(following, Following::next)));
     secure(&mut response);

@@ -5,7 +5,7 @@ use base::secret::sha256;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use tests::browser::Browser;
+use tests::{browser::Browser, tenant::instance_beside};
 
 use super::{
     flow::{App, CALLBACK, Flow, Parameters, answered, location},
@@ -152,4 +152,16 @@ async fn oidcc_form_post_response_mode() {
     assert_eq!(wrong.hidden().into_iter().collect::<Parameters>()["error"], "invalid_scope");
     let forged = browser.get("/ui/login/answer?answer=AAAA").await;
     assert_eq!(forged.status, StatusCode::NOT_FOUND);
+
+    let hostile = "\"'><script>alert(1)</script>&amp;";
+    let shown = flow.sent_by(&mut browser, &[by_form, ("state", hostile)]).await;
+    assert_eq!(shown.hidden().into_iter().collect::<Parameters>()["state"], hostile, "43: what is sent comes back");
+    assert!(!shown.text.contains("<script>alert"), "43: and is no markup: {}", shown.text);
+    let sent = browser.get(&flow.sends(&[by_form])).await;
+    let sent = browser.get(sent.location().strip_prefix(flow.tenant.bootstrap.issuer.as_str()).expect("our own")).await;
+    let page = sent.location().strip_prefix(flow.tenant.bootstrap.issuer.as_str()).expect("our own");
+    let beside = instance_beside(&flow.tenant).await;
+    let elsewhere = super::pages::browser(&beside).get(page).await;
+    assert_eq!(elsewhere.status, StatusCode::NOT_FOUND, "S2: another instance shows nothing of it");
+    assert_eq!(browser.get(page).await.action(), CALLBACK, "and it is still to be shown here");
 }

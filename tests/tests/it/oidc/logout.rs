@@ -4,9 +4,11 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
+    browser::Browser,
     client::{Answer, done, send},
     eventually,
     secrets::Secrets,
+    tenant::instance_beside,
 };
 
 use super::{
@@ -240,38 +242,95 @@ async fn oidcc_rp_initiated_logout_bad_and_modified_id_token_hint() {
     is_over(&flow, &tokens).await;
 }
 
-/// 142: where a browser is logged in, but not to the session that is named.
-#[tokio::test]
-async fn a_person_is_asked_where_the_hint_is_of_another_browser() {
+/// An app on the platform's own pages that says where browsers go on.
+async fn on_own_pages() -> Flow {
     let mut settings = App::public();
     settings["postLogoutRedirectUris"] = json!([BYE]);
-    let flow = Flow::with(on_pages(&settings)).await;
+    Flow::with(on_pages(&settings)).await
+}
+
+/// Logs the person in, and gets tokens.
+async fn tokens_in(flow: &Flow, browser: &mut Browser) -> Value {
+    let code = back(&flow.logs_in(browser, &flow.person.1, &[]).await)["code"].clone();
+    flow.redeemed(&code).await
+}
+
+fn asks(tokens: &Value) -> [(&str, &str); 3] {
+    [("id_token_hint", id_token(tokens)), (REDIRECT, BYE), ("state", "7")]
+}
+
+fn path(tokens: &Value) -> String {
+    format!("{END}?{}", serde_urlencoded::to_string(asks(tokens)).expect("it is a query"))
+}
+
+async fn assert_signed_out(flow: &Flow, browser: &mut Browser) {
+    let told = back(&flow.sent_by(browser, &[("prompt", "none")]).await);
+    assert_eq!(told["error"], "login_required", "nobody is signed in any more");
+}
+
+#[tokio::test]
+async fn a_person_is_asked_where_the_hint_is_of_another_browser() {
+    let flow = on_own_pages().await;
     let (mut own, mut other) = (browser(&flow.tenant), browser(&flow.tenant));
-    let mut got = vec![];
-    for browser in [&mut own, &mut other] {
-        let code = back(&flow.logs_in(browser, &flow.person.1, &[]).await)["code"].clone();
-        got.push(flow.redeemed(&code).await);
-    }
-    let path = |tokens: &Value| {
-        let query = [("id_token_hint", id_token(tokens)), (REDIRECT, BYE), ("state", "7")];
-        format!("{END}?{}", serde_urlencoded::to_string(query).expect("it is a query"))
-    };
-    let asked = own.get(&path(&got[1])).await;
+    let (mine, theirs) = (tokens_in(&flow, &mut own).await, tokens_in(&flow, &mut other).await);
+    let beyond = Some(format!("{BYE}?state=7"));
+    let asked = own.get(&path(&theirs)).await;
     assert!(!asked.location().contains("id_token_hint"), "it goes no further: {}", asked.location());
     let asked = flow.follow(&mut own, asked).await;
-    assert_eq!((asked.status, title(&asked)), (StatusCode::OK, "Sign out?"), "{}", asked.text);
-    for tokens in &got {
+    assert_eq!((asked.status, title(&asked)), (StatusCode::OK, "Sign out?"), "142: {}", asked.text);
+    for tokens in [&mine, &theirs] {
         assert_eq!(flow.userinfo(access_token(tokens)).await.status, StatusCode::OK, "nothing has ended");
     }
     let gone = flow.send(&mut own, &asked, &[]).await;
-    assert_eq!(gone.location(), format!("{BYE}?state=7"), "{}", gone.text);
-    is_over(&flow, &got[0]).await;
-    assert_eq!(flow.userinfo(access_token(&got[1])).await.status, StatusCode::OK, "144: another browser's goes on");
-
-    let gone = other.get(&path(&got[1])).await;
-    assert_eq!(gone.location(), format!("{BYE}?state=7"), "its own session ends at once: {}", gone.text);
+    assert_eq!(Some(gone.location().to_owned()), beyond, "{}", gone.text);
+    is_over(&flow, &mine).await;
+    is_over(&flow, &theirs).await;
     for browser in [&mut own, &mut other] {
-        let told = back(&flow.sent_by(browser, &[("prompt", "none")]).await);
-        assert_eq!(told["error"], "login_required", "nobody is logged in any more");
+        assert_signed_out(&flow, browser).await;
     }
+
+    // A browser that is signed in to nothing any more is asked nothing, and neither is one that is signed in to what is named.
+    let theirs = tokens_in(&flow, &mut browser(&flow.tenant)).await;
+    let gone = own.get(&path(&theirs)).await;
+    assert_eq!(Some(gone.location().to_owned()), beyond, "{}", gone.text);
+    is_over(&flow, &theirs).await;
+    let mine = tokens_in(&flow, &mut own).await;
+    let gone = own.get(&path(&mine)).await;
+    assert_eq!(Some(gone.location().to_owned()), beyond, "{}", gone.text);
+    is_over(&flow, &mine).await;
+    assert_signed_out(&flow, &mut own).await;
+}
+
+/// A form of an app comes without the cookies of the platform; the page that it leads to is asked for with them.
+#[tokio::test]
+async fn a_form_of_another_site_signs_out_whom_it_names_and_asks_about_others() {
+    let flow = on_own_pages().await;
+    let (mut own, mut other) = (browser(&flow.tenant), browser(&flow.tenant));
+    let (mine, theirs) = (tokens_in(&flow, &mut own).await, tokens_in(&flow, &mut other).await);
+    let led_to = async |tokens: &Value| {
+        let mut form = browser(&flow.tenant);
+        form.sent_from =
+            vec![("sec-fetch-site", "cross-site".to_owned()), ("origin", "https://shop.example".to_owned())];
+        let fields: Vec<_> =
+            asks(tokens).iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let led = form.post(END, &fields).await;
+        assert_eq!(led.status, StatusCode::SEE_OTHER, "{}", led.text);
+        let path = led.location().strip_prefix(flow.tenant.bootstrap.issuer.as_str());
+        path.unwrap_or_else(|| panic!("it is asked here first: {}", led.location())).to_owned()
+    };
+    let asked = own.get(&led_to(&theirs).await).await;
+    assert_eq!((asked.status, title(&asked)), (StatusCode::OK, "Sign out?"), "142: {}", asked.text);
+    let to_own = led_to(&mine).await;
+    let beside = instance_beside(&flow.tenant).await;
+    let elsewhere = browser(&beside).get(&to_own).await;
+    assert_eq!(elsewhere.status, StatusCode::BAD_REQUEST, "S2: what is sealed is of one instance: {}", elsewhere.text);
+    for changed in [format!("{to_own}x"), to_own.replace("hint=", "hint=x")] {
+        assert_eq!(own.get(&changed).await.status, StatusCode::BAD_REQUEST, "{changed}");
+    }
+    assert_eq!(flow.userinfo(access_token(&mine)).await.status, StatusCode::OK, "nothing has ended");
+    let gone = own.get(&to_own).await;
+    assert_eq!(gone.location(), format!("{BYE}?state=7"), "{}", gone.text);
+    is_over(&flow, &mine).await;
+    assert_eq!(flow.userinfo(access_token(&theirs)).await.status, StatusCode::OK, "144: another browser's goes on");
+    assert_signed_out(&flow, &mut own).await;
 }

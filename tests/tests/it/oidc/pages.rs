@@ -13,12 +13,14 @@ mod register;
 mod user_agent;
 mod way;
 
+use std::ops::Deref;
+
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tests::{
     browser::{Browser, Shown},
     client::Client,
-    tenant::Tenant,
+    instance::Instance,
 };
 
 use super::flow::{App, Flow, PASSWORD, Parameters, answered};
@@ -39,11 +41,11 @@ pub(crate) fn on_pages(settings: &Value) -> Value {
 }
 
 /// A browser that looks at an instance.
-pub(super) fn browser(tenant: &Tenant) -> Browser {
-    Browser::new(&tenant.bootstrap.issuer)
+pub(super) fn browser(instance: &Instance) -> Browser {
+    Browser::new(&instance.bootstrap.issuer)
 }
 
-impl Flow {
+impl<T: Deref<Target = Instance>> Flow<T> {
     /// Where the app sends a browser.
     pub(super) fn sends(&self, others: &[(&str, &str)]) -> String {
         let query = serde_urlencoded::to_string(self.asked(others)).expect("it is a query");

@@ -90,10 +90,13 @@ async fn only_the_client_of_a_token_ends_it() {
     assert_eq!(shop.introspect(&token).await["active"], true, "nothing of that ended it");
 
     // 127: what is no token, or one of others, is over already.
-    let beside = instance_beside(&shop.tenant).await.client().await.token;
-    for (case, token) in [("garbage", "garbage"), ("cut off", &token[..token.len() - 2]), ("elsewhere", &beside)] {
+    let beside = instance_beside(&shop.tenant).await.client().await;
+    for (case, token) in [("garbage", "garbage"), ("cut off", &token[..token.len() - 2]), ("elsewhere", &*beside.token)]
+    {
         assert_revoked(case, &revoke(&shop.admin, &shop.user, token).await);
     }
+    let search = beside.request(Method::POST, &format!("{API}/targets/_search")).json(&json!([]));
+    assert_eq!(send(search).await.status, 200, "S2: it goes on where it is from");
     let id = &shop.user.user_id;
     let personal = json!({ "expirationDate": "2099-01-01T00:00:00Z" });
     let personal = done(&shop.admin, &format!("{API}/users/{id}/tokens"), personal).await;

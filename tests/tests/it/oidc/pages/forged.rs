@@ -54,7 +54,8 @@ async fn a_form_is_of_one_browser_one_request_and_one_origin() {
     assert_out("146: a form from before the login", &own.clone().post(path, &tab.form(&fields)).await);
     let hint = flow.sent_by(&mut fixed, &[("prompt", "none")]).await;
     assert_eq!(back(&hint)["error"], "login_required", "146: who knew the cookie from before is nobody");
-    back(&flow.sent_by(&mut own, &[("prompt", "none")]).await);
+    let told = back(&flow.sent_by(&mut own, &[("prompt", "none")]).await);
+    assert_eq!(told.get("error"), None, "who has logged in is still logged in");
 }
 
 /// S13: what a form does that comes from another page, or with what another browser was given, or with nothing.
@@ -95,7 +96,8 @@ async fn no_form_of_a_login_is_taken_from_anywhere_else() {
         }
     }
     println!("{cells} forms that are not taken");
-    back(&flow.sent_by(&mut own, &[("prompt", "none")]).await);
+    let told = back(&flow.sent_by(&mut own, &[("prompt", "none")]).await);
+    assert_eq!(told.get("error"), None, "who has logged in is still logged in");
     back(&own.post("/ui/login/accounts", &right).await);
 }
 

@@ -1,16 +1,20 @@
 //! The way through the pages: name, password, a new password where one must be chosen, and back to the app.
 
+use std::time::Duration;
+
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
     client::{done, send},
+    clock::Clock,
     eventually,
+    platform::Platform,
     tenant::new_name,
 };
 
 use super::{
-    super::flow::{API, CALLBACK, PASSWORD},
-    COOKIE, back, browser, said, set, start, title,
+    super::flow::{API, App, CALLBACK, Flow, PASSWORD},
+    COOKIE, back, browser, on_pages, said, set, start, title,
 };
 
 #[tokio::test]
@@ -37,7 +41,7 @@ async fn a_person_logs_in_once_and_the_next_time_is_asked_nothing() {
         let again = said(&flow.redeemed(&back(&shown)["code"]).await);
         assert_eq!((&again["sid"], &again["auth_time"]), (&first["sid"], &first["auth_time"]), "it is the same login");
     }
-    tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
+    tokio::time::sleep(Duration::from_millis(1100)).await;
     let shown = flow.sent_by(&mut browser, &[("prompt", "login")]).await;
     assert_eq!(title(&shown), "Enter your password", "its session is known, and it is checked again");
     let shown = flow.send(&mut browser, &shown, &[("username", &flow.person.1), ("password", PASSWORD)]).await;
@@ -193,4 +197,28 @@ async fn what_is_switched_off_or_over_says_so() {
     let other = send(flow.admin.anonymous(Method::POST, "/ui/login")).await;
     assert_eq!(other.status, StatusCode::METHOD_NOT_ALLOWED);
     assert!(browser.cookies.keys().all(|name| name.starts_with(COOKIE)), "{:?}", browser.cookies);
+}
+
+#[tokio::test]
+async fn a_password_counts_as_long_as_the_settings_say() {
+    let clock = Clock::new();
+    let platform = Platform::start_with(&[], &[clock.environment()]).await;
+    let admin = platform.client().await;
+    let flow = Flow::on(platform, admin, on_pages(&App::public())).await;
+    set(&flow.admin, "/settings/v3alpha/login", json!({ "passwordCheckLifetime": { "set": "60s" } })).await;
+    let mut browser = browser(&flow.tenant);
+    back(&flow.logs_in(&mut browser, &flow.person.1, &[]).await);
+    let silently = async || {
+        let shown = flow.sent_by(&mut browser.clone(), &[("prompt", "none")]).await;
+        back(&shown).get("error").cloned()
+    };
+    clock.set_ahead(Duration::from_secs(30));
+    assert_eq!(silently().await, None);
+    clock.set_ahead(Duration::from_secs(61));
+    eventually("the password counts no more", async || {
+        (silently().await.as_deref() == Some("login_required")).then_some(())
+    })
+    .await;
+    let shown = flow.sent_by(&mut browser, &[]).await;
+    assert_eq!(title(&shown), "Enter your password");
 }

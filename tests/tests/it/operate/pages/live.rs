@@ -120,7 +120,7 @@ pub(crate) async fn follows_the_instance(browser: &Browser, shown: &Shown) {
     assert_eq!(too_many.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
-/// What is asked for in vain is refused: browsers would come again and again to a stream that ends.
+/// What is asked for in vain is refused: pages come again within seconds to a stream that ends.
 async fn assert_refuses(browser: &Browser) {
     for (asked, status) in [
         ("page=nothing", StatusCode::NOT_FOUND),

@@ -1,0 +1,78 @@
+//! Whose session an app wants ended. On the way from one page to another that is sealed: an ID token has no place in addresses.
+
+use std::time::Duration;
+
+use base::{clock, explain::explain, secret::Key};
+use edge::trigger::trace_of;
+use http::HeaderMap;
+use proto::bus::{EndSession, internal_command::Command};
+use serde::{Deserialize, Serialize};
+use view::{directory::Tenant, keyring::Purpose};
+
+use crate::{Oidc, error::Error, revoke};
+
+/// The parameter that has it.
+pub(crate) const PARAMETER: &str = "hint";
+/// How long somebody may take to answer.
+const LIFETIME: Duration = Duration::from_mins(10);
+
+/// What an ID token says of the login that it was given for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Hinted {
+    pub(crate) sub: String,
+    pub(crate) azp: String,
+    pub(crate) sid: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    #[serde(flatten)]
+    hinted: Hinted,
+    /// In milliseconds since the Unix epoch.
+    good_until: i64,
+}
+
+impl Hinted {
+    /// The same for an address.
+    ///
+    /// # Errors
+    /// When the key of the instance cannot be had.
+    pub(crate) async fn sealed(&self, oidc: &Oidc, tenant: &Tenant) -> Result<String, Error> {
+        let lifetime = i64::try_from(LIFETIME.as_millis()).unwrap_or_default();
+        let good_until = clock::now().as_millisecond().saturating_add(lifetime);
+        let said = serde_json::to_vec(&Sealed { hinted: self.clone(), good_until }).map_err(|error| {
+            tracing::error!(error = explain(&error), "a hint cannot be sealed");
+            Error::Server
+        })?;
+        Ok(key(oidc, tenant).await?.seal(&purpose(tenant), &said))
+    }
+
+    /// What was sealed for the instance some minutes ago.
+    ///
+    /// # Errors
+    /// When the key of the instance cannot be had.
+    pub(crate) async fn open(oidc: &Oidc, tenant: &Tenant, sealed: &str) -> Result<Option<Self>, Error> {
+        let Ok(said) = key(oidc, tenant).await?.open(&purpose(tenant), sealed) else { return Ok(None) };
+        let opened = serde_json::from_slice::<Sealed>(&said).ok();
+        let opened = opened.filter(|opened| opened.good_until > clock::now().as_millisecond());
+        Ok(opened.map(|opened| opened.hinted))
+    }
+
+    /// Ends the session, with all that was got in it, if it is still there.
+    ///
+    /// # Errors
+    /// When it is not known whether it has ended.
+    pub(crate) async fn end(self, oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap) -> Result<(), Error> {
+        let Self { sub: user_id, azp: client_id, sid: session_id } = self;
+        let command = Command::EndSession(EndSession { session_id, user_id, client_id });
+        revoke::have_ended(oidc, tenant, command, &trace_of(headers)).await
+    }
+}
+
+async fn key(oidc: &Oidc, tenant: &Tenant) -> Result<Key, Error> {
+    Ok(oidc.keyring.key(&tenant.id, Purpose::ClientSecret).await?.derived("hints of logouts"))
+}
+
+fn purpose(tenant: &Tenant) -> String {
+    format!("hint of a logout at {}", tenant.id)
+}
