@@ -38,8 +38,7 @@ pub(crate) async fn url(
     }
     let fields = callback.answer(&issuer, answer).into_iter();
     let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let good_until =
-        clock::now().as_millisecond().saturating_add(i64::try_from(LIFETIME.as_millis()).unwrap_or_default());
+    let good_until = clock::millis_after(LIFETIME);
     let by_form = ByForm { redirect_uri: callback.redirect_uri.clone(), fields, good_until };
     let said = serde_json::to_vec(&by_form).map_err(|error| {
         tracing::error!(error = explain(&error), "an answer cannot be sealed");

@@ -91,8 +91,7 @@ pub(crate) async fn draw(
     (logged_in, bound): (LoggedIn, Bound),
 ) -> Result<Option<String>, Error> {
     let secret = random_secret();
-    let lifetime = i64::try_from(LIFETIME.as_millis()).unwrap_or_default();
-    let good_until = clock::now().as_millisecond().saturating_add(lifetime);
+    let good_until = clock::millis_after(LIFETIME);
     let entry = Entry { logged_in, bound, secret: hash(&secret), good_until, used_by: None };
     let is_first = oidc.flow.write(request_id, written(&entry)?).await.map_err(lost)?;
     Ok(is_first.then(|| format!("{request_id}-{secret}")))

@@ -38,9 +38,8 @@ impl Hinted {
     /// # Errors
     /// When the key of the instance cannot be had.
     pub(crate) async fn sealed(&self, oidc: &Oidc, tenant: &Tenant) -> Result<String, Error> {
-        let lifetime = i64::try_from(LIFETIME.as_millis()).unwrap_or_default();
-        let good_until = clock::now().as_millisecond().saturating_add(lifetime);
-        let said = serde_json::to_vec(&Sealed { hinted: self.clone(), good_until }).map_err(|error| {
+        let sealed = Sealed { hinted: self.clone(), good_until: clock::millis_after(LIFETIME) };
+        let said = serde_json::to_vec(&sealed).map_err(|error| {
             tracing::error!(error = explain(&error), "a hint cannot be sealed");
             Error::Server
         })?;

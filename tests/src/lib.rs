@@ -38,6 +38,11 @@ use tokio::time::{Instant, sleep};
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// How many times a test does something: as often as a variable of the environment says, by which `make soak` asks for more.
+pub fn how_many(variable: &str, usually: usize) -> usize {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usually)
+}
+
 /// Waits until something holds, and fails with what it was waiting for when it does not within a minute.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut probe: impl FnMut() -> F) -> T {
     let deadline = Instant::now() + Duration::from_mins(1);

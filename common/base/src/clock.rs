@@ -19,6 +19,11 @@ pub fn now() -> Timestamp {
     Timestamp::now() + fault::clock_ahead() + fault::clock_error()
 }
 
+/// When so much time from now will have passed, in milliseconds since the Unix epoch.
+pub fn millis_after(time: Duration) -> i64 {
+    now().as_millisecond().saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
+}
+
 /// The time since the machine started, its sleep included. It never goes back, and nobody sets it.
 ///
 /// The clock of `std` and `tokio` stands still while a machine sleeps: what expires for others meanwhile would not have

@@ -18,6 +18,11 @@ pub struct Speed {
     pub seconds_left: u64,
 }
 
+/// How much of all that there is, in percent: 100 where there is nothing.
+pub fn percent(reached: u64, end: u64) -> u64 {
+    (reached * 100).checked_div(end).unwrap_or(100).min(100)
+}
+
 impl Looks {
     /// Notes how far it was at a time, counted from one moment for all looks.
     pub fn add(&mut self, at: Duration, reached: u64) {
@@ -51,6 +56,14 @@ mod tests {
             all.add(Duration::from_secs(*second), *reached);
         }
         all
+    }
+
+    #[test]
+    fn all_of_nothing_is_there_and_never_more_than_all() {
+        assert_eq!(
+            [(0, 10), (3, 9), (10, 10), (11, 10), (0, 0)].map(|(at, end)| percent(at, end)),
+            [0, 33, 100, 100, 100]
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::{
     clock,
-    speed::{Looks, Speed},
+    speed::{Looks, Speed, percent},
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -130,11 +130,6 @@ fn progress(looks: &Looks, (at, end): (u64, u64), is_compared: bool) -> String {
         Some(Speed { per_second, seconds_left }) => format!("{bar}, {per_second} events/s, {seconds_left} s left"),
         None => bar,
     }
-}
-
-/// How much of what the one that answers has.
-fn percent(at: u64, end: u64) -> u64 {
-    (at * 100).checked_div(end).unwrap_or(100).min(100)
 }
 
 fn compared(found: &Value) -> String {

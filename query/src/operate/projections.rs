@@ -9,7 +9,7 @@ use axum::{
 };
 use base::{
     secret,
-    speed::{Looks, Speed},
+    speed::{Looks, Speed, percent},
 };
 use http::StatusCode;
 use page::{
@@ -136,7 +136,7 @@ impl Beside {
 
     /// How much it has of what the one that answers has.
     pub(super) fn percent(&self) -> u64 {
-        (self.reached * 100).checked_div(self.end).unwrap_or(100).min(100)
+        percent(self.reached, self.end)
     }
 
     /// The same in words, and how fast it is built, as far as that was seen.

@@ -1,6 +1,6 @@
 //! The search index on other nodes: what was written is found there, and pages stay pages.
 
-use std::{collections::HashSet, env};
+use std::collections::HashSet;
 
 use futures::future::join_all;
 use reqwest::{Method, StatusCode};
@@ -26,7 +26,7 @@ async fn who_brings_the_token_of_a_write_finds_it_on_every_query_node() {
     for reader in &readers {
         cluster.searches(reader).await;
     }
-    let wanted = env::var("INDEX_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(ROUNDS);
+    let wanted = tests::how_many("INDEX_ROUNDS", ROUNDS);
     let rounds = (0..WRITERS).map(|lane| {
         let (writer, readers) = (writer.clone(), readers.clone());
         async move {

@@ -1,7 +1,7 @@
 //! Nodes are killed, stopped and ended in any order under load: every command that was acknowledged is in the log once,
 //! changes of one target have one order, and the read models are what the log says.
 
-use std::{env, time::Duration};
+use std::time::Duration;
 
 use base::fault::shortened;
 use rustix::process::Signal;
@@ -110,7 +110,7 @@ impl Fleet {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_or_done_twice_while_nodes_die() {
     // How many commands must be acknowledged at least: `make soak` asks for many.
-    let wanted = env::var("CHAOS_COMMANDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let wanted = tests::how_many("CHAOS_COMMANDS", 0);
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
     let mut fleet = Fleet::start(seed).await;

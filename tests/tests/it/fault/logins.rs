@@ -2,7 +2,6 @@
 //! account of somebody else.
 
 use std::{
-    env,
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -185,7 +184,7 @@ async fn a_hundred_people_log_in_while_nodes_of_every_role_are_killed() {
     }
     let admin = cluster.client(&writer);
     let flow = Flow::on(cluster, admin, on_pages(&App::public())).await;
-    let logins = env::var("LOGINS").ok().and_then(|text| text.parse().ok()).unwrap_or(LOGINS);
+    let logins = tests::how_many("LOGINS", LOGINS);
     let people: Vec<_> = stream::iter(0..logins).map(|_| person(&flow.admin)).buffered(AT_ONCE).collect().await;
     let front = Front { nodes: Mutex::default(), next: AtomicUsize::new(0) };
     for node in &oidc {
