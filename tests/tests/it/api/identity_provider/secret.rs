@@ -1,76 +1,178 @@
-//! The secrets of providers are in no answer, and in no file of the platform.
+//! The secrets of providers are in no answer, log, event, metric or dump, and in no file of the platform.
 
-use std::{fs, path::Path};
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::Command,
+};
 
+use rcgen::KeyPair;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
-    client::{done, post, send},
-    idp::IDPS,
+    auditor::dump,
+    client::{Answer, Client, done, post, send},
+    endpoint::{Called, Endpoint, Reply, execute},
+    eventually,
+    idp::{IDPS, TYPES, config},
     platform::Platform,
+    tenant::new_name,
 };
 
 use super::{EVENTS, patched};
 
-/// The files in a folder that have a text, and how many were looked at.
-fn files_with(folder: &Path, text: &str) -> (Vec<String>, usize) {
-    let (mut found, mut all) = (vec![], 0);
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            let (inside, count) = files_with(&path, text);
-            found.extend(inside);
-            all += count;
-        } else if let Ok(bytes) = fs::read(&path) {
-            all += 1;
-            let is_there = bytes.windows(text.len()).any(|window| window == text.as_bytes());
-            found.extend(is_there.then(|| path.display().to_string()));
+const FAILED: &str = "/resources/v3alpha/failed_events";
+
+/// The types that have a secret, and the member that it is in.
+fn with_secret() -> Vec<(&'static str, &'static str)> {
+    let of = |of| {
+        let config = config(of);
+        let members = ["clientSecret", "bindPassword", "privateKey"];
+        members.into_iter().find(|member| config.get(member).is_some()).map(|member| (of, member))
+    };
+    TYPES.into_iter().filter_map(of).collect()
+}
+
+/// Secrets that were sent, each by a text of it that stands nowhere else.
+#[derive(Default)]
+struct Canaries {
+    sent: Vec<String>,
+}
+
+impl Canaries {
+    /// A new secret for this member.
+    fn plant(&mut self, member: &str) -> String {
+        let key = (member == "privateKey").then(|| KeyPair::generate().expect("it needs randomness only"));
+        // The middle of a key is its own: others begin the same.
+        let secret = key.map_or_else(|| format!("canary secret {}", new_name()), |key| key.serialize_pem());
+        self.sent.push(secret.lines().nth(2).unwrap_or(&secret).to_owned());
+        secret
+    }
+
+    /// Fails where a text has one of them, as it is or in hexadecimal digits, which dumps have for bytes.
+    fn assert_not_in(&self, what: &str, text: &str) {
+        for canary in &self.sent {
+            assert!(!text.contains(canary) && !text.contains(&hex(canary)), "{canary} is in {what}: {text}");
         }
     }
-    (found, all)
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The files in a folder that have one of these texts.
+fn files_with(folder: &Path, texts: &[String]) -> Vec<String> {
+    let patterns = texts.iter().flat_map(|text| ["-e", text]);
+    let output = Command::new("grep").args(["-rlasF"]).args(patterns).arg("--").arg(folder).output();
+    let found = output.expect("grep is installed").stdout;
+    String::from_utf8(found).expect("paths are text").lines().map(str::to_owned).collect()
+}
+
+/// Makes and changes a provider, tries what is refused, and reads it: all answers.
+async fn told_of(admin: &Client, (of, member): (&str, &str), name: &str, canaries: &mut Canaries) -> Vec<Answer> {
+    let path = format!("{IDPS}/{of}");
+    let mut with = |member: &str| {
+        let mut config = config(of);
+        config[member] = json!(canaries.plant(member));
+        config
+    };
+    let made = done(admin, &path, json!({ "idp": { "name": name }, "config": with(member) })).await;
+    assert_eq!(made.status, 201);
+    let one = format!("{path}/{}", made.id());
+    let change = json!({ "config": { member: with(member)[member] } });
+    let changed = patched(admin, &one, change).await;
+    let (mut long, mut list) = (with(member), with(member));
+    long[member] = json!(format!("{}{}", long[member].as_str().expect("it is text"), "x".repeat(5000)));
+    list[member] = json!([list[member]]);
+    let mut answers = vec![made, changed];
+    for (case, policy, config) in
+        [("a policy", "ACTIVATE", with(member)), ("too long", "INHERIT", long), ("no text", "INHERIT", list)]
+    {
+        let bad = json!({ "idp": { "name": name, "statePolicy": format!("STATE_POLICY_{policy}") }, "config": config });
+        let refused = post(admin, &path, bad.clone()).await;
+        refused.assert_refused(case, 400, "INVALID_REQUEST");
+        answers.push(refused);
+        let unchanged = send(admin.request(Method::PATCH, &one).json(&bad)).await;
+        assert_eq!(unchanged.status, 400, "{of}, {case}: {}", unchanged.body);
+        answers.push(unchanged);
+    }
+    answers.push(send(admin.request(Method::GET, &one)).await);
+    answers
+}
+
+/// Whoever lists these finds some, and no secret.
+async fn assert_listed(admin: &Client, canaries: &Canaries, path: &str, filters: Value) -> String {
+    let found = post(admin, &format!("{path}?query.limit=1000"), filters).await.body;
+    assert_ne!(found["result"], json!(null), "{path}: {found}");
+    canaries.assert_not_in(path, &found.to_string());
+    found["details"]["totalResult"].as_str().unwrap_or("0").to_owned()
+}
+
+/// Whoever asks what became of events that could not be delivered learns no secret.
+async fn assert_not_delivered(admin: &Client, canaries: &Canaries, target: &str, times: usize) {
+    let times = times.to_string();
+    eventually("no delivery is tried again", async || {
+        let found = post(admin, &format!("{FAILED}/_search?query.limit=1000"), json!([])).await;
+        (found.body["details"]["totalResult"] == times.as_str()).then_some(())
+    })
+    .await;
+    assert_listed(admin, canaries, &format!("{FAILED}/_search"), json!([])).await;
+    let deliveries = send(admin.request(Method::GET, &format!("/resources/v3alpha/targets/{target}/deliveries"))).await;
+    assert_ne!(deliveries.body["result"], json!(null), "{}", deliveries.body);
+    canaries.assert_not_in("deliveries", &deliveries.body.to_string());
+}
+
+/// What lies on the disk has the name of a provider everywhere, and its secrets nowhere.
+async fn assert_not_stored(platform: &Platform, canaries: &Canaries, name: &str) {
+    for part in ["nats", "postgres", "index"] {
+        let name = [name.to_owned()];
+        let is_there =
+            async || files_with(&platform.data(), &name).iter().any(|path| path.contains(part)).then_some(());
+        eventually(&format!("the files of {part} have what is no secret"), is_there).await;
+    }
+    let texts: Vec<_> = canaries.sent.iter().flat_map(|canary| [canary.clone(), hex(canary)]).collect();
+    assert_eq!(files_with(&platform.data(), &texts), [""; 0]);
+    let rows: Vec<_> = dump(&platform.postgres_url()).await.into_values().flatten().collect();
+    assert!(rows.iter().any(|row| row.contains(name)), "the dump has what is no secret");
+    canaries.assert_not_in("the dump", &rows.join("\n"));
 }
 
 #[tokio::test]
 async fn what_is_secret_is_in_no_answer_and_in_no_file() {
-    let platform = Platform::start().await;
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let log = folder.path().join("log");
+    let stderr = File::create(&log).expect("the folder can be written").into();
+    let flags = ["--delivery-tries", "1"].map(str::to_owned);
+    let platform = Platform::start_telling(&flags, &[("RUST_LOG", "trace")], stderr).await;
     platform.ready().await;
     let admin = platform.client().await;
-    let secret = |number: usize| format!("canary-secret-{number}-of-a-provider");
-    let told = "canary-client-id-of-a-provider";
-    let config = |member: &str, number: usize| {
-        let ldap = json!({
-            "servers": ["ldap://a.example"], "baseDn": "a", "bindDn": told, "userBase": "dn", "userObjectClasses": ["a"],
-            "userFilters": ["a"], member: secret(number),
-        });
-        let client = json!({ "clientId": told, "issuer": "https://a.example", member: secret(number) });
-        if member == "bindPassword" { ldap } else { client }
-    };
-    let mut answers: Vec<Value> = vec![];
-    for (number, (of, member)) in
-        [("codehost_b_self_hosted", "clientSecret"), ("oidc", "clientSecret"), ("ldap", "bindPassword")]
-            .into_iter()
-            .enumerate()
-    {
-        let path = format!("{IDPS}/{of}");
-        let made = done(&admin, &path, json!({ "idp": { "name": of }, "config": config(member, number) })).await;
-        let one = format!("{path}/{}", made.id());
-        answers.push(patched(&admin, &one, json!({ "config": { member: secret(number + 3) } })).await.body);
-        answers.push(send(admin.request(Method::GET, &one)).await.body);
-        let bad = json!({ "idp": { "name": of, "statePolicy": "STATE_POLICY_ACTIVATE" }, "config": config(member, number + 6) });
-        answers.push(post(&admin, &path, bad).await.body);
+    let endpoint = Endpoint::replying(Reply::status(500)).await;
+    let (target, _) = endpoint.target(&admin, "restWebhook", &json!({})).await;
+    execute(&admin, json!({ "event": { "group": "idp" } }), &[&target]).await;
+
+    let (mut canaries, name) = (Canaries::default(), format!("canary-name-{}", new_name()));
+    let (types, mut answers) = (with_secret(), vec![]);
+    assert_eq!(types.len(), TYPES.len() - 2, "JWT and SAML have none");
+    for of in &types {
+        answers.extend(told_of(&admin, *of, &name, &mut canaries).await);
     }
-    answers.push(post(&admin, &format!("{IDPS}/_search"), json!([])).await.body);
-    let events = post(&admin, EVENTS, json!([{ "aggregateType": "idp" }])).await.body;
-    assert_eq!(events["details"]["totalResult"], "6", "{events}");
-    answers.push(events);
     for answer in &answers {
-        assert!(!answer.to_string().contains("canary-secret"), "{answer}");
+        canaries.assert_not_in("an answer", &format!("{:?} {}", answer.headers, answer.body));
     }
-    let (found, all) = files_with(&platform.data(), told);
-    let is_in = |part: &str| found.iter().any(|path| path.contains(part));
-    assert!(is_in("nats") && is_in("postgres"), "what is no secret is found, so it is looked for rightly: {found:?}");
-    for number in 0..9 {
-        assert_eq!(files_with(&platform.data(), &secret(number)).0, [""; 0], "of {all} files");
+    let events = 2 * types.len();
+    assert_listed(&admin, &canaries, &format!("{IDPS}/_search"), json!([])).await;
+    let total = assert_listed(&admin, &canaries, EVENTS, json!([{ "aggregateType": "idp" }])).await;
+    assert_eq!(total, events.to_string());
+    for Called { body, .. } in endpoint.called(events).await {
+        canaries.assert_not_in("what a target is sent", &String::from_utf8_lossy(&body));
     }
-    assert_eq!(files_with(&platform.data(), "canary-secret").0, [""; 0], "of {all} files");
+    assert_not_delivered(&admin, &canaries, &target, events).await;
+    let metrics = platform.management().metrics().await;
+    assert!(metrics.contains("CreateLDAPIDP"), "{metrics}");
+    canaries.assert_not_in("the metrics", &metrics);
+    assert_not_stored(&platform, &canaries, &name).await;
+    let log = fs::read_to_string(log).expect("it is text");
+    assert!(log.contains("CreateLDAPIDP") && log.contains("DEBUG"), "it tells of requests");
+    canaries.assert_not_in("the log", &log);
 }
