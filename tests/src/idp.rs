@@ -58,7 +58,8 @@ fn with(of: &str, word: &str) -> Value {
     let is_other = word == "b";
     let url = |path: &str| json!(format!("https://{word}.example/{path}"));
     let client = |more: Value| {
-        let client = json!({ "clientId": word, "scopes": ["openid", word], "clientSecret": format!("secret {word}") });
+        let client =
+            json!({ "clientId": word, "scopes": ["openid", word], "clientSecret": format!("very secret {word}") });
         merged(client, more)
     };
     let endpoints = || json!({ "authorizationEndpoint": url("authorize"), "tokenEndpoint": url("token"), "userEndpoint": url("user") });
@@ -70,7 +71,7 @@ fn with(of: &str, word: &str) -> Value {
         }),
         "ldap" => json!({
             "servers": [format!("ldap://{word}.example:389"), format!("ldap://[::1]:39{}", word.len())], "startTls": is_other,
-            "baseDn": format!("dc={word}"), "bindDn": format!("cn={word}"), "bindPassword": format!("secret {word}"),
+            "baseDn": format!("dc={word}"), "bindDn": format!("cn={word}"), "bindPassword": format!("very secret {word}"),
             "userBase": word, "userObjectClasses": ["person", word], "userFilters": ["uid", word],
             "timeout": if is_other { "2.500s" } else { "2s" }, "attributes": attributes(word),
             "rootCa": CERTIFICATES[usize::from(is_other)],

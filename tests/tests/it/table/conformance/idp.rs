@@ -129,6 +129,11 @@ fn more_creates<C: Request>(row: Row<C, C::Response>) -> Row<C, C::Response> {
         .bad("a name of control characters", "INVALID_REQUEST", |_| {
             create(&json!({ "name": "\u{7}" }), &config(type_of::<C>()))
         })
+        .bad("a long secret", "INVALID_REQUEST", |_| {
+            let mut config = config(type_of::<C>());
+            config["clientSecret"] = json!("very secret ".repeat(20));
+            create(&json!({ "name": "a" }), &config)
+        })
         .bad("in an unknown organization", "RESOURCE_NOT_FOUND", |_| within(&json!({ "orgId": "1" })))
         .bad("in the system", "PERMISSION_DENIED", |_| within(&json!({ "system": true })))
 }

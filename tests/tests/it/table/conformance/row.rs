@@ -164,7 +164,10 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
     /// Calls with the token of who may do everything.
     async fn call(&self, transport: Transport, message: &I, headers: Headers<'_>) -> Outcome {
         let all = [&[REQUEST_ID, ("authorization", &self.bearer)], headers].concat();
-        self.world.call(transport, self.row.operation, message, &all).await
+        let outcome = self.world.call(transport, self.row.operation, message, &all).await;
+        let sent = serde_json::to_value(message).expect("messages have a JSON form");
+        shown::assert_secret(self.row.facts(), &sent, &outcome);
+        outcome
     }
 
     /// Sends one request about one object over all transports; all answers must be the same.

@@ -6,6 +6,8 @@ use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use proto::operation::{Facts, OPERATIONS};
 use serde_json::Value;
 
+use super::outcome::Outcome;
+
 /// What no get of the object shows under its name: a wish, what was checked, what is made beside it, what only operators may send, secrets, a
 /// policy where nothing is inherited, whose it is, and a key, which is read in one form only.
 const NOT_SHOWN: [&str; 27] = [
@@ -110,6 +112,19 @@ pub(super) fn assert_shown(what: &str, sent: &BTreeMap<String, Value>, read: &Va
         let is_empty = matches!(value, Value::Bool(false)) || value.as_str().is_some_and(str::is_empty);
         let is_there = found.iter().any(|found| sorted(found) == sorted(value)) || is_empty && found.is_empty();
         assert!(is_there, "{what}: {path} was sent as {value}, and read is {read}");
+    }
+}
+
+/// Where the secrets of providers are in requests.
+const SECRETS: [&str; 3] = ["bindPassword", "clientSecret", "privateKey"];
+
+/// Fails where what came of a request repeats a secret of it.
+pub(super) fn assert_secret(facts: &Facts, sent: &Value, outcome: &Outcome) {
+    let told = format!("{outcome:?}");
+    for secret in SECRETS.iter().filter_map(|name| sent["idp"]["config"][name].as_str()) {
+        // A key has lines, which are told apart where it is quoted.
+        let is_told = secret.lines().any(|line| !line.starts_with("-----") && told.contains(line));
+        assert!(!is_told, "{} answers with a secret: {told}", facts.method);
     }
 }
 
