@@ -27,6 +27,7 @@ pub mod proxy;
 pub mod secrets;
 pub mod servers;
 mod set_up;
+pub mod settings;
 mod template;
 pub mod tenant;
 pub mod tools;

@@ -4,172 +4,18 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
     client::{after, done},
+    settings::{Property, Service, inside, of, services, shown, to_set},
     tenant::Tenant,
 };
 
 use super::{ORGANIZATIONS, of_instance, of_system, resolve, resolved, set, was_set};
-
-/// A settings service as data: its path, and for each property the default, another value and one that is refused. What has
-/// no other value can only be what it is.
-type Service = (&'static str, Vec<Property>);
-type Property = (&'static str, Value, Option<Value>, Value);
-
-fn bool(name: &'static str, default: bool) -> Property {
-    (name, json!(default), Some(json!(!default)), json!("yes"))
-}
-
-fn fixed(name: &'static str, only: bool) -> Property {
-    (name, json!(only), None, json!(!only))
-}
-
-fn number(name: &'static str, [default, other, bad]: [u64; 3]) -> Property {
-    let text = |value: u64| json!(value.to_string());
-    (name, text(default), Some(text(other)), text(bad))
-}
-
-fn span(name: &'static str, default: &str, bad: &str) -> Property {
-    (name, json!(default), Some(json!("3600.5s")), json!(bad))
-}
-
-fn link(name: &'static str) -> Property {
-    (name, json!(""), Some(json!("https://example.com/a?b#c")), json!("javascript:alert(1)"))
-}
-
-fn color(name: &'static str, default: &str) -> Property {
-    (name, json!(default), Some(json!("#0a0B0c")), json!("red"))
-}
-
-/// The services whose properties are tables.
-fn services() -> [Service; 7] {
-    [
-        ("login", login()),
-        ("branding", branding()),
-        ("password", password()),
-        ("lockout", vec![number("maxPasswordAttempts", [0, 1000, 1001]), number("maxOtpAttempts", [0, 5, 1001])]),
-        ("help", help()),
-        ("domain", domain()),
-        ("oidc", oidc()),
-    ]
-}
-
-fn login() -> Vec<Property> {
-    vec![
-        bool("allowUsernamePassword", true),
-        bool("allowRegister", true),
-        bool("allowExternalIdp", true),
-        fixed("forceMfa", false),
-        fixed("forceMfaLocalOnly", false),
-        bool("allowPasskeys", true),
-        bool("hidePasswordReset", false),
-        bool("ignoreUnknownUsernames", false),
-        link("defaultRedirectUri"),
-        span("passwordCheckLifetime", "864000s", "59s"),
-        span("externalLoginCheckLifetime", "864000s", "7776001s"),
-        span("mfaInitSkipLifetime", "2592000s", "-1s"),
-        span("secondFactorCheckLifetime", "64800s", "-1s"),
-        span("multiFactorCheckLifetime", "43200s", "-1s"),
-        ("secondFactors", json!([]), None, json!(["SECOND_FACTOR_TOTP"])),
-        ("multiFactors", json!([]), None, json!(["MULTI_FACTOR_U2F_WITH_VERIFICATION"])),
-        bool("allowDomainDiscovery", true),
-        bool("disableLoginWithEmail", false),
-        bool("disableLoginWithPhone", false),
-    ]
-}
-
-fn branding() -> Vec<Property> {
-    vec![
-        color("lightTheme.primaryColor", "#5469d4"),
-        color("lightTheme.backgroundColor", "#fafafa"),
-        color("lightTheme.warnColor", "#cd3d56"),
-        color("lightTheme.fontColor", "#000000"),
-        color("darkTheme.primaryColor", "#2073c4"),
-        color("darkTheme.backgroundColor", "#111827"),
-        color("darkTheme.warnColor", "#ff3b5b"),
-        color("darkTheme.fontColor", "#ffffff"),
-        ("themeMode", json!("THEME_MODE_AUTO"), Some(json!("THEME_MODE_DARK")), json!("THEME_MODE_UNSPECIFIED")),
-        bool("hideLoginNameSuffix", false),
-        bool("disableWatermark", false),
-    ]
-}
-
-fn password() -> Vec<Property> {
-    vec![
-        number("minLength", [10, 200, 201]),
-        bool("requiresUppercase", false),
-        bool("requiresLowercase", false),
-        bool("requiresNumber", false),
-        bool("requiresSymbol", false),
-    ]
-}
-
-fn help() -> Vec<Property> {
-    vec![
-        link("tosLink"),
-        link("privacyPolicyLink"),
-        link("helpLink"),
-        ("supportEmail", json!(""), Some(json!("help@example.com")), json!("help\r\n@b")),
-        link("docsLink"),
-        link("customLink"),
-        ("customLinkText", json!(""), Some(json!("Imprint")), json!("a".repeat(65))),
-    ]
-}
-
-fn domain() -> Vec<Property> {
-    vec![
-        fixed("loginNameIncludesDomain", false),
-        fixed("requireOrgDomainVerification", true),
-        bool("smtpSenderAddressMatchesInstanceDomain", false),
-    ]
-}
-
-fn oidc() -> Vec<Property> {
-    vec![
-        span("accessTokenLifetime", "43200s", "86400.001s"),
-        span("idTokenLifetime", "43200s", "59s"),
-        span("refreshTokenIdleLifetime", "2592000s", "7776001s"),
-        span("refreshTokenAbsoluteLifetime", "7776000s", "0s"),
-        ("signingKeyLifetime", json!("2592000s"), Some(json!("86400s")), json!("86399s")),
-        bool("enableImpersonation", false),
-    ]
-}
-
-/// A property as it stands in an object, which may be inside another.
-fn inside(property: &str, value: &Value) -> Value {
-    match property.split_once('.') {
-        Some((outer, inner)) => json!({ outer: { inner: value } }),
-        None => json!({ property: value }),
-    }
-}
-
-/// The same the other way round.
-fn of<'a>(settings: &'a Value, property: &str) -> &'a Value {
-    property.split('.').fold(settings, |settings, name| &settings[name])
-}
-
-/// The message of a list has it one deeper than that of a single value.
-fn to_set(value: &Value) -> Value {
-    if value.is_array() { json!({ "set": { "value": value } }) } else { json!({ "set": value }) }
-}
-
-/// A property as clients read it: a value that is its type's own default is left out.
-fn shown(value: &Value, owner: Option<Value>) -> Value {
-    let mut shown = json!({});
-    if ![json!(false), json!(""), json!("0"), json!([])].contains(value) {
-        let text = value.as_str().and_then(|text| text.strip_suffix(".5s"));
-        shown["value"] = text.map_or(value.clone(), |whole| json!(format!("{whole}.500s")));
-    }
-    if let Some(owner) = owner {
-        shown["owner"] = owner;
-    }
-    shown
-}
 
 #[tokio::test]
 async fn every_property_is_set_inherited_and_reset() {
     let tenant = Tenant::start().await;
     let (admin, operator) = (tenant.client().await, tenant.operator().await);
     let acme = done(&admin, ORGANIZATIONS, json!({ "name": "Acme" })).await.id();
-    for (name, properties) in services() {
+    for Service { name, properties } in services() {
         let path = format!("/settings/v3alpha/{name}");
         let below = format!("{path}?ctx.orgId={acme}");
         let goes_below = resolve(&admin, &below).await.status == 200;
@@ -182,20 +28,20 @@ async fn every_property_is_set_inherited_and_reset() {
         };
         let known = before.as_object().expect("it is an object").iter();
         let mut known: Vec<_> = known.flat_map(|(outer, value)| properties_of(outer, value)).collect();
-        let names: Vec<_> = properties.iter().map(|(property, ..)| (*property).to_owned()).collect();
+        let names: Vec<_> = properties.iter().map(|property| property.name.to_owned()).collect();
         known.sort_by_key(|name| names.iter().position(|known| known == name));
         assert_eq!(known, names, "{name}: the table has all of them");
 
-        for (property, default, other, _) in &properties {
+        for it @ Property { name: property, default, .. } in &properties {
             assert_eq!(of(&system, property), &shown(default, None), "{name}.{property}");
             assert_eq!(of(&before, property), &shown(default, Some(of_system())), "{name}.{property}");
             // What can only be what it is can be set to that.
-            let value = other.as_ref().unwrap_or(default);
+            let value = it.settable();
             was_set(&admin, &path, inside(property, &to_set(value))).await;
         }
         let own = resolved(&admin, &path).await;
-        for (property, default, other, _) in &properties {
-            let value = other.as_ref().unwrap_or(default);
+        for it @ Property { name: property, default, .. } in &properties {
+            let value = it.settable();
             assert_eq!(of(&own, property), &shown(value, None), "{name}.{property}");
             if goes_below {
                 let inherited = shown(value, Some(of_instance(&tenant)));
@@ -217,14 +63,14 @@ async fn every_property_is_set_inherited_and_reset() {
 async fn a_property_that_breaks_its_rule_is_refused_with_its_name() {
     let tenant = Tenant::start().await;
     let admin = tenant.client().await;
-    for (name, properties) in services() {
+    for Service { name, properties } in services() {
         let path = format!("/settings/v3alpha/{name}");
         let before = resolve(&admin, &path).await.body;
-        for (property, _, other, bad) in &properties {
+        for Property { name: property, default, other, bad } in &properties {
             let case = format!("{name}.{property}");
-            for wrong in
-                [json!({ "set": null }), json!({ "reset": false }), json!({}), json!({ "set": {}, "reset": true })]
-            {
+            let mut both = to_set(other.as_ref().unwrap_or(default));
+            both["reset"] = json!(true);
+            for wrong in [json!({ "set": null }), json!({ "reset": false }), json!({}), both] {
                 let refused = set(&admin, &path, inside(property, &wrong)).await;
                 refused.assert_refused(&case, 400, "INVALID_REQUEST");
             }
@@ -236,6 +82,32 @@ async fn a_property_that_breaks_its_rule_is_refused_with_its_name() {
         let refused = set(&admin, &path, json!({ "noProperty": { "set": true } })).await;
         refused.assert_refused(name, 400, "UNKNOWN_FIELD");
         assert_eq!(resolve(&admin, &path).await.body, before, "{name}: nothing was changed");
+    }
+}
+
+#[tokio::test]
+async fn the_longest_text_and_a_colour_are_set_and_a_longer_one_and_no_colour_refused() {
+    let tenant = Tenant::start().await;
+    let admin = tenant.client().await;
+    let link = |length: usize| format!("https://example.com/{}", "a".repeat(length - 20));
+    let mail = |length: usize| format!("{}@example.com", "a".repeat(length - 12));
+    let colors = ["#12345", "#1234567", "#gggggg", "123456", "url(x)", "#12345\n", ""].map(str::to_owned);
+    for (name, property, good, bad) in [
+        ("branding", "lightTheme.primaryColor", "#09afAF".to_owned(), &colors[..]),
+        ("branding", "darkTheme.fontColor", "#000000".to_owned(), &colors[..]),
+        ("help", "tosLink", link(2048), &[link(2049)]),
+        ("login", "defaultRedirectUri", link(2048), &[link(2049)]),
+        ("help", "supportEmail", mail(200), &[mail(201)]),
+        ("help", "customLinkText", "é".repeat(64), &["é".repeat(65)]),
+    ] {
+        let path = format!("/settings/v3alpha/{name}");
+        was_set(&admin, &path, inside(property, &json!({ "set": good }))).await;
+        for bad in bad {
+            let refused = set(&admin, &path, inside(property, &json!({ "set": bad }))).await;
+            refused.assert_refused(bad, 400, "INVALID_REQUEST");
+            assert!(refused.body.to_string().contains(&format!("settings.{property}.set")), "{bad}: {}", refused.body);
+        }
+        assert_eq!(of(&resolved(&admin, &path).await, property), &json!({ "value": good }), "{name}.{property}");
     }
 }
 

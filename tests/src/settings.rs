@@ -1,0 +1,198 @@
+//! The settings services whose properties are a table, as data for tests.
+
+use serde_json::{Value, json};
+
+/// A settings service whose properties are a table.
+#[derive(Debug)]
+pub struct Service {
+    /// The last part of its path.
+    pub name: &'static str,
+    /// All of its properties.
+    pub properties: Vec<Property>,
+}
+
+/// A property as data.
+#[derive(Debug)]
+pub struct Property {
+    /// Its name, with that of the object before it that it is in.
+    pub name: &'static str,
+    /// What it is where nobody has set it.
+    pub default: Value,
+    /// Another value. What has none can only be what it is.
+    pub other: Option<Value>,
+    /// A value that is refused.
+    pub bad: Value,
+}
+
+impl Property {
+    fn new(name: &'static str, default: Value, other: Option<Value>, bad: Value) -> Self {
+        Self { name, default, other, bad }
+    }
+
+    /// What it can be set to, which differs from the default where anything does.
+    pub fn settable(&self) -> &Value {
+        self.other.as_ref().unwrap_or(&self.default)
+    }
+}
+
+/// The services whose properties are tables.
+pub fn services() -> [Service; 7] {
+    [
+        ("login", login()),
+        ("branding", branding()),
+        ("password", password()),
+        ("lockout", vec![number("maxPasswordAttempts", [0, 1000, 1001]), number("maxOtpAttempts", [0, 5, 1001])]),
+        ("help", help()),
+        ("domain", domain()),
+        ("oidc", oidc()),
+    ]
+    .map(|(name, properties)| Service { name, properties })
+}
+
+/// A property as it stands in an object, which may be inside another.
+pub fn inside(property: &str, value: &Value) -> Value {
+    together([(property, value.clone())])
+}
+
+/// Properties as they stand together in an object.
+pub fn together<'a>(properties: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
+    let mut all = json!({});
+    for (property, value) in properties {
+        *property.split('.').fold(&mut all, |inside, name| &mut inside[name]) = value;
+    }
+    all
+}
+
+/// The same the other way round: a property of an object.
+pub fn of<'a>(settings: &'a Value, property: &str) -> &'a Value {
+    property.split('.').fold(settings, |settings, name| &settings[name])
+}
+
+/// The message of a list has it one deeper than that of a single value.
+pub fn to_set(value: &Value) -> Value {
+    if value.is_array() { json!({ "set": { "value": value } }) } else { json!({ "set": value }) }
+}
+
+/// A property as clients read it: a value that is its type's own default is left out.
+pub fn shown(value: &Value, owner: Option<Value>) -> Value {
+    let mut shown = json!({});
+    if ![json!(false), json!(""), json!("0"), json!([])].contains(value) {
+        let text = value.as_str().and_then(|text| text.strip_suffix(".5s"));
+        shown["value"] = text.map_or(value.clone(), |whole| json!(format!("{whole}.500s")));
+    }
+    if let Some(owner) = owner {
+        shown["owner"] = owner;
+    }
+    shown
+}
+
+fn bool(name: &'static str, default: bool) -> Property {
+    Property::new(name, json!(default), Some(json!(!default)), json!("yes"))
+}
+
+fn fixed(name: &'static str, only: bool) -> Property {
+    Property::new(name, json!(only), None, json!(!only))
+}
+
+fn number(name: &'static str, [default, other, bad]: [u64; 3]) -> Property {
+    let text = |value: u64| json!(value.to_string());
+    Property::new(name, text(default), Some(text(other)), text(bad))
+}
+
+fn span(name: &'static str, default: &str, bad: &str) -> Property {
+    Property::new(name, json!(default), Some(json!("3600.5s")), json!(bad))
+}
+
+fn link(name: &'static str) -> Property {
+    Property::new(name, json!(""), Some(json!("https://example.com/a?b#c")), json!("javascript:alert(1)"))
+}
+
+fn color(name: &'static str, default: &str) -> Property {
+    Property::new(name, json!(default), Some(json!("#0a0B0c")), json!("red"))
+}
+
+fn login() -> Vec<Property> {
+    vec![
+        bool("allowUsernamePassword", true),
+        bool("allowRegister", true),
+        bool("allowExternalIdp", true),
+        fixed("forceMfa", false),
+        fixed("forceMfaLocalOnly", false),
+        bool("allowPasskeys", true),
+        bool("hidePasswordReset", false),
+        bool("ignoreUnknownUsernames", false),
+        link("defaultRedirectUri"),
+        span("passwordCheckLifetime", "864000s", "59s"),
+        span("externalLoginCheckLifetime", "864000s", "7776001s"),
+        span("mfaInitSkipLifetime", "2592000s", "-1s"),
+        span("secondFactorCheckLifetime", "64800s", "-1s"),
+        span("multiFactorCheckLifetime", "43200s", "-1s"),
+        Property::new("secondFactors", json!([]), None, json!(["SECOND_FACTOR_TOTP"])),
+        Property::new("multiFactors", json!([]), None, json!(["MULTI_FACTOR_U2F_WITH_VERIFICATION"])),
+        bool("allowDomainDiscovery", true),
+        bool("disableLoginWithEmail", false),
+        bool("disableLoginWithPhone", false),
+    ]
+}
+
+fn branding() -> Vec<Property> {
+    vec![
+        color("lightTheme.primaryColor", "#5469d4"),
+        color("lightTheme.backgroundColor", "#fafafa"),
+        color("lightTheme.warnColor", "#cd3d56"),
+        color("lightTheme.fontColor", "#000000"),
+        color("darkTheme.primaryColor", "#2073c4"),
+        color("darkTheme.backgroundColor", "#111827"),
+        color("darkTheme.warnColor", "#ff3b5b"),
+        color("darkTheme.fontColor", "#ffffff"),
+        Property::new(
+            "themeMode",
+            json!("THEME_MODE_AUTO"),
+            Some(json!("THEME_MODE_DARK")),
+            json!("THEME_MODE_UNSPECIFIED"),
+        ),
+        bool("hideLoginNameSuffix", false),
+        bool("disableWatermark", false),
+    ]
+}
+
+fn password() -> Vec<Property> {
+    vec![
+        number("minLength", [10, 200, 201]),
+        bool("requiresUppercase", false),
+        bool("requiresLowercase", false),
+        bool("requiresNumber", false),
+        bool("requiresSymbol", false),
+    ]
+}
+
+fn help() -> Vec<Property> {
+    vec![
+        link("tosLink"),
+        link("privacyPolicyLink"),
+        link("helpLink"),
+        Property::new("supportEmail", json!(""), Some(json!("help@example.com")), json!("help\r\n@b")),
+        link("docsLink"),
+        link("customLink"),
+        Property::new("customLinkText", json!(""), Some(json!("Imprint")), json!("a".repeat(65))),
+    ]
+}
+
+fn domain() -> Vec<Property> {
+    vec![
+        fixed("loginNameIncludesDomain", false),
+        fixed("requireOrgDomainVerification", true),
+        bool("smtpSenderAddressMatchesInstanceDomain", false),
+    ]
+}
+
+fn oidc() -> Vec<Property> {
+    vec![
+        span("accessTokenLifetime", "43200s", "86400.001s"),
+        span("idTokenLifetime", "43200s", "59s"),
+        span("refreshTokenIdleLifetime", "2592000s", "7776001s"),
+        span("refreshTokenAbsoluteLifetime", "7776000s", "0s"),
+        Property::new("signingKeyLifetime", json!("2592000s"), Some(json!("86400s")), json!("86399s")),
+        bool("enableImpersonation", false),
+    ]
+}
