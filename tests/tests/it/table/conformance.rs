@@ -17,6 +17,7 @@ mod membership;
 mod organization;
 mod outcome;
 mod project;
+mod property;
 pub(super) mod row;
 mod session;
 mod settings;
@@ -155,6 +156,14 @@ async fn operations_on_identity_providers_come_to_the_same_over_every_transport(
 #[tokio::test]
 async fn operations_on_domains_events_and_settings_come_to_the_same_over_every_transport() {
     check(others()).await;
+}
+
+#[tokio::test]
+async fn every_property_of_settings_is_set_read_back_and_reset_over_every_transport() {
+    let shared = Shared::find().await;
+    let world = World::of(&shared.instance().await).await;
+    Box::pin(property::check(&world)).await;
+    println!("{} messages, over {} transports", world.sent(), Transport::ALL.len());
 }
 
 fn a_target(world: &World) -> BoxFuture<'_, Subject> {
