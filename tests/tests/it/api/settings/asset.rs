@@ -190,7 +190,8 @@ async fn what_is_no_picture_or_font_is_refused() {
     let picture = png(2, 2, 0);
     let large = [&png(500, 520, 0)[..], &vec![0; 2000]].concat();
     assert!(large.len() > 256 << 10);
-    let cases: [(&str, &str, &[u8], &str); 10] = [
+    let larger = [&picture[..], &vec![0; (271 << 10) - picture.len()]].concat();
+    let cases: [(&str, &str, &[u8], &str); 12] = [
         ("nothing", "LIGHT_LOGO", b"", "must be a PNG"),
         ("text", "LIGHT_LOGO", b"a logo", "must be a PNG"),
         ("SVG", "LIGHT_ICON", b"<svg xmlns=\"http://www.w3.org/2000/svg\"/>", "must be a PNG"),
@@ -200,6 +201,8 @@ async fn what_is_no_picture_or_font_is_refused() {
         ("a font", "LIGHT_LOGO", &woff2(), "must be a PNG"),
         ("a font of another length", "FONT", &woff2()[..59], "must be a WOFF2"),
         ("too many bytes", "LIGHT_LOGO", &large, "must be at most 256 KiB"),
+        ("271 KiB", "LIGHT_LOGO", &larger, "must be at most 256 KiB"),
+        ("a font of 271 KiB", "FONT", &larger, "must be at most 256 KiB"),
         ("too many pixels", "LIGHT_LOGO", &png(4097, 1, 0), "must be 1 to 4096 pixels"),
     ];
     for (case, kind, content, rule) in cases {
