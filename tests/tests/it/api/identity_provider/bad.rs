@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tests::{
-    client::post,
+    client::{created, post},
     idp::{IDPS, METADATA, config},
     tenant::Tenant,
 };
@@ -12,6 +12,9 @@ async fn bad_configurations_are_refused_by_the_member_that_is_bad() {
     let tenant = Tenant::start().await;
     let admin = tenant.client().await;
     let scopes: Vec<String> = (0..21).map(|number| format!("scope{number}")).collect();
+    let mut most = config("codehost_b");
+    most["scopes"] = json!(scopes[1..]);
+    created(&admin, &format!("{IDPS}/codehost_b"), json!({ "idp": { "name": "20 scopes" }, "config": most })).await;
     let certificate = config("ldap")["rootCa"].as_str().expect("there is one").to_owned();
     let with_key = format!("{certificate}\n-----BEGIN PRIVATE KEY-----\nAA==\n-----END PRIVATE KEY-----\n");
     let dtd = format!("<!DOCTYPE a [<!ENTITY b \"c\">]>{METADATA}");
@@ -34,6 +37,8 @@ async fn bad_configurations_are_refused_by_the_member_that_is_bad() {
         ("social_b", "teamId", json!("short"), "teamId"),
         ("saml", "metadataXml", json!("<a>"), "metadataXml"),
         ("saml", "metadataXml", json!(dtd), "metadataXml"),
+        ("saml", "metadataXml", json!(METADATA.replace("EntityDescriptor", "EntitiesDescriptor")), "metadataXml"),
+        ("saml", "metadataXml", json!("<html/>"), "metadataXml"),
         ("saml", "metadataXml", json!("x".repeat(200_001)), "metadataXml"),
         ("jwt", "keysEndpoint", json!("keys"), "keysEndpoint"),
     ] {
@@ -48,6 +53,12 @@ async fn bad_configurations_are_refused_by_the_member_that_is_bad() {
         let named = details.iter().find_map(|detail| detail["fieldViolations"][0]["field"].as_str());
         assert_eq!(named, Some(format!("idp.config.{field}").as_str()), "{of}: {}", refused.body);
     }
+    let named = |name: &str| json!({ "idp": { "name": name }, "config": config("codehost_b") });
+    let path = format!("{IDPS}/codehost_b");
+    created(&admin, &path, named(&"é".repeat(200))).await;
+    let refused = post(&admin, &path, named(&"é".repeat(201))).await;
+    refused.assert_refused("a long name", 400, "INVALID_REQUEST");
+    assert!(refused.body.to_string().contains("idp.idp.name"), "{}", refused.body);
     let nameless = post(&admin, &format!("{IDPS}/oidc"), json!({ "config": config("oidc") })).await;
     nameless.assert_refused("it has no name", 400, "INVALID_REQUEST");
     let both =
