@@ -28,6 +28,7 @@ pub mod secrets;
 pub mod servers;
 mod set_up;
 pub mod settings;
+pub mod system_user;
 mod template;
 pub mod tenant;
 pub mod tools;

@@ -2,7 +2,6 @@
 
 use std::{fs, path::Path};
 
-use base::signing;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
@@ -10,26 +9,12 @@ use tests::{
     client::{TARGETS, send},
     cluster::{Cluster, Node},
     eventually,
+    system_user::system_user,
 };
 
 use super::seen;
 
 const LIST: &str = "/ui/operate/failed";
-
-/// A folder of a system user, as `--data-dir` wants it, and what a node has to know of it.
-pub(super) fn system_user(folder: &Path, role: &str) -> serde_json::Value {
-    let key = signing::es256("operator");
-    fs::create_dir_all(folder).expect("the folder can be written");
-    let private = folder.join("system-user.key");
-    fs::write(&private, hex(&key.private)).expect("the folder can be written");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    fs::set_permissions(&private, mode).expect("it is ours");
-    json!([{ "name": "operator", "public": key.public, "roles": [role] }])
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// A link to a node.
 pub(super) fn link_to(cluster: &Cluster, node: &Node, folder: &Path) -> String {

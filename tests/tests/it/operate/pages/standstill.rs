@@ -1,6 +1,6 @@
 //! A projection that goes no further until somebody acts: operators see that and why, and answers go on from what it has.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -11,20 +11,15 @@ use tests::{
     endpoint::{Endpoint, Reply, execute},
     eventually, forge,
     process::run,
+    system_user::{system_owner, system_token},
 };
 use view::reaction::REACTIONS;
 
-use super::{
-    nodes::{link_to, system_user},
-    seen,
-};
+use super::{nodes::link_to, seen};
 
 /// A system user whose key is in the folder, at a node.
 fn operator(cluster: &Cluster, node: &Node, folder: &Path) -> Client {
-    let folder = folder.display().to_string();
-    let (is_made, token, said) = run(&["system-token", "--issuer", &cluster.bootstrap.issuer, "--data-dir", &folder]);
-    assert!(is_made, "{said}");
-    cluster.client(node).with(token.trim().to_owned())
+    cluster.client(node).with(system_token(folder, &cluster.bootstrap.issuer))
 }
 
 /// A view as it is listed.
@@ -37,9 +32,7 @@ async fn view(operator: &Client, name: &str) -> Value {
 #[tokio::test]
 async fn a_view_that_stands_still_is_told_as_stopped_with_the_reason_until_it_goes_on() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let file = folder.path().join("system-users.json");
-    fs::write(&file, system_user(folder.path(), "SYSTEM_OWNER").to_string()).expect("the folder can be written");
-    let file = file.display().to_string();
+    let file = system_owner(folder.path()).display().to_string();
     let cluster = Cluster::start().await;
     let [command, query] = ["command", "query"].map(|role| cluster.node(role, role, &[("--system-users", &file)], &[]));
     let mut good = cluster.node("projector", "good", &[], &[]);
@@ -96,9 +89,7 @@ async fn reaction(operator: &Client, name: &str) -> Value {
 #[tokio::test]
 async fn operators_see_how_far_reactions_are_and_that_nobody_does_them() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let file = folder.path().join("system-users.json");
-    fs::write(&file, system_user(folder.path(), "SYSTEM_OWNER").to_string()).expect("the folder can be written");
-    let file = file.display().to_string();
+    let file = system_owner(folder.path()).display().to_string();
     let cluster = Cluster::start().await;
     let patient =
         [("--system-users", file.as_str()), ("--delivery-pause", "60000"), ("--allow-targets", "127.0.0.0/8")];
