@@ -24,23 +24,27 @@ struct Model {
     restricted: Option<Vec<String>>,
 }
 
-/// The contexts: the system, two instances, and three organizations of each.
-fn contexts() -> Vec<(&'static str, Owner)> {
-    let mut all = vec![("1", Owner::system())];
-    for (instance, organizations) in [("1", ["11", "12", "13"]), ("2", ["21", "22", "23"])] {
-        all.push((instance, Owner::instance(instance)));
-        all.extend(organizations.map(|id| (instance, Owner::organization(id))));
+/// Contexts, each with the instance in which it is asked for.
+type Contexts = Vec<(String, Owner)>;
+
+/// The contexts: the system, and instances that have so many organizations.
+fn contexts(organizations: &[usize]) -> Contexts {
+    let mut all = vec![("1".to_owned(), Owner::system())];
+    for (number, count) in (1..).zip(organizations) {
+        let instance = number.to_string();
+        all.push((instance.clone(), Owner::instance(&instance)));
+        all.extend((0..*count).map(|at| (instance.clone(), Owner::organization(format!("{instance}{at}")))));
     }
     all
 }
 
 /// The place of the context above another one.
-fn parent(at: usize) -> Option<usize> {
-    let (instance, context) = &contexts()[at];
+fn parent(contexts: &[(String, Owner)], at: usize) -> Option<usize> {
+    let (instance, context) = &contexts[at];
     match context.kind {
         OwnerType::System => None,
         OwnerType::Instance => Some(0),
-        OwnerType::Organization => contexts().iter().position(|(_, context)| *context == Owner::instance(*instance)),
+        OwnerType::Organization => contexts.iter().position(|(_, context)| *context == Owner::instance(instance)),
     }
 }
 
@@ -52,7 +56,16 @@ enum Step {
     Remove,
 }
 
-fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
+/// One to three instances of up to four organizations each, and what is done to them and the system.
+fn scenes() -> impl Strategy<Value = (Contexts, Vec<(usize, Step)>)> {
+    proptest::collection::vec(0..5_usize, 1..4).prop_flat_map(|organizations| {
+        let contexts = contexts(&organizations);
+        let steps = steps(contexts.len());
+        (Just(contexts), steps)
+    })
+}
+
+fn steps(contexts: usize) -> impl Strategy<Value = Vec<(usize, Step)>> {
     let languages = proptest::sample::subsequence((0..SUPPORTED.len()).collect::<Vec<_>>(), 1..4);
     let step = prop_oneof![
         6 => (0..3_usize, any::<Option<bool>>()).prop_map(|(flag, to)| Step::Flag(flag, to)),
@@ -60,7 +73,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
             .prop_map(|(default, restricted)| Step::Languages(default, restricted)),
         1 => Just(Step::Remove),
     ];
-    proptest::collection::vec((0..contexts().len(), step), 1..60)
+    proptest::collection::vec((0..contexts, step), 1..60)
 }
 
 fn set<T>(value: Option<T>) -> Set<T> {
@@ -69,15 +82,25 @@ fn set<T>(value: Option<T>) -> Set<T> {
 
 /// A log of one record for each command that changes something, and the index that follows it.
 struct Scene {
+    contexts: Contexts,
     index: SettingsIndex,
     records: Vec<Record>,
     events: u64,
 }
 
 impl Scene {
+    fn new(contexts: Contexts) -> Self {
+        Self { contexts, index: SettingsIndex::default(), records: vec![], events: 0 }
+    }
+
+    /// A model in which nothing is set.
+    fn model(&self) -> Vec<Model> {
+        vec![Model::default(); self.contexts.len()]
+    }
+
     /// Decides a command as the writer does, and commits what comes of it. Gives whether it was not refused.
     fn command<P: Properties>(&mut self, at: usize, command: impl Fn(Chain<P>) -> Command<P>) -> bool {
-        let (instance_id, context) = &contexts()[at];
+        let (instance_id, context) = &self.contexts[at];
         let effective = self.index.effective::<P>(instance_id, context);
         let state = effective.chain.own.as_ref().map(|own| (**own).clone().into());
         let Ok(events) = Settings::<P>::decide(&state, command(effective.chain)) else { return false };
@@ -144,6 +167,7 @@ impl Scene {
 
 /// What the model says of a property: the nearest value that will do, and whose it is, if not the context's own.
 fn nearest<T: Clone>(
+    scene: &Scene,
     model: &[Model],
     at: usize,
     property: impl Fn(&Model) -> Option<T>,
@@ -152,15 +176,16 @@ fn nearest<T: Clone>(
     let mut place = Some(at);
     while let Some(here) = place {
         if let Some(value) = property(&model[here]).filter(&will_do) {
-            return Some((value, (here != at).then(|| contexts()[here].1.clone())));
+            return Some((value, (here != at).then(|| scene.contexts[here].1.clone())));
         }
-        place = parent(here);
+        place = parent(&scene.contexts, here);
     }
     None
 }
 
-fn assert_same(index: &SettingsIndex, model: &[Model]) {
-    for (at, (instance_id, context)) in contexts().iter().enumerate() {
+fn assert_same(scene: &Scene, model: &[Model]) {
+    let index = &scene.index;
+    for (at, (instance_id, context)) in scene.contexts.iter().enumerate() {
         let system = (at != 0).then(Owner::system);
         let flags = index.effective::<Features>(instance_id, context).chain;
         let found = [
@@ -169,18 +194,19 @@ fn assert_same(index: &SettingsIndex, model: &[Model]) {
             flags.resolve(|flags| flags.oidc_token_exchange.as_ref()),
         ];
         for (flag, found) in found.into_iter().enumerate() {
-            let wanted = nearest(model, at, |model| model.flags[flag], |_| true).unwrap_or((false, system.clone()));
+            let wanted =
+                nearest(scene, model, at, |model| model.flags[flag], |_| true).unwrap_or((false, system.clone()));
             assert_eq!((*found.value, found.owner.cloned()), wanted, "{} in {context:?}", FLAGS[flag]);
             assert_eq!(flags.has(FLAGS[flag]), wanted.0);
         }
         let languages = index.effective::<Languages>(instance_id, context).chain;
         let all = || SUPPORTED.map(str::to_owned).to_vec();
         let restricted =
-            nearest(model, at, |model| model.restricted.clone(), |_| true).unwrap_or((all(), system.clone()));
+            nearest(scene, model, at, |model| model.restricted.clone(), |_| true).unwrap_or((all(), system.clone()));
         let found = languages.restricted_languages();
         assert_eq!((found.value.clone(), found.owner.cloned()), restricted, "the languages of {context:?}");
         let is_there = |language: &String| restricted.0.contains(language);
-        let own = nearest(model, at, |model| model.default.clone(), is_there);
+        let own = nearest(scene, model, at, |model| model.default.clone(), is_there);
         let everywhere = Some(("en".to_owned(), system)).filter(|(language, _)| is_there(language));
         let default = own.or(everywhere).unwrap_or_else(|| (restricted.0[0].clone(), restricted.1.clone()));
         let found = languages.default_language();
@@ -190,31 +216,31 @@ fn assert_same(index: &SettingsIndex, model: &[Model]) {
 
 proptest! {
     #[test]
-    fn what_holds_is_what_a_naive_model_says(steps in steps(), again in 0..60_usize) {
-        let mut scene = Scene { index: SettingsIndex::default(), records: vec![], events: 0 };
-        let mut model = vec![Model::default(); contexts().len()];
+    fn what_holds_is_what_a_naive_model_says((contexts, steps) in scenes(), again in 0..60_usize) {
+        let mut scene = Scene::new(contexts);
+        let mut model = scene.model();
         for (at, step) in &steps {
             scene.step(&mut model, *at, step);
-            assert_same(&scene.index, &model);
+            assert_same(&scene, &model);
         }
         // What was read from tables that were ahead comes once more.
         let again = again.min(scene.records.len());
         for record in &scene.records[again..] {
             Follower::apply(&mut scene.index, record);
         }
-        assert_same(&scene.index, &model);
+        assert_same(&scene, &model);
         prop_assert_eq!(scene.index.effective::<Features>("1", &Owner::system()).processed, scene.events);
     }
 }
 
 #[test]
 fn a_context_has_the_sequence_of_its_own_last_change() {
-    let mut scene = Scene { index: SettingsIndex::default(), records: vec![], events: 0 };
-    let mut model = vec![Model::default(); contexts().len()];
+    let mut scene = Scene::new(contexts(&[3, 3]));
+    let mut model = scene.model();
     scene.step(&mut model, 0, &Step::Flag(0, Some(true)));
     scene.step(&mut model, 1, &Step::Flag(0, Some(false)));
     let of = |at: usize| {
-        let (instance_id, context) = &contexts()[at];
+        let (instance_id, context) = &scene.contexts[at];
         let found = scene.index.effective::<Features>(instance_id, context);
         (found.sequence, found.processed)
     };
@@ -223,8 +249,8 @@ fn a_context_has_the_sequence_of_its_own_last_change() {
 
 #[test]
 fn a_removed_context_leaves_nothing() {
-    let mut scene = Scene { index: SettingsIndex::default(), records: vec![], events: 0 };
-    let mut model = vec![Model::default(); contexts().len()];
+    let mut scene = Scene::new(contexts(&[3, 3]));
+    let mut model = scene.model();
     for step in [Step::Flag(0, Some(true)), Step::Languages(None, Some(Some(vec![0]))), Step::Remove] {
         scene.step(&mut model, 2, &step);
     }
