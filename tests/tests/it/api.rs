@@ -41,6 +41,7 @@ mod settings;
 mod target;
 mod tenancy;
 mod transports;
+mod tree;
 mod user;
 mod user_agent;
 mod user_metadata;

@@ -1,60 +1,71 @@
-//! Providers, policies and searches against a model that knows neither events nor indexes, read on a node that follows.
+//! Providers, policies and searches against a model that knows neither events nor indexes, in a random tree of contexts and
+//! on a node that lags.
 
 use std::collections::BTreeMap;
 
-use reqwest::Method;
+use futures::join;
+use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tests::{
-    client::{Answer, Client, after, done, send},
-    cluster::Cluster,
+    client::{Answer, after, send},
     idp::IDPS,
 };
 
-use super::{CODEHOST_B, ORGANIZATIONS, codehost_b, organization, state};
+use super::{CODEHOST_B, codehost_b, state};
+use crate::api::tree::{Context, Tree};
 
 /// How many changes are made, and how many of them between two looks at everything.
 const STEPS: usize = 60;
 const STEPS_A_LOOK: usize = 6;
-
-/// The contexts: the instance, and two organizations of it.
-struct Contexts {
-    /// How requests name each of them, and what answers say of it.
-    named: Vec<(String, Value)>,
-}
+/// How many providers a look gets one by one in each context.
+const GETS: usize = 4;
 
 /// A provider, as the model has it.
 #[derive(Debug)]
-struct Model {
+struct Provider {
     /// The place of the context that it belongs to.
     owner: usize,
     is_on: bool,
     policies: BTreeMap<usize, &'static str>,
 }
 
-impl Model {
+/// All of them, by their ids.
+type Model = BTreeMap<String, Provider>;
+
+impl Provider {
     /// Whether it is there in a context, and inherited.
-    fn is_inherited(&self, context: usize) -> bool {
-        self.owner == 0 && context != 0
+    fn is_inherited(&self, context: usize, tree: &Tree) -> bool {
+        tree.chain(context).skip(1).any(|above| above == self.owner)
     }
 
-    fn is_there(&self, context: usize) -> bool {
-        context == 0 || self.owner == context || self.owner == 0
+    /// Whether it is there: as the context's own, from above, or from below.
+    fn is_there(&self, context: usize, tree: &Tree) -> bool {
+        self.is_inherited(context, tree) || tree.chain(self.owner).any(|above| above == context)
     }
 
-    fn is_active(&self, context: usize) -> bool {
-        match self.policies.get(&context).filter(|_| self.is_inherited(context)) {
+    fn is_active(&self, context: usize, tree: &Tree) -> bool {
+        if !self.is_inherited(context, tree) {
+            return self.is_on;
+        }
+        match self.policies.get(&context) {
             Some(&"ACTIVATE") => true,
             Some(&"DEACTIVATE") => false,
-            _ => self.is_on,
+            _ => self.is_active(tree.contexts[context].parent.expect("it is inherited"), tree),
         }
     }
 
-    fn shown(&self, context: usize, contexts: &Contexts) -> Value {
+    /// The context whose clients ask for it in a context: from the system it is named at the host of its own instance.
+    fn asked_at<'a>(&self, context: usize, tree: &'a Tree) -> &'a Context {
+        &tree.contexts[if context == 0 { self.owner } else { context }]
+    }
+
+    fn shown(&self, context: usize, tree: &Tree) -> Value {
+        let from = tree.contexts[context].parent.filter(|_| self.is_inherited(context, tree));
         let parent =
-            self.is_inherited(context).then(|| json!({ "parent": contexts.named[0].1, "state": state(self.is_on) }));
-        let policy = self.is_inherited(context).then(|| self.policies.get(&context).copied().unwrap_or("INHERIT"));
-        let policy = policy.map(|policy| format!("STATE_POLICY_{policy}"));
-        json!({ "state": state(self.is_active(context)), "parent": parent, "policy": policy })
+            from.map(|from| json!({ "parent": tree.contexts[from].owner, "state": state(self.is_active(from, tree)) }));
+        let policy =
+            from.map(|_| format!("STATE_POLICY_{}", self.policies.get(&context).copied().unwrap_or("INHERIT")));
+        json!({ "state": state(self.is_active(context, tree)), "parent": parent, "policy": policy })
     }
 }
 
@@ -63,93 +74,89 @@ fn seen(found: &Value, common: &Value) -> Value {
     json!({ "state": found["state"], "parent": found.get("parent"), "policy": common.get("statePolicy") })
 }
 
-/// Changes something at random, and the model with it.
-async fn step(
-    admin: &Client,
-    contexts: &Contexts,
-    model: &mut BTreeMap<String, Model>,
-    random: &mut fastrand::Rng,
-) -> Answer {
-    let ids: Vec<String> = model.keys().cloned().collect();
-    let Some(id) = (!ids.is_empty()).then(|| ids[random.usize(..ids.len())].clone()) else {
-        return create(admin, contexts, model, random).await;
+/// Changes something at random, and the model with it; nothing is answered where that was refused, as it had to be.
+async fn step(tree: &Tree, model: &mut Model, random: &mut fastrand::Rng) -> Option<Answer> {
+    let Some(id) = random.choice(model.keys().cloned().collect::<Vec<_>>()) else {
+        return Some(create(tree, model, random).await);
     };
     let found = model.get_mut(&id).expect("it is known");
-    match random.u8(..10) {
-        0..3 => create(admin, contexts, model, random).await,
+    let owner = &tree.contexts[found.owner].writing;
+    let answer = match random.u8(..10) {
+        0..3 => create(tree, model, random).await,
         3..5 => {
             found.is_on = !found.is_on;
             let to = if found.is_on { "reactivate" } else { "deactivate" };
-            done(admin, &format!("{IDPS}/{id}/_{to}"), json!({})).await
+            send(owner.request(Method::POST, &format!("{IDPS}/{id}/_{to}")).json(&json!({}))).await
         }
         5 => {
             model.remove(&id);
-            send(admin.request(Method::DELETE, &format!("{IDPS}/{id}"))).await
+            send(owner.request(Method::DELETE, &format!("{IDPS}/{id}"))).await
         }
         _ => {
-            let context = random.usize(1..contexts.named.len());
+            let context = random.usize(..tree.contexts.len());
             let policy = ["ACTIVATE", "DEACTIVATE", "INHERIT"][random.usize(..3)];
-            let path = format!("{CODEHOST_B}/{id}?{}", contexts.named[context].0);
             let body = json!({ "idp": { "statePolicy": format!("STATE_POLICY_{policy}") } });
-            let answer = send(admin.request(Method::PATCH, &path).json(&body)).await;
-            if found.is_inherited(context) {
-                found.policies.insert(context, policy);
-                assert_eq!(answer.status, 200, "{}", answer.body);
-                return answer;
-            }
-            let expected = match (found.is_there(context), policy) {
+            let path = format!("{CODEHOST_B}/{id}?{}", tree.contexts[context].query);
+            let writing = &found.asked_at(context, tree).writing;
+            let answer = send(writing.request(Method::PATCH, &path).json(&body)).await;
+            let expected = match (found.is_there(context, tree), policy) {
                 (false, _) => 404,
                 (true, "INHERIT") => 200,
+                (true, _) if found.is_inherited(context, tree) => 200,
                 (true, _) => 400,
             };
-            assert_eq!(answer.status, expected, "{}", answer.body);
-            done(admin, ORGANIZATIONS, json!({ "name": format!("refused {}", random.u64(..)) })).await
+            assert_eq!(answer.status, expected, "{policy} in {context} of {found:?}: {}", answer.body);
+            if found.is_inherited(context, tree) {
+                found.policies.insert(context, policy);
+            }
+            return (expected == 200).then_some(answer);
         }
-    }
+    };
+    assert!(answer.status.is_success(), "{}", answer.body);
+    Some(answer)
 }
 
-async fn create(
-    admin: &Client,
-    contexts: &Contexts,
-    model: &mut BTreeMap<String, Model>,
-    random: &mut fastrand::Rng,
-) -> Answer {
-    let owner = if random.bool() { 0 } else { random.usize(..contexts.named.len()) };
-    let made = done(admin, &format!("{CODEHOST_B}?{}", contexts.named[owner].0), codehost_b("model")).await;
-    model.insert(made.id(), Model { owner, is_on: true, policies: BTreeMap::new() });
+async fn create(tree: &Tree, model: &mut Model, random: &mut fastrand::Rng) -> Answer {
+    let owner = random.usize(..tree.contexts.len());
+    let made = send(tree.contexts[owner].writes(Method::POST, CODEHOST_B).json(&codehost_b("model"))).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    model.insert(made.id(), Provider { owner, is_on: true, policies: BTreeMap::new() });
     made
 }
 
+/// A search for all in a context, or for those that are on or off.
+fn search(Context { reading, query, .. }: &Context, is_on: Option<bool>) -> RequestBuilder {
+    let filters: Vec<Value> = is_on.iter().map(|is_on| json!({ "state": { "state": state(*is_on) } })).collect();
+    reading.request(Method::POST, &format!("{IDPS}/_search?{query}&query.limit=1000")).json(&filters)
+}
+
 /// Everything must be as the model says it is, in a look that is as new as the last change.
-async fn look(asking: &Client, last: &Answer, contexts: &Contexts, model: &BTreeMap<String, Model>) {
-    for (context, (named, _)) in contexts.named.iter().enumerate() {
-        let there = || model.iter().filter(|(_, found)| found.is_there(context));
-        for (filter, wanted) in [(None, None), (Some(true), Some(true)), (Some(false), Some(false))] {
-            let filters: Vec<Value> =
-                filter.iter().map(|is_on| json!({ "state": { "state": state(*is_on) } })).collect();
-            let search =
-                asking.request(Method::POST, &format!("{IDPS}/_search?{named}&query.limit=1000")).json(&filters);
-            let found = after(last, search).await;
+async fn look(tree: &Tree, model: &Model, last: &Answer, random: &mut fastrand::Rng) {
+    for (at, context) in tree.contexts.iter().enumerate() {
+        for wanted in [None, Some(true), Some(false)] {
+            let found = after(last, search(context, wanted)).await;
             assert_eq!(found.status, 200, "{}", found.body);
             let result = found.body["result"].as_array().cloned().unwrap_or_default();
-            let is_wanted = |found: &Model| wanted.is_none_or(|wanted| found.is_active(context) == wanted);
-            let expected: BTreeMap<_, _> = there()
-                .filter(|(_, found)| is_wanted(found))
-                .map(|(id, found)| (id.clone(), found.shown(context, contexts)))
+            let is_wanted = |found: &Provider| wanted.is_none_or(|wanted| found.is_active(at, tree) == wanted);
+            let expected: BTreeMap<_, _> = model
+                .iter()
+                .filter(|(_, found)| found.is_there(at, tree) && is_wanted(found))
+                .map(|(id, found)| (id.clone(), found.shown(at, tree)))
                 .collect();
             let of = |found: &Value| {
                 (found["details"]["id"].as_str().unwrap_or_default().to_owned(), seen(found, &found["idp"]))
             };
             let read: BTreeMap<_, _> = result.iter().map(of).collect();
-            assert_eq!(read, expected, "{named}, {filter:?}");
+            assert_eq!(read, expected, "{}, {wanted:?}", context.query);
             let total = found.body["details"]["totalResult"].as_str().unwrap_or("0");
-            assert_eq!(total, expected.len().to_string(), "{named}, {filter:?}");
+            assert_eq!(total, expected.len().to_string(), "{}, {wanted:?}", context.query);
         }
-        for (id, found) in model {
-            let read = after(last, asking.request(Method::GET, &format!("{CODEHOST_B}/{id}?{named}"))).await;
-            if found.is_there(context) {
+        for (id, found) in random.choose_multiple(model.iter(), GETS) {
+            let path = format!("{CODEHOST_B}/{id}?{}", context.query);
+            let read = after(last, found.asked_at(at, tree).reading.request(Method::GET, &path)).await;
+            if found.is_there(at, tree) {
                 let read = &read.body["idp"];
-                assert_eq!(seen(read, &read["idp"]["idp"]), found.shown(context, contexts), "{named}, {id}");
+                assert_eq!(seen(read, &read["idp"]["idp"]), found.shown(at, tree), "{path}");
             } else {
                 read.assert_refused("it is not there", 404, "RESOURCE_NOT_FOUND");
             }
@@ -158,35 +165,28 @@ async fn look(asking: &Client, last: &Answer, contexts: &Contexts, model: &BTree
 }
 
 #[tokio::test]
-async fn states_parents_and_searches_are_those_of_a_naive_model_on_another_node() {
-    let cluster = Cluster::start().await;
-    let command = cluster.node("command", "command", &[], &[]);
-    let _projector = cluster.node("projector", "projector", &[], &[]);
-    let query = cluster.node("query", "query", &[], &[]);
-    cluster.writes(&command).await;
-    let (admin, asking) = (cluster.client(&command), cluster.client(&query));
-    cluster.searches(&asking).await;
+async fn states_parents_and_searches_are_those_of_a_naive_model_on_a_node_that_lags() {
     let seed = fastrand::u64(..);
     println!("the seed is {seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let instance = &cluster.bootstrap.instance_id;
-    let mut named =
-        vec![(format!("ctx.instanceId={instance}"), json!({ "type": "OWNER_TYPE_INSTANCE", "id": instance }))];
-    for name in ["One", "Two"] {
-        let id = organization(&admin, name).await;
-        named.push((format!("ctx.orgId={id}"), json!({ "type": "OWNER_TYPE_ORG", "id": id })));
-    }
-    let (contexts, mut model) = (Contexts { named }, BTreeMap::new());
-    let mut last = step(&admin, &contexts, &mut model, &mut random).await;
-    for number in 1..=STEPS {
-        let answer = step(&admin, &contexts, &mut model, &mut random).await;
-        assert!(answer.status.is_success(), "{}", answer.body);
-        // What changes nothing is answered with what is there already.
-        if answer.sequence() > last.sequence() {
-            last = answer;
+    let tree = Box::pin(Tree::start(&mut random)).await;
+    let mut model = Model::new();
+    let mut last = create(&tree, &mut model, &mut random).await;
+    for _ in 0..STEPS / STEPS_A_LOOK {
+        let is_held = random.bool();
+        if is_held {
+            tree.hold().await;
         }
-        if number % STEPS_A_LOOK == 0 {
-            look(&asking, &last, &contexts, &model).await;
+        let before = last.sequence();
+        for _ in 0..STEPS_A_LOOK {
+            let answer = step(&tree, &mut model, &mut random).await;
+            // What changes nothing is answered with what is there already.
+            last = answer.filter(|answer| answer.sequence() > last.sequence()).unwrap_or(last);
         }
+        if is_held && last.sequence() > before {
+            tree.assert_lags(&last, || search(&tree.contexts[0], None)).await;
+        }
+        // What is read waits for what is held, until that goes on.
+        join!(Box::pin(look(&tree, &model, &last, &mut random)), async { tree.go_on() });
     }
 }
