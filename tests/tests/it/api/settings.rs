@@ -1,6 +1,7 @@
 //! Settings: set, inherited and reset from the system down to an organization, by whom, and seen by whom.
 
 mod asset;
+mod model;
 mod property;
 
 use std::sync::Arc;
