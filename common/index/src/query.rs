@@ -28,9 +28,8 @@ pub(crate) fn query<R: Resource>(
     filters: &[Filter<R>],
 ) -> Result<BooleanQuery, IndexFailure> {
     let of = |id: &String| Term::from_field_text(layout.instance, id);
-    let instance: Box<dyn Query> = match instances {
-        Some([id]) => term(of(id)),
-        Some(ids) => Box::new(TermSetQuery::new(ids.iter().map(of).collect::<Vec<_>>())),
+    let instance = match instances {
+        Some(ids) => any_of(ids.iter().map(of).collect()),
         None => Box::new(AllQuery),
     };
     let mut all = vec![(Occur::Must, instance)];
@@ -47,7 +46,7 @@ pub(crate) fn one<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Bo
         Ok::<_, IndexFailure>(BooleanQuery::new(queries.collect::<Result<_, IndexFailure>>()?))
     };
     Ok(match filter {
-        Filter::Ids(ids) => those(layout, ids),
+        Filter::Ids(ids) => any_of(those(layout, ids)),
         Filter::Above { column, value } => {
             let than = Term::from_field_i64(layout.column(column.definition)?.value, *value);
             Box::new(RangeQuery::new(Bound::Excluded(than), Bound::Unbounded))
@@ -56,14 +55,14 @@ pub(crate) fn one<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Bo
         Filter::IsUnless { column, value, found, passed } => {
             let is = BooleanQuery::new(vec![
                 (Occur::Must, is(layout, column, *value)?),
-                (Occur::MustNot, those(layout, passed)),
+                (Occur::MustNot, any_of(those(layout, passed))),
             ]);
-            Box::new(BooleanQuery::new(vec![(Occur::Should, Box::new(is)), (Occur::Should, those(layout, found))]))
+            let found = any_of(those(layout, found));
+            Box::new(BooleanQuery::new(vec![(Occur::Should, Box::new(is)), (Occur::Should, found)]))
         }
-        Filter::In(contexts) => Box::new(within(layout, contexts)),
+        Filter::In(contexts) => any_of(within(layout, contexts)),
         Filter::Within { contexts, parts } => {
-            let contexts: Box<dyn Query> = Box::new(within(layout, contexts));
-            let mut any = vec![(Occur::Should, contexts)];
+            let mut any = vec![(Occur::Should, any_of(within(layout, contexts)))];
             let mut ids: HashMap<(&Owner, PartKind), Vec<&str>> = HashMap::new();
             for (context, part) in parts {
                 ids.entry((context, part.kind)).or_default().push(&part.id);
@@ -76,7 +75,7 @@ pub(crate) fn one<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Bo
             Box::new(BooleanQuery::new(any))
         }
         Filter::NotIn(contexts) => not(within(layout, contexts)),
-        Filter::NoneOf { column, texts } => not(any_text(layout, column, texts)?),
+        Filter::NoneOf { column, texts } => not(one_of(layout, column, texts)?),
         Filter::All(filters) if filters.is_empty() => Box::new(AllQuery),
         Filter::All(filters) => Box::new(each(Occur::Must, filters)?),
         Filter::Any(filters) => Box::new(each(Occur::Should, filters)?),
@@ -99,28 +98,41 @@ fn is<R>(layout: &Layout, column: &Column<R>, value: bool) -> Result<Box<dyn Que
     Ok(term(Term::from_field_bool(layout.column(column.definition)?.value, value)))
 }
 
-/// Everything but what is found.
-fn not(found: TermSetQuery) -> Box<dyn Query> {
+/// What has at least one of these terms. A few are looked up one by one, where a set of them reads through the terms of
+/// the index: for a few that takes several times as long.
+fn any_of(mut terms: Vec<Term>) -> Box<dyn Query> {
+    const FEW: usize = 16;
+    match terms.len() {
+        1 => term(terms.remove(0)),
+        ..=FEW => {
+            let terms = terms.into_iter().map(|one| (Occur::Should, term(one)));
+            Box::new(BooleanQuery::new(terms.collect()))
+        }
+        _ => Box::new(TermSetQuery::new(terms)),
+    }
+}
+
+/// Everything but what has one of these terms.
+fn not(terms: Vec<Term>) -> Box<dyn Query> {
     let all: Box<dyn Query> = Box::new(AllQuery);
-    Box::new(BooleanQuery::new(vec![(Occur::Must, all), (Occur::MustNot, Box::new(found))]))
+    Box::new(BooleanQuery::new(vec![(Occur::Must, all), (Occur::MustNot, any_of(terms))]))
 }
 
 /// Where a text column is one of these.
-fn any_text<R>(layout: &Layout, column: &Column<R>, texts: &[impl AsRef<str>]) -> Result<TermSetQuery, IndexFailure> {
+fn one_of<R>(layout: &Layout, column: &Column<R>, texts: &[impl AsRef<str>]) -> Result<Vec<Term>, IndexFailure> {
     let field = layout.column(column.definition)?.value;
-    Ok(TermSetQuery::new(texts.iter().map(|text| Term::from_field_text(field, text.as_ref())).collect::<Vec<_>>()))
+    Ok(texts.iter().map(|text| Term::from_field_text(field, text.as_ref())).collect())
 }
 
-fn those(layout: &Layout, ids: &[impl AsRef<str>]) -> Box<dyn Query> {
-    let terms = ids.iter().map(|id| Term::from_field_u64(layout.id, number(id.as_ref())));
-    Box::new(TermSetQuery::new(terms.collect::<Vec<_>>()))
+fn those(layout: &Layout, ids: &[impl AsRef<str>]) -> Vec<Term> {
+    ids.iter().map(|id| Term::from_field_u64(layout.id, number(id.as_ref()))).collect()
 }
 
-fn within(layout: &Layout, contexts: &[Owner]) -> TermSetQuery {
+fn within(layout: &Layout, contexts: &[Owner]) -> Vec<Term> {
     let terms = contexts.iter().map(|owner| Term::from_field_text(layout.owner, &context(owner)));
     let organizations = contexts.iter().filter(|context| context.kind == OwnerType::Organization);
     let seen = organizations.filter_map(|owner| Some(Term::from_field_text(layout.also_seen_by?, &owner.id)));
-    TermSetQuery::new(terms.chain(seen).collect::<Vec<_>>())
+    terms.chain(seen).collect()
 }
 
 /// What is in some parts of a context, by each column that may name them.
@@ -133,12 +145,12 @@ fn in_parts<R: Resource>(
         PartOf::Itself(of) | PartOf::Named(of, _) => *of == kind,
     };
     let named = |of: &PartOf<R>| {
-        let is_it: Box<dyn Query> = match of {
+        let is_it = match of {
             PartOf::Itself(_) => those(layout, ids),
-            PartOf::Named(_, column) => Box::new(any_text(layout, column, ids)?),
+            PartOf::Named(_, column) => one_of(layout, column, ids)?,
         };
-        let here: Box<dyn Query> = Box::new(within(layout, std::slice::from_ref(owner)));
-        let both: Box<dyn Query> = Box::new(BooleanQuery::new(vec![(Occur::Must, here), (Occur::Must, is_it)]));
+        let here = any_of(within(layout, std::slice::from_ref(owner)));
+        let both: Box<dyn Query> = Box::new(BooleanQuery::new(vec![(Occur::Must, here), (Occur::Must, any_of(is_it))]));
         Ok(both)
     };
     R::PARTS.iter().filter(of_kind).map(named).collect()

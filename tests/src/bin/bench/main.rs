@@ -21,6 +21,7 @@ mod pair;
 mod parking;
 mod passwords;
 mod people;
+mod providers;
 mod replay;
 mod requests;
 mod search;
@@ -72,6 +73,7 @@ async fn main() {
         Some("requests") => return requests::measure(&mut Platform::start().await).await,
         Some("search") => return search::measure(argument(2).unwrap_or(DOCUMENTS)).await,
         Some("people") => return people::measure(argument(2).unwrap_or(DOCUMENTS)),
+        Some("providers") => return providers::measure(),
         Some("fair") => return fair::measure().await,
         Some("settings") => return settings::measure(),
         Some("index") => return index::measure().await,
@@ -103,6 +105,7 @@ async fn main() {
     settings::measure();
     search::measure(DOCUMENTS).await;
     people::measure(DOCUMENTS);
+    providers::measure();
 }
 
 fn argument(number: usize) -> Option<usize> {

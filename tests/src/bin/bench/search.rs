@@ -109,7 +109,8 @@ async fn ship(folder: Folder, snapshot: &Snapshot, documents: usize) {
     servers.stop().await;
 }
 
-pub(crate) fn ask<R: Resource>(snapshot: &Snapshot, name: &str, search: &Search<R>) {
+/// Prints what a query costs, and gives the median in milliseconds.
+pub(crate) fn ask<R: Resource>(snapshot: &Snapshot, name: &str, search: &Search<R>) -> f64 {
     let mut times = vec![];
     let mut total = 0;
     for _ in 0..TIMES {
@@ -120,6 +121,7 @@ pub(crate) fn ask<R: Resource>(snapshot: &Snapshot, name: &str, search: &Search<
     times.sort();
     let ms = |at: usize| times[at].as_secs_f64() * 1000.0;
     println!("{name:<44} {total:>9} {:>9.2} {:>9.2}", ms(TIMES / 2), ms(TIMES - 1));
+    ms(TIMES / 2)
 }
 
 /// What is asked, and beside it what is to be reached with a million documents.
@@ -205,6 +207,11 @@ fn name(number: usize) -> String {
 }
 
 fn change(number: usize) -> Change {
+    target(number, Owner::organization((number % OWNERS).to_string()))
+}
+
+/// A target of this owner.
+pub(crate) fn target(number: usize, owner: Owner) -> Change {
     let target = Target {
         name: name(number),
         kind: TargetKind::RestWebhook,
@@ -213,7 +220,7 @@ fn change(number: usize) -> Change {
         mode: Mode::Continue,
         signing_keys: vec![],
     };
-    document(number, Owner::organization((number % OWNERS).to_string()), &target)
+    document(number, owner, &target)
 }
 
 pub(crate) fn document<R: Resource>(number: usize, owner: Owner, resource: &R) -> Change {

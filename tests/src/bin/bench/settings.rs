@@ -2,9 +2,13 @@
 
 use std::{hint::black_box, time::Instant};
 
+use api::settings::ResolvedSettings;
 use domain::{
     context::Owner,
-    setting::{features::Features, languages::Languages},
+    setting::{
+        branding::Branding, domains::Domains, features::Features, help::Help, languages::Languages, lockout::Lockout,
+        login::Login, oidc::Oidc, password::Password, texts::Texts,
+    },
     settings::{Event, Properties, Settings},
 };
 use eventlog::{
@@ -15,8 +19,11 @@ use view::settings::{SettingsIndex, key};
 
 /// How many organizations set their languages.
 const ORGANIZATIONS: u64 = 100_000;
-/// How often is asked.
+/// How often one service is asked for, and how often all are.
 const LOOKS: u32 = 1_000_000;
+const LOOKS_AT_ALL: u32 = 20_000;
+/// How many texts of pages an instance replaces.
+const TEXTS: u64 = 20;
 const INSTANCE: &str = "1";
 
 pub(crate) fn measure() {
@@ -32,23 +39,62 @@ pub(crate) fn measure() {
         set(&mut index, number, &Owner::organization(number.to_string()), languages("de"));
     }
     println!("| resolved of {ORGANIZATIONS} organizations | time |\n|---|---|");
+    set_of_all_services(&mut index, ORGANIZATIONS + 3);
     let both = |context: &Owner| {
         let chain = index.effective::<Languages>(INSTANCE, context).chain;
         (chain.default_language().value.len(), chain.restricted_languages().value.len())
     };
     let organizations: Vec<_> = (3..1003).map(|number: u64| Owner::organization(number.to_string())).collect();
-    look("the languages of an organization that sets them", |at| both(&organizations[at % 1000]));
+    look("the languages of an organization that sets them (to reach: 2 µs)", LOOKS, |at| {
+        both(&organizations[at % 1000])
+    });
     let other = Owner::organization("none");
-    look("the languages of one that sets none", |_| both(&other));
+    look("the languages of one that sets none (to reach: 2 µs)", LOOKS, |_| both(&other));
     let instance = Owner::instance(INSTANCE);
-    look("a flag of the instance, as each request asks", |_| {
+    look("a flag of the instance, as each request asks (to reach: 2 µs)", LOOKS, |_| {
         index.effective::<Features>(INSTANCE, &instance).chain.has("multitenancy_settings")
+    });
+    look("all settings of an organization, as they are answered (to reach: 20 µs)", LOOKS_AT_ALL, |at| {
+        all(&index, &organizations[at % 1000])
     });
 }
 
+/// Sets every property of every service in the instance, so that an organization looks past itself for each.
+fn set_of_all_services(index: &mut SettingsIndex, first: u64) {
+    let instance = Owner::instance(INSTANCE);
+    macro_rules! every {
+        ($sequence:expr; $($service:ident)+) => {{
+            let mut sequence = $sequence;
+            $(
+                set(index, sequence, &instance, $service::defaults().clone());
+                sequence += 1;
+            )+
+            sequence
+        }};
+    }
+    let next = every!(first; Branding Domains Help Lockout Login Oidc Password);
+    let texts = (0..TEXTS).map(|number| (format!("login.text_{number}"), "Welcome".to_owned())).collect();
+    set_variant(index, next, (&instance, "en"), Texts { texts });
+}
+
+/// The answers of all services for one context.
+fn all(index: &SettingsIndex, context: &Owner) -> impl Sized {
+    fn of<P: ResolvedSettings>(index: &SettingsIndex, context: &Owner, variant: &str) -> impl Sized {
+        P::resolved(context, &index.effective_of::<P>(INSTANCE, context, variant).chain)
+    }
+    macro_rules! every {
+        ($($service:ident)+) => { ($(of::<$service>(index, context, ""),)+ of::<Texts>(index, context, "en")) };
+    }
+    every!(Branding Domains Features Help Languages Lockout Login Oidc Password)
+}
+
 fn set<P: Properties>(index: &mut SettingsIndex, sequence: u64, context: &Owner, to: P) {
+    set_variant(index, sequence, (context, ""), to);
+}
+
+fn set_variant<P: Properties>(index: &mut SettingsIndex, sequence: u64, (context, variant): (&Owner, &str), to: P) {
     let (r#type, payload) = encode::<Settings<P>>(&Event::Changed { to: to.into(), fields: vec![] });
-    let key = key::<P>(INSTANCE, context, "");
+    let key = key::<P>(INSTANCE, context, variant);
     let written = Written {
         instance_id: key.instance_id,
         owner_type: owner_type(context.kind),
@@ -64,10 +110,10 @@ fn set<P: Properties>(index: &mut SettingsIndex, sequence: u64, context: &Owner,
     index.apply(&Record::new(sequence, [0; 32], commit));
 }
 
-fn look<T>(what: &str, resolve: impl Fn(usize) -> T) {
+fn look<T>(what: &str, times: u32, resolve: impl Fn(usize) -> T) {
     let begun = Instant::now();
-    for at in 0..LOOKS as usize {
+    for at in 0..times as usize {
         black_box(resolve(black_box(at)));
     }
-    println!("| {what} | {:.0} ns |", begun.elapsed().as_secs_f64() * 1e9 / f64::from(LOOKS));
+    println!("| {what} | {:.0} ns |", begun.elapsed().as_secs_f64() * 1e9 / f64::from(times));
 }

@@ -1,0 +1,107 @@
+//! The search index of identity providers beside that of as many targets: what it costs that a context sees what is above
+//! it, too, and may switch it on or off.
+
+use domain::{
+    context::Owner,
+    resource::{
+        idp::{self, Config, Idp, Options, client::Client},
+        target::{self, Target},
+    },
+    standard::Resource,
+};
+use index::{Filter, Method, Page, Search, SortKey};
+use view::{keyring::SYSTEM, table::Change};
+
+use crate::search::{HEAD, ask, built, document, target};
+
+const ORGANIZATIONS: usize = 10_000;
+/// How many each of them has, of either.
+const EACH: usize = 3;
+const ALL: usize = ORGANIZATIONS * EACH;
+/// How many the organization that asks has switched on, and how many off.
+const POLICIES: usize = 10;
+/// The organization that asks.
+const ASKS: &str = "4242";
+
+/// What is asked of both.
+struct Asked {
+    name: &'static str,
+    providers: Search<Idp>,
+    targets: Search<Target>,
+}
+
+/// Builds both indexes and asks them.
+pub(crate) fn measure() {
+    let (_providers, _, providers, _) = built::<Idp>(ALL, |number| provider(number, owner(number)));
+    let (_targets, _, targets, _) = built::<Target>(ALL, |number| target(number, owner(number)));
+    println!("\nproviders and targets: {ALL} documents each, of {ORGANIZATIONS} organizations");
+    println!("{HEAD}");
+    for Asked { name, providers: of_providers, targets: of_targets } in of_both() {
+        let of_targets = ask(&targets, &format!("targets, {name}"), &of_targets);
+        let of_providers = ask(&providers, &format!("providers, {name}"), &of_providers);
+        println!("  {:.2} times as much (to reach: 1.5)", of_providers / of_targets);
+    }
+    ask(&providers, "providers, from an organization, by state", &by_state());
+}
+
+fn of_both() -> Vec<Asked> {
+    let text = || "42".to_owned();
+    vec![
+        Asked { name: "from the instance", providers: of_providers(vec![]), targets: of_targets(vec![]) },
+        Asked {
+            name: "from the instance, by name",
+            providers: of_providers(vec![Filter::text(&idp::column::NAME, Method::Contains, text())]),
+            targets: of_targets(vec![Filter::text(&target::column::NAME, Method::Contains, text())]),
+        },
+        Asked {
+            name: "from an organization",
+            providers: of_providers(vec![of_chain()]),
+            targets: of_targets(vec![Filter::In(vec![Owner::organization(ASKS)])]),
+        },
+    ]
+}
+
+/// Targets have no such states.
+fn by_state() -> Search<Idp> {
+    let ids = |first: usize| (first..first + POLICIES).map(|number| (1_000_000 + number).to_string()).collect();
+    let (found, passed) = (ids(0), ids(POLICIES));
+    of_providers(vec![of_chain(), Filter::IsUnless { column: &idp::column::IS_ACTIVE, value: true, found, passed }])
+}
+
+/// What an organization sees: what is its own, and what is of those above it.
+fn of_chain() -> Filter<Idp> {
+    Filter::In(Owner::organization(ASKS).chain("1"))
+}
+
+fn of_providers(filters: Vec<Filter<Idp>>) -> Search<Idp> {
+    search(&["1", SYSTEM], filters, &idp::column::NAME)
+}
+
+fn of_targets(filters: Vec<Filter<Target>>) -> Search<Target> {
+    search(&["1"], filters, &target::column::NAME)
+}
+
+fn search<R: Resource>(
+    instances: &[&str],
+    filters: Vec<Filter<R>>,
+    by: &'static domain::column::Column<R>,
+) -> Search<R> {
+    let page = Page { key: SortKey::Column(by), ascending: true, offset: 0, limit: 100 };
+    Search { instances: Some(instances.iter().map(ToString::to_string).collect()), filters, page }
+}
+
+fn owner(number: usize) -> Owner {
+    Owner::organization((number % ORGANIZATIONS).to_string())
+}
+
+fn provider(number: usize, owner: Owner) -> Change {
+    let client = Client { client_id: number.to_string(), scopes: vec!["openid".into()] };
+    let provider = Idp {
+        name: format!("Provider {:06}", number.wrapping_mul(2_654_435_761) % 1_000_003),
+        options: Options::default(),
+        is_active: number % 4 != 0,
+        config: Config::CodehostB(client),
+        secret: None,
+    };
+    document(number, owner, &provider)
+}
