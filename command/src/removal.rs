@@ -18,7 +18,7 @@ use domain::{
     standard::{Command as Asked, Resource, Standard},
 };
 use eventlog::record::AggregateKey;
-use view::history::MOST_REFERRERS;
+use view::{history::MOST_REFERRERS, keyring::SYSTEM, settings::has_policies};
 
 use crate::{
     execute::Deciding,
@@ -30,7 +30,7 @@ use crate::{
 /// How many others change with a removal in one record.
 const MOST_DEPENDENTS: usize = MOST_REFERRERS;
 /// How many of those that name a removed object a step of the sweep takes.
-const PAGE: usize = 50;
+pub(crate) const PAGE: usize = 50;
 
 /// Removes an object with what depends on it, or leaves that to the sweep.
 pub(crate) fn remove<R: Resource>(
@@ -77,9 +77,11 @@ pub(crate) struct Swept {
 impl Dependents {
     /// What changes when an object is removed; `None` where that is too much for one record.
     ///
-    /// Of an instance it is always left to the sweep, which hashes names with the keys of that instance.
+    /// Of an instance it is always left to the sweep, which hashes names with the keys of that instance; and so it is of a
+    /// resource of the system on which contexts of all instances may have policies.
     fn of(turn: &mut Turn<'_>, removed: &AggregateKey) -> Result<Option<Self>, Refusal> {
-        if removed.aggregate_type == Instance::NAME {
+        let is_everywhere = removed.instance_id == SYSTEM && has_policies(&removed.aggregate_type);
+        if removed.aggregate_type == Instance::NAME || is_everywhere {
             return Ok(None);
         }
         let mut found = Self::without(removed);
@@ -141,6 +143,20 @@ impl Dependents {
             turn.leave_to_sweep(referrer);
         }
         Ok(wrote)
+    }
+
+    /// Removes policies on a resource of the system that was removed. They belong to one instance and have no references to it.
+    pub(crate) fn remove_policies(
+        turn: &mut Turn<'_>,
+        policies: &[AggregateKey],
+        keys: &ClaimKeys,
+        cause: &Cause,
+    ) -> Result<Swept, Refusal> {
+        let mut wrote = false;
+        for policy in policies {
+            wrote |= (Kind::of(policy)?.remove)(turn, policy, keys, cause)?;
+        }
+        Ok(Swept { wrote, has_more: true, looked_at: policies.len() })
     }
 
     fn without(removed: &AggregateKey) -> Self {
@@ -212,8 +228,11 @@ struct Kind {
     goes: fn(&mut Turn<'_>, &AggregateKey, &Reference) -> bool,
     /// Lets one of them go on without what it names, or go; returns whether that changes anything.
     unlink: Unlink,
+    /// Removes one of them where it exists; returns whether it did.
+    remove: Remove,
 }
 
+type Remove = fn(&mut Turn<'_>, &AggregateKey, &ClaimKeys, &Cause) -> Result<bool, Refusal>;
 type Unlink = fn(&mut Turn<'_>, &AggregateKey, &[Reference], &ClaimKeys, &Cause) -> Result<bool, Refusal>;
 
 impl Kind {
@@ -235,7 +254,13 @@ struct Kinds(Vec<Kind>);
 
 impl Visitor for Kinds {
     fn resource<R: Resource>(&mut self) {
-        self.0.push(Kind { name: R::NAME, exists: exists::<R>, goes: goes::<R>, unlink: unlink::<R> });
+        self.0.push(Kind {
+            name: R::NAME,
+            exists: exists::<R>,
+            goes: goes::<R>,
+            unlink: unlink::<R>,
+            remove: remove_resource::<R>,
+        });
     }
 
     fn settings<P: Properties>(&mut self) {
@@ -244,7 +269,8 @@ impl Visitor for Kinds {
             exists: |turn, key| turn.get::<Settings<P>>(key).state.is_some(),
             // They name nothing but the context that they are of.
             goes: |_, _, _| true,
-            unlink: remove_settings::<P>,
+            unlink: |turn, key, _, keys, cause| remove_settings::<P>(turn, key, keys, cause),
+            remove: remove_settings::<P>,
         });
     }
 }
@@ -267,7 +293,6 @@ fn goes<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey, reference: &Refere
 fn remove_settings<P: Properties>(
     turn: &mut Turn<'_>,
     key: &AggregateKey,
-    _: &[Reference],
     keys: &ClaimKeys,
     cause: &Cause,
 ) -> Result<bool, Refusal> {
@@ -277,6 +302,21 @@ fn remove_settings<P: Properties>(
         turn.append(current, &events, keys, cause)?;
     }
     Ok(!events.is_empty())
+}
+
+fn remove_resource<R: Resource>(
+    turn: &mut Turn<'_>,
+    key: &AggregateKey,
+    keys: &ClaimKeys,
+    cause: &Cause,
+) -> Result<bool, Refusal> {
+    let current = turn.get::<Standard<R>>(key);
+    let exists = current.resource().is_some();
+    if exists {
+        let events = Standard::<R>::decide(&current.state, Asked::Delete)?;
+        turn.append(current, &events, keys, cause)?;
+    }
+    Ok(exists)
 }
 
 fn unlink<R: Resource>(

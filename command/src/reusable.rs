@@ -190,7 +190,7 @@ impl<R: Reusable> Patch<R> {
         context: &Owner,
     ) -> Result<Decided, Refusal> {
         let (Place { instance_id, id }, owner) = (&self.place, resource.owner()?.clone());
-        let key = AggregateKey::of::<Standard<StatePolicy<R>>>(instance_id, &StatePolicy::<R>::id(id, context));
+        let key = AggregateKey::of::<Standard<StatePolicy<R>>>(instance_id, &StatePolicy::<R>::id(id, &context.id));
         let current = turn.get::<Standard<StatePolicy<R>>>(&key).owned_by(context);
         let is_set = current.resource().is_some();
         deciding.permit(turn, context, &Object::of_nobody(R::NAME, true))?;

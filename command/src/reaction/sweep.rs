@@ -17,6 +17,7 @@ use view::{
     database::{Database, DatabaseFailure},
     history::{aggregates_after, past::ask_at},
     keyring::SYSTEM,
+    settings::SettingsIndex,
 };
 
 use super::{
@@ -26,7 +27,7 @@ use super::{
 };
 use crate::{
     references::{Complete, Note, Unnoted},
-    removal::{Dependents, Swept},
+    removal::{Dependents, PAGE, Swept},
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::Decide,
 };
@@ -51,6 +52,8 @@ pub struct Sweeps {
     pub steps: Steps,
     /// Where history is.
     pub database: Database,
+    /// Which contexts have policies on what is of the system.
+    pub settings: SettingsIndex,
     /// The shard.
     pub shard: u16,
     /// How many servers keep the place.
@@ -75,6 +78,8 @@ pub(super) enum SweepFailure {
 /// A removal of which something is left.
 pub(super) struct Unswept {
     key: AggregateKey,
+    /// The sequence of the removal.
+    sequence: u64,
     cause: Cause,
     /// How often nothing came of a step.
     idle: u32,
@@ -129,9 +134,18 @@ impl Backlog for Sweeps {
 
     /// Takes one page of what is left of a removal.
     async fn step(&self, unswept: &mut Unswept) -> Result<Next, SweepFailure> {
-        let keys = self.steps.keys(&unswept.key.instance_id).await?;
-        let step = Step { key: unswept.key.clone(), cause: unswept.cause.clone(), keys };
-        let Swept { wrote, has_more, looked_at } = self.steps.submit(("sweep", &unswept.key.instance_id), step).await?;
+        let mut policies = vec![];
+        if unswept.key.instance_id == SYSTEM {
+            // Nobody sets a policy after the removal.
+            if self.settings.reached().processed_by(unswept.sequence, BREATH).await < unswept.sequence {
+                return Ok(Next::Later(BREATH));
+            }
+            policies = self.settings.policies_on(&unswept.key, PAGE);
+        }
+        let instance_id = policies.first().unwrap_or(&unswept.key).instance_id.clone();
+        let keys = self.steps.keys(&instance_id).await?;
+        let step = Step { key: unswept.key.clone(), policies, cause: unswept.cause.clone(), keys };
+        let Swept { wrote, has_more, looked_at } = self.steps.submit(("sweep", &instance_id), step).await?;
         unswept.idle = if !wrote && looked_at > 0 { unswept.idle + 1 } else { 0 };
         if has_more && unswept.idle > MOST_IDLE {
             tracing::error!(key = ?unswept.key, "something refers to what was removed and cannot be swept");
@@ -201,13 +215,14 @@ fn unswept(record: &Record) -> impl Iterator<Item = Unswept> {
     events.map(move |recorded| {
         let event = &recorded.event;
         let cause = Cause { actor: event.actor.clone(), causation_id: event.id.clone(), ..Cause::default() };
-        Unswept { key: recorded.key(), cause, idle: 0 }
+        Unswept { key: recorded.key(), sequence: recorded.sequence, cause, idle: 0 }
     })
 }
 
-/// One page of those that name a removed object.
+/// One page of those that name a removed object, or of the policies on it in one of the instances, which come first.
 struct Step {
     key: AggregateKey,
+    policies: Vec<AggregateKey>,
     cause: Cause,
     keys: ClaimKeys,
 }
@@ -216,7 +231,11 @@ impl Decide for Step {
     type Outcome = Swept;
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Swept), Refusal> {
-        let swept = Dependents::sweep(turn, &self.key, &self.keys, &self.cause)?;
+        let swept = if self.policies.is_empty() {
+            Dependents::sweep(turn, &self.key, &self.keys, &self.cause)?
+        } else {
+            Dependents::remove_policies(turn, &self.policies, &self.keys, &self.cause)?
+        };
         Ok((turn.nothing_decided("sweep"), swept))
     }
 }

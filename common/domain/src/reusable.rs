@@ -79,8 +79,8 @@ impl<R> StatePolicy<R> {
     }
 
     /// The id of the policy of a context on a resource.
-    pub fn id(resource_id: &str, context: &Owner) -> String {
-        format!("{resource_id}.{}", context.id)
+    pub fn id(resource_id: &str, context_id: &str) -> String {
+        format!("{resource_id}.{context_id}")
     }
 
     /// The resource of a policy with this id.

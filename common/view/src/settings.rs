@@ -22,7 +22,7 @@ use eventlog::{
 };
 use jiff::Timestamp;
 
-pub use self::policy::{Policies, SetPolicy};
+pub use self::policy::{Policies, SetPolicy, has_policies};
 use self::{kind::KINDS, policy::OfInstance};
 use crate::{database::Database, failed_event::Baseline, keyring::SYSTEM};
 

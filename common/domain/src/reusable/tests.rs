@@ -70,7 +70,7 @@ fn a_policy_names_its_resource_and_goes_with_it() {
         .then([Event::Removed]);
     let of_system = StatePolicy::<Idp>::new("7", &Owner::system(), Policy::Activate);
     assert_eq!(of_system.references(), [], "the system is in no instance");
-    let id = StatePolicy::<Idp>::id("7", &Owner::organization("2"));
+    let id = StatePolicy::<Idp>::id("7", "2");
     assert_eq!((id.as_str(), StatePolicy::<Idp>::resource_of(&id)), ("7.2", "7"));
 }
 

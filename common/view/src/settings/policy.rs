@@ -14,7 +14,7 @@ use domain::{
     settings::Properties,
     standard::{Resource, Standard},
 };
-use eventlog::record::{Recorded, Undecodable, decode};
+use eventlog::record::{AggregateKey, Recorded, Undecodable, decode};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -85,11 +85,32 @@ impl SettingsIndex {
         let of = |context: &Owner| Some((context.id.clone(), of_instance?.get(&context.id)?.get(R::POLICY)?.clone()));
         Policies { processed: known.processed, by_context: contexts.iter().filter_map(of).collect() }
     }
+
+    /// Policies on a resource of the system in one of the instances where contexts have some, at most so many; none where
+    /// no context has one.
+    pub fn policies_on(&self, resource: &AggregateKey, most: usize) -> Vec<AggregateKey> {
+        let Some(kind) = KINDS.iter().find(|kind| kind.of == resource.aggregate_type) else { return vec![] };
+        let known = self.contexts.read().unwrap_or_else(PoisonError::into_inner);
+        let of_instance = |(instance_id, contexts): (&String, &HashMap<_, HashMap<_, Arc<OfContext>>>)| {
+            let having = contexts
+                .iter()
+                .filter(|(_, kinds)| kinds.get(kind.name).is_some_and(|policies| policies.contains_key(&resource.id)));
+            let key = |context_id: &String| AggregateKey {
+                instance_id: instance_id.clone(),
+                aggregate_type: kind.name.to_owned(),
+                id: StatePolicy::<()>::id(&resource.id, context_id),
+            };
+            having.map(|(context_id, _)| key(context_id)).take(most).collect::<Vec<_>>()
+        };
+        known.policies.iter().map(of_instance).find(|keys| !keys.is_empty()).unwrap_or_default()
+    }
 }
 
 /// A kind of policies, without the type of their resources.
 struct Kind {
     name: &'static str,
+    /// The name of the resources that they are on.
+    of: &'static str,
     projection: fn() -> &'static Projection,
     read: fn(Value) -> Result<Policy, serde_json::Error>,
     /// What an event leaves; `None` where the policy is gone.
@@ -110,6 +131,7 @@ impl Visitor for Kinds {
     fn reusable<R: Reusable>(&mut self) {
         self.0.push(Kind {
             name: R::POLICY,
+            of: R::NAME,
             projection: rows_of::<StatePolicy<R>>,
             read: |row| Ok(serde_json::from_value::<StatePolicy<R>>(row)?.policy),
             apply: |recorded| {
@@ -120,6 +142,11 @@ impl Visitor for Kinds {
     }
 
     fn settings<P: Properties>(&mut self) {}
+}
+
+/// Whether contexts may have policies on resources of this kind.
+pub fn has_policies(resource: &str) -> bool {
+    KINDS.iter().any(|kind| kind.of == resource)
 }
 
 pub(super) fn is_kind(aggregate_type: &str) -> bool {

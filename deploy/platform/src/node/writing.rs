@@ -92,7 +92,8 @@ impl Node {
     fn start_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let Adapters { log, database, replicas, .. } = &self.adapters;
         let (log, database, steps) = (log.clone(), database.clone(), self.steps(writer));
-        let sweeps = Sweeps { log, steps, database, shard: SHARD, replicas: *replicas };
+        let settings = self.settings.clone();
+        let sweeps = Sweeps { log, steps, database, settings, shard: SHARD, replicas: *replicas };
         tokio::spawn(sweeps.work(shutdown.clone()))
     }
 

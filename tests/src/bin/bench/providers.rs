@@ -99,7 +99,7 @@ fn provider(number: usize, owner: Owner) -> Change {
     let provider = Idp {
         name: format!("Provider {:06}", number.wrapping_mul(2_654_435_761) % 1_000_003),
         options: Options::default(),
-        is_active: number % 4 != 0,
+        is_active: !number.is_multiple_of(4),
         config: Config::CodehostB(client),
         secret: None,
     };

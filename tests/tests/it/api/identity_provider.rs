@@ -337,20 +337,22 @@ async fn policies_go_with_the_provider_and_with_their_context() {
     for (idp, organization) in [(&first, &one), (&first, &two), (&second, &one)] {
         patched(&admin, &format!("{CODEHOST_B}/{idp}?ctx.orgId={organization}"), off.clone()).await;
     }
-    let removed = async |count: usize| {
-        let wanted = json!([{ "type": "idp_state_policy.removed" }]);
-        tests::eventually("policies are removed", async || {
-            let found = post(&admin, EVENTS, wanted.clone()).await;
-            let total = found.body["details"]["totalResult"].as_str().unwrap_or("0").to_owned();
-            (total == count.to_string()).then_some(())
-        })
-        .await;
-    };
     assert_eq!(send(admin.request(Method::DELETE, &format!("{IDPS}/{first}"))).await.status, 200);
-    removed(2).await;
+    policies_are_removed(&admin, 2).await;
     assert_eq!(send(admin.request(Method::DELETE, &format!("{ORGANIZATIONS}/{one}"))).await.status, 200);
-    removed(3).await;
+    policies_are_removed(&admin, 3).await;
     assert_eq!(shown(&admin, &format!("{CODEHOST_B}/{second}?ctx.orgId={two}")).await["state"], state(true));
     let gone = get(&admin, &format!("{CODEHOST_B}/{second}?ctx.orgId={one}")).await;
     gone.assert_refused("from what was removed", 404, "RESOURCE_NOT_FOUND");
+}
+
+/// Waits until so many policies in the instance of a client were removed since it began.
+async fn policies_are_removed(admin: &Client, count: usize) {
+    let wanted = json!([{ "type": "idp_state_policy.removed" }]);
+    tests::eventually("policies are removed", async || {
+        let found = post(admin, EVENTS, wanted.clone()).await;
+        let total = found.body["details"]["totalResult"].as_str().unwrap_or("0").to_owned();
+        (total == count.to_string()).then_some(())
+    })
+    .await;
 }

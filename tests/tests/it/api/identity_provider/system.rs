@@ -8,7 +8,9 @@ use tests::{
     platform::Platform,
 };
 
-use super::{CODEHOST_B, codehost_b, found, get, names, organization, patch, patched, shown, state};
+use super::{
+    CODEHOST_B, codehost_b, found, get, names, organization, patch, patched, policies_are_removed, shown, state,
+};
 
 #[tokio::test]
 async fn what_is_of_the_system_is_there_in_every_instance() {
@@ -64,4 +66,5 @@ async fn what_is_of_the_system_is_there_in_every_instance() {
     let removed = send(operator.request(Method::DELETE, &format!("{IDPS}/{id}"))).await;
     assert_eq!(removed.status, 200, "{}", removed.body);
     after(&removed, admin.request(Method::GET, &path)).await.assert_refused("it is gone", 404, "RESOURCE_NOT_FOUND");
+    policies_are_removed(&admin, 2).await;
 }
