@@ -77,7 +77,7 @@ pub(crate) struct Swept {
 impl Dependents {
     /// What changes when an object is removed; `None` where that is too much for one record.
     ///
-    /// Of an instance it is always left to the sweep, which hashes names with the keys of that instance; and so it is of a
+    /// Of an instance it is always left to the sweep, which hashes names with the keys of that instance; and so is that of a
     /// resource of the system on which contexts of all instances may have policies.
     fn of(turn: &mut Turn<'_>, removed: &AggregateKey) -> Result<Option<Self>, Refusal> {
         let is_everywhere = removed.instance_id == SYSTEM && has_policies(&removed.aggregate_type);
@@ -145,18 +145,14 @@ impl Dependents {
         Ok(wrote)
     }
 
-    /// Removes policies on a resource of the system that was removed. They belong to one instance and have no references to it.
+    /// Removes policies on a resource of the system that was removed, to which they have no references.
     pub(crate) fn remove_policies(
         turn: &mut Turn<'_>,
         policies: &[AggregateKey],
         keys: &ClaimKeys,
         cause: &Cause,
-    ) -> Result<Swept, Refusal> {
-        let mut wrote = false;
-        for policy in policies {
-            wrote |= (Kind::of(policy)?.remove)(turn, policy, keys, cause)?;
-        }
-        Ok(Swept { wrote, has_more: true, looked_at: policies.len() })
+    ) -> Result<(), Refusal> {
+        policies.iter().try_for_each(|policy| (Kind::of(policy)?.remove)(turn, policy, keys, cause).map(drop))
     }
 
     fn without(removed: &AggregateKey) -> Self {

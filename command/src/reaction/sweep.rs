@@ -4,7 +4,7 @@
 //! A removal says in its event whether something is left to sweep, so that this only follows the log. It begins again after
 //! a saved place; what was swept already is found to be gone.
 
-use std::{convert::Infallible, future::pending, time::Duration};
+use std::{convert::Infallible, future::pending, mem, time::Duration};
 
 use base::{explain::explain, fault};
 use eventlog::{
@@ -17,7 +17,7 @@ use view::{
     database::{Database, DatabaseFailure},
     history::{aggregates_after, past::ask_at},
     keyring::SYSTEM,
-    settings::SettingsIndex,
+    settings::{SettingsIndex, has_policies},
 };
 
 use super::{
@@ -83,6 +83,10 @@ pub(super) struct Unswept {
     cause: Cause,
     /// How often nothing came of a step.
     idle: u32,
+    /// The last policy on it that was looked at.
+    passed: Option<AggregateKey>,
+    /// Whether one before that could not be removed.
+    has_failed: bool,
 }
 
 impl Sweeps {
@@ -134,18 +138,12 @@ impl Backlog for Sweeps {
 
     /// Takes one page of what is left of a removal.
     async fn step(&self, unswept: &mut Unswept) -> Result<Next, SweepFailure> {
-        let mut policies = vec![];
-        if unswept.key.instance_id == SYSTEM {
-            // Nobody sets a policy after the removal.
-            if self.settings.reached().processed_by(unswept.sequence, BREATH).await < unswept.sequence {
-                return Ok(Next::Later(BREATH));
-            }
-            policies = self.settings.policies_on(&unswept.key, PAGE);
+        if let Some(next) = self.remove_policies(unswept).await? {
+            return Ok(next);
         }
-        let instance_id = policies.first().unwrap_or(&unswept.key).instance_id.clone();
-        let keys = self.steps.keys(&instance_id).await?;
-        let step = Step { key: unswept.key.clone(), policies, cause: unswept.cause.clone(), keys };
-        let Swept { wrote, has_more, looked_at } = self.steps.submit(("sweep", &instance_id), step).await?;
+        let keys = self.steps.keys(&unswept.key.instance_id).await?;
+        let step = Step { key: unswept.key.clone(), cause: unswept.cause.clone(), keys };
+        let Swept { wrote, has_more, looked_at } = self.steps.submit(("sweep", &unswept.key.instance_id), step).await?;
         unswept.idle = if !wrote && looked_at > 0 { unswept.idle + 1 } else { 0 };
         if has_more && unswept.idle > MOST_IDLE {
             tracing::error!(key = ?unswept.key, "something refers to what was removed and cannot be swept");
@@ -163,6 +161,37 @@ impl Backlog for Sweeps {
 }
 
 impl Sweeps {
+    /// Removes a page of the policies on a resource of the system; `None` where none are left.
+    ///
+    /// Which there are is known from memory, and each is decided in its turn. None comes after the removal, so one pass
+    /// over all that were there is enough.
+    async fn remove_policies(&self, unswept: &mut Unswept) -> Result<Option<Next>, SweepFailure> {
+        if unswept.key.instance_id != SYSTEM || !has_policies(&unswept.key.aggregate_type) {
+            return Ok(None);
+        }
+        if self.settings.reached().processed_by(unswept.sequence, BREATH).await < unswept.sequence {
+            return Ok(Some(Next::Later(BREATH)));
+        }
+        let policies = self.settings.policies_on(&unswept.key, unswept.passed.as_ref(), PAGE);
+        let Some(last) = policies.last().cloned() else {
+            // What could not be removed is tried again after the others, so that one instance does not keep them.
+            let is_again = mem::take(&mut unswept.has_failed);
+            unswept.passed = None;
+            return Ok(is_again.then_some(Next::Later(BREATH)));
+        };
+        let instance_id = last.instance_id.clone();
+        unswept.passed = Some(last);
+        let cause = unswept.cause.clone();
+        let removed = async {
+            let keys = self.steps.keys(&instance_id).await?;
+            self.steps.submit(("sweep", &instance_id), Policies { policies, cause, keys }).await
+        };
+        let removed = removed.await;
+        unswept.has_failed |= removed.is_err();
+        removed?;
+        Ok(Some(Next::More))
+    }
+
     /// Of what earlier versions wrote references are not noted.
     async fn unnoted(&self) -> Result<Option<Unnoted>, SweepFailure> {
         if fault::is_before_contacts() {
@@ -215,14 +244,13 @@ fn unswept(record: &Record) -> impl Iterator<Item = Unswept> {
     events.map(move |recorded| {
         let event = &recorded.event;
         let cause = Cause { actor: event.actor.clone(), causation_id: event.id.clone(), ..Cause::default() };
-        Unswept { key: recorded.key(), sequence: recorded.sequence, cause, idle: 0 }
+        Unswept { key: recorded.key(), sequence: recorded.sequence, cause, idle: 0, passed: None, has_failed: false }
     })
 }
 
-/// One page of those that name a removed object, or of the policies on it in one of the instances, which come first.
+/// One page of those that name a removed object.
 struct Step {
     key: AggregateKey,
-    policies: Vec<AggregateKey>,
     cause: Cause,
     keys: ClaimKeys,
 }
@@ -231,11 +259,23 @@ impl Decide for Step {
     type Outcome = Swept;
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Swept), Refusal> {
-        let swept = if self.policies.is_empty() {
-            Dependents::sweep(turn, &self.key, &self.keys, &self.cause)?
-        } else {
-            Dependents::remove_policies(turn, &self.policies, &self.keys, &self.cause)?
-        };
+        let swept = Dependents::sweep(turn, &self.key, &self.keys, &self.cause)?;
         Ok((turn.nothing_decided("sweep"), swept))
+    }
+}
+
+/// One page of the policies on a removed resource of the system, of one instance.
+struct Policies {
+    policies: Vec<AggregateKey>,
+    cause: Cause,
+    keys: ClaimKeys,
+}
+
+impl Decide for Policies {
+    type Outcome = ();
+
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, ()), Refusal> {
+        Dependents::remove_policies(turn, &self.policies, &self.keys, &self.cause)?;
+        Ok((turn.nothing_decided("sweep"), ()))
     }
 }

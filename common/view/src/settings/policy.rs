@@ -86,23 +86,29 @@ impl SettingsIndex {
         Policies { processed: known.processed, by_context: contexts.iter().filter_map(of).collect() }
     }
 
-    /// Policies on a resource of the system in one of the instances where contexts have some, at most so many; none where
-    /// no context has one.
-    pub fn policies_on(&self, resource: &AggregateKey, most: usize) -> Vec<AggregateKey> {
+    /// The policies on a resource of the system that come after this one in their order, of one instance, at most so many;
+    /// none where no more are left.
+    pub fn policies_on(&self, resource: &AggregateKey, after: Option<&AggregateKey>, most: usize) -> Vec<AggregateKey> {
         let Some(kind) = KINDS.iter().find(|kind| kind.of == resource.aggregate_type) else { return vec![] };
         let known = self.contexts.read().unwrap_or_else(PoisonError::into_inner);
-        let of_instance = |(instance_id, contexts): (&String, &HashMap<_, HashMap<_, Arc<OfContext>>>)| {
+        let is_left = |instance_id: &String| after.is_none_or(|after| *instance_id >= after.instance_id);
+        let mut instances: Vec<_> = known.policies.iter().filter(|(id, _)| is_left(id)).collect();
+        instances.sort_unstable_by_key(|(id, _)| *id);
+        let of_instance = |(instance_id, contexts): (&String, &OfInstance)| {
             let having = contexts
                 .iter()
                 .filter(|(_, kinds)| kinds.get(kind.name).is_some_and(|policies| policies.contains_key(&resource.id)));
-            let key = |context_id: &String| AggregateKey {
+            let keys = having.map(|(context_id, _)| AggregateKey {
                 instance_id: instance_id.clone(),
                 aggregate_type: kind.name.to_owned(),
                 id: StatePolicy::<()>::id(&resource.id, context_id),
-            };
-            having.map(|(context_id, _)| key(context_id)).take(most).collect::<Vec<_>>()
+            });
+            let mut keys: Vec<_> = keys.filter(|key| after.is_none_or(|after| key > after)).collect();
+            keys.sort_unstable();
+            keys.truncate(most);
+            keys
         };
-        known.policies.iter().map(of_instance).find(|keys| !keys.is_empty()).unwrap_or_default()
+        instances.into_iter().map(of_instance).find(|keys| !keys.is_empty()).unwrap_or_default()
     }
 }
 
@@ -215,5 +221,39 @@ fn put(
     }
     if of_instance.is_empty() {
         into.remove(instance_id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::resource::idp::Idp;
+
+    use super::*;
+
+    fn key(instance_id: &str, aggregate_type: &str, id: &str) -> AggregateKey {
+        let [instance_id, aggregate_type, id] = [instance_id, aggregate_type, id].map(str::to_owned);
+        AggregateKey { instance_id, aggregate_type, id }
+    }
+
+    #[test]
+    fn policies_on_a_resource_are_named_in_their_order_an_instance_at_a_time() {
+        let index = SettingsIndex::default();
+        let set = Some(SetPolicy { policy: Policy::Deactivate, sequence: 1, changed_at: Timestamp::UNIX_EPOCH });
+        for (instance, context, resource) in
+            [("2", "21", "7"), ("1", "12", "7"), ("1", "11", "7"), ("1", "11", "8"), ("3", "31", "8")]
+        {
+            let (owner, id) = (Owner::organization(context), StatePolicy::<Idp>::id(resource, context));
+            put(&mut index.contexts.write().unwrap().policies, (instance, &owner, &id), Idp::POLICY, set);
+        }
+        let policy = |instance: &str, id: &str| key(instance, Idp::POLICY, id);
+        let after =
+            |after: Option<AggregateKey>, most| index.policies_on(&key("", Idp::NAME, "7"), after.as_ref(), most);
+        let of_first = [policy("1", "7.11"), policy("1", "7.12")];
+        assert_eq!(after(None, 9), of_first);
+        assert_eq!(after(None, 1), of_first[..1]);
+        assert_eq!(after(Some(policy("1", "7.11")), 9), of_first[1..]);
+        assert_eq!(after(Some(policy("1", "7.12")), 9), [policy("2", "7.21")]);
+        assert_eq!(after(Some(policy("2", "7.21")), 9), []);
+        assert_eq!(index.policies_on(&key("", "target", "7"), None, 9), []);
     }
 }

@@ -6,11 +6,15 @@ use tests::{
     client::{after, done, send},
     idp::IDPS,
     platform::Platform,
+    tenant::instance_beside,
 };
 
 use super::{
     CODEHOST_B, codehost_b, found, get, names, organization, patch, patched, policies_are_removed, shown, state,
 };
+
+/// More policies of one instance than one step of the sweep removes.
+const PAGES_OF_POLICIES: usize = 55;
 
 #[tokio::test]
 async fn what_is_of_the_system_is_there_in_every_instance() {
@@ -67,4 +71,28 @@ async fn what_is_of_the_system_is_there_in_every_instance() {
     assert_eq!(removed.status, 200, "{}", removed.body);
     after(&removed, admin.request(Method::GET, &path)).await.assert_refused("it is gone", 404, "RESOURCE_NOT_FOUND");
     policies_are_removed(&admin, 2).await;
+}
+
+#[tokio::test]
+async fn policies_on_what_was_of_the_system_go_in_all_instances_and_no_others() {
+    let platform = Platform::start().await;
+    platform.ready().await;
+    let (operator, other) = (platform.operator().await, instance_beside(&platform).await);
+    let (admin, beside) = (platform.client().await, other.client().await);
+    let of_system = format!("{CODEHOST_B}?ctx.system=true");
+    let gone = done(&operator, &of_system, codehost_b("gone")).await.id();
+    let stays = done(&operator, &of_system, codehost_b("stays")).await.id();
+    let off = json!({ "idp": { "statePolicy": "STATE_POLICY_DEACTIVATE" } });
+    for number in 0..PAGES_OF_POLICIES {
+        let organization = organization(&admin, &format!("Organization {number}")).await;
+        patched(&admin, &format!("{CODEHOST_B}/{gone}?ctx.orgId={organization}"), off.clone()).await;
+    }
+    for id in [&gone, &stays] {
+        patched(&beside, &format!("{CODEHOST_B}/{id}"), off.clone()).await;
+    }
+    let removed = send(operator.request(Method::DELETE, &format!("{IDPS}/{gone}"))).await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
+    policies_are_removed(&admin, PAGES_OF_POLICIES).await;
+    policies_are_removed(&beside, 1).await;
+    assert_eq!(shown(&beside, &format!("{CODEHOST_B}/{stays}")).await["state"], state(false));
 }
