@@ -24,6 +24,7 @@ use view::{
 use crate::{
     eventually,
     fold::{Living, Place, fold, without_people},
+    hex,
     load::Told,
 };
 
@@ -388,10 +389,6 @@ fn assert_same(what: &str, mut wanted: Vec<String>, mut found: Vec<String>) {
 
 fn line(parts: &[&dyn Display]) -> String {
     parts.iter().map(ToString::to_string).collect::<Vec<_>>().join("|")
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn signed(sequence: u64) -> i64 {

@@ -9,7 +9,7 @@ use std::{
 use base::signing;
 use serde_json::{Value, json};
 
-use crate::process::run;
+use crate::{hex, process::run};
 
 /// A folder of a system user, as `--data-dir` wants it, and what a node has to know of it.
 ///
@@ -43,8 +43,4 @@ pub fn system_token(folder: &Path, issuer: &str) -> String {
     let (is_made, token, said) = run(&["system-token", "--issuer", issuer, "--data-dir", &folder]);
     assert!(is_made, "{said}");
     token.trim().to_owned()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -14,7 +14,7 @@ use opentelemetry_proto::tonic::{
 use reqwest::Method;
 use tests::{
     client::{TARGETS, send, target},
-    eventually,
+    eventually, hex,
     platform::Platform,
 };
 use tokio::net::TcpListener;
@@ -71,10 +71,6 @@ fn attribute(attributes: &[KeyValue], name: &str) -> Option<String> {
         Value::IntValue(number) => Some(number.to_string()),
         other => Some(format!("{other:?}")),
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";

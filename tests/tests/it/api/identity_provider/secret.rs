@@ -13,7 +13,7 @@ use tests::{
     auditor::dump,
     client::{Answer, Client, done, post, send},
     endpoint::{Called, Endpoint, Reply, execute},
-    eventually,
+    eventually, hex,
     idp::{IDPS, TYPES, config},
     platform::Platform,
     tenant::new_name,
@@ -52,13 +52,9 @@ impl Canaries {
     /// Fails where a text has one of them, as it is or in hexadecimal digits, which dumps have for bytes.
     fn assert_not_in(&self, what: &str, text: &str) {
         for canary in &self.sent {
-            assert!(!text.contains(canary) && !text.contains(&hex(canary)), "{canary} is in {what}: {text}");
+            assert!(!text.contains(canary) && !text.contains(&hex(canary.as_bytes())), "{canary} is in {what}: {text}");
         }
     }
-}
-
-fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The files in a folder that have one of these texts.
@@ -131,7 +127,7 @@ async fn assert_not_stored(platform: &Platform, canaries: &Canaries, name: &str)
             async || files_with(&platform.data(), &name).iter().any(|path| path.contains(part)).then_some(());
         eventually(&format!("the files of {part} have what is no secret"), is_there).await;
     }
-    let texts: Vec<_> = canaries.sent.iter().flat_map(|canary| [canary.clone(), hex(canary)]).collect();
+    let texts: Vec<_> = canaries.sent.iter().flat_map(|canary| [canary.clone(), hex(canary.as_bytes())]).collect();
     assert_eq!(files_with(&platform.data(), &texts), [""; 0]);
     let rows: Vec<_> = dump(&platform.postgres_url()).await.into_values().flatten().collect();
     assert!(rows.iter().any(|row| row.contains(name)), "the dump has what is no secret");
@@ -162,8 +158,11 @@ async fn what_is_secret_is_in_no_answer_and_in_no_file() {
     }
     let events = 2 * types.len();
     assert_listed(&admin, &canaries, &format!("{IDPS}/_search"), json!([])).await;
-    let total = assert_listed(&admin, &canaries, EVENTS, json!([{ "aggregateType": "idp" }])).await;
-    assert_eq!(total, events.to_string());
+    tests::eventually("all events are found", async || {
+        let total = assert_listed(&admin, &canaries, EVENTS, json!([{ "aggregateType": "idp" }])).await;
+        (total == events.to_string()).then_some(())
+    })
+    .await;
     for Called { body, .. } in endpoint.called(events).await {
         canaries.assert_not_in("what a target is sent", &String::from_utf8_lossy(&body));
     }
