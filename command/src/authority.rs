@@ -7,7 +7,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use base::secret;
 use domain::{
-    context::{Owner, OwnerType, Part, Place},
+    context::{Owner, OwnerType, Part, RolePlace},
     permission::reading,
     rejection::Rejection,
     resource::{
@@ -55,7 +55,7 @@ pub(crate) struct Authority {
     /// Whether targets of the instance may have said what is asked: then rights above the instance do not count.
     is_bounded: bool,
     /// What hashes the memberships of the caller.
-    claims: Arc<secret::Key>,
+    claims: Arc<secret::SymmetricKey>,
 }
 
 /// What a command changes, for whoever may not.
@@ -79,7 +79,7 @@ impl Object {
 
 impl Authority {
     /// The authority of a call to an operation. `claims` is the key of the caller's own instance.
-    pub(crate) fn of(call: &Call, claims: Arc<secret::Key>) -> Self {
+    pub(crate) fn of(call: &Call, claims: Arc<secret::SymmetricKey>) -> Self {
         let (home, user) = (&call.home.id, &call.caller.id);
         let organization = (call.caller.owner.kind == OwnerType::Organization).then_some(&call.caller.owner.id);
         Self {
@@ -153,7 +153,7 @@ impl Authority {
         if self.gives(object) {
             return Ok(());
         }
-        let place = Place { context: context.clone(), parts: object.parts.clone() };
+        let place = RolePlace { context: context.clone(), parts: object.parts.clone() };
         if self.may_at(turn, permission, &place) {
             return Ok(());
         }
@@ -180,17 +180,17 @@ impl Authority {
     }
 
     /// Whether the caller has a permission in a place.
-    pub(crate) fn may_at(&self, turn: &mut Turn<'_>, permission: &str, place: &Place) -> bool {
+    pub(crate) fn may_at(&self, turn: &mut Turn<'_>, permission: &str, place: &RolePlace) -> bool {
         self.may_in_all(turn, permission, std::slice::from_ref(place))
     }
 
     /// Whether the caller has a permission in each of these places. All that must be loaded for that is loaded at once.
-    pub(crate) fn may_in_all(&self, turn: &mut Turn<'_>, permission: &str, places: &[Place]) -> bool {
+    pub(crate) fn may_in_all(&self, turn: &mut Turn<'_>, permission: &str, places: &[RolePlace]) -> bool {
         if let Some(user) = &self.system {
             return user.may(permission, &[Owner::system()]);
         }
         let counts = |context: &Owner| !self.is_bounded || context.kind != OwnerType::System;
-        let chain = |place: &Place| {
+        let chain = |place: &RolePlace| {
             let mut chain = above(place, &self.instance_id);
             chain.retain(|(context, _)| counts(context));
             chain
@@ -216,7 +216,7 @@ impl Authority {
 }
 
 /// Where roles are held that hold in a place.
-pub(crate) fn above(place: &Place, instance_id: &str) -> Vec<(Owner, Option<Part>)> {
+pub(crate) fn above(place: &RolePlace, instance_id: &str) -> Vec<(Owner, Option<Part>)> {
     let contexts = place.context.chain(instance_id).into_iter().map(|context| (context, None));
     contexts.chain(place.parts.iter().map(|part| (place.context.clone(), Some(part.clone())))).collect()
 }
@@ -224,7 +224,7 @@ pub(crate) fn above(place: &Place, instance_id: &str) -> Vec<(Owner, Option<Part
 /// Whether a user has a permission by a role that it holds somewhere in each of these chains. `claims` is the key of the user's instance.
 pub(crate) fn has_in_all(
     turn: &mut Turn<'_>,
-    (claims, user_id): (&secret::Key, &str),
+    (claims, user_id): (&secret::SymmetricKey, &str),
     permission: &str,
     chains: &[Vec<(Owner, Option<Part>)>],
 ) -> bool {
@@ -241,7 +241,7 @@ pub(crate) fn has_in_all(
 /// The memberships of a user in contexts, and in parts of these. `claims` is the key of the user's instance.
 pub(crate) fn memberships<'a>(
     turn: &mut Turn<'_>,
-    claims: &secret::Key,
+    claims: &secret::SymmetricKey,
     user_id: &str,
     places: impl IntoIterator<Item = &'a (Owner, Option<Part>)>,
 ) -> Vec<Current<Standard<Membership>>> {

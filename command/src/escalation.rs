@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use base::secret;
 use domain::{
-    context::{Owner, OwnerType, Part, PartKind, Place},
+    context::{Owner, OwnerType, Part, PartKind, RolePlace},
     reference::Link,
     resource::{
         membership::{self, Membership},
@@ -59,10 +59,10 @@ pub(crate) fn check_user(
 /// Where the roles of a user hold, which belongs to `home`. `claims` is the key of its instance.
 pub(crate) fn places_of(
     turn: &mut Turn<'_>,
-    claims: &secret::Key,
+    claims: &secret::SymmetricKey,
     user: &AggregateKey,
     home: &Owner,
-) -> Result<Vec<Place>, Refusal> {
+) -> Result<Vec<RolePlace>, Refusal> {
     // Where there are more than are read, those that matter most are among them: all others are in organizations of the instance.
     let mut places = role_places(turn, user, membership::USER, &Owner::instance(&user.instance_id))?;
     let above: Vec<_> = home.chain(&user.instance_id).into_iter().map(|context| (context, None)).collect();
@@ -83,7 +83,12 @@ pub(crate) fn check_users_of(
 
 /// Where the memberships hold that name a user or an organization. Where there are more than are read, a
 /// context above all of them is among them: who may give roles there may give all of them.
-fn role_places(turn: &mut Turn<'_>, named: &AggregateKey, link: Link, above: &Owner) -> Result<Vec<Place>, Refusal> {
+fn role_places(
+    turn: &mut Turn<'_>,
+    named: &AggregateKey,
+    link: Link,
+    above: &Owner,
+) -> Result<Vec<RolePlace>, Refusal> {
     references::are_complete(turn)?;
     let referrers = turn.referrers(named, link);
     let all: Vec<_> = referrers.keys.iter().map(|key| turn.get::<Standard<Membership>>(key)).collect();
@@ -91,7 +96,7 @@ fn role_places(turn: &mut Turn<'_>, named: &AggregateKey, link: Link, above: &Ow
     Ok(places.chain(referrers.has_more.then(|| above.clone().into())).collect())
 }
 
-fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, places: Vec<Place>) -> Result<(), Refusal> {
+fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, places: Vec<RolePlace>) -> Result<(), Refusal> {
     let places = there(turn, instance_id, places);
     if deciding.authority.may_in_all(turn, GIVE_ROLES, &places) {
         return Ok(());
@@ -100,7 +105,7 @@ fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, places: Ve
 }
 
 /// Those of some places that are there: roles in a removed organization give nothing, and nobody could give them.
-pub(crate) fn there(turn: &mut Turn<'_>, instance_id: &str, mut places: Vec<Place>) -> Vec<Place> {
+pub(crate) fn there(turn: &mut Turn<'_>, instance_id: &str, mut places: Vec<RolePlace>) -> Vec<RolePlace> {
     let organizations: BTreeSet<String> = places
         .iter()
         .map(|place| &place.context)
@@ -110,7 +115,7 @@ pub(crate) fn there(turn: &mut Turn<'_>, instance_id: &str, mut places: Vec<Plac
     let key = |id: &str| AggregateKey::of::<Standard<Organization>>(instance_id, id);
     let is_gone = |id: &String| turn.get::<Standard<Organization>>(&key(id)).resource().is_none();
     let gone: BTreeSet<String> = organizations.into_iter().filter(is_gone).collect();
-    places.retain(|Place { context, .. }| context.kind != OwnerType::Organization || !gone.contains(&context.id));
+    places.retain(|RolePlace { context, .. }| context.kind != OwnerType::Organization || !gone.contains(&context.id));
     places.retain(|place| place.parts.iter().all(|part| is_part(turn, instance_id, part)));
     places
 }

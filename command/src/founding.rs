@@ -57,7 +57,7 @@ struct FirstUser {
 
 impl Founding {
     /// Draws what is random; the keys take some hundred milliseconds of a core. `system` hashes what is unique in the system.
-    pub(crate) fn draw(keyring: &Keyring, ids: &Ids, plan: Plan, system: Arc<secret::Key>) -> Drawn {
+    pub(crate) fn draw(keyring: &Keyring, ids: &Ids, plan: Plan, system: Arc<secret::SymmetricKey>) -> Drawn {
         let (master_key_id, mut data_keys) = (keyring.master_key_id(), vec![]);
         let of_instance = OF_INSTANCE.map(|purpose| {
             let (key, data_key) = keyring.create(&plan.instance_id, purpose);
@@ -154,7 +154,7 @@ pub(crate) struct Drawn {
     founding: Founding,
     first: Option<(Zeroizing<String>, FirstPerson)>,
     /// What wraps the keys of people.
-    data_key: Arc<secret::Key>,
+    data_key: Arc<secret::SymmetricKey>,
 }
 
 impl Drawn {

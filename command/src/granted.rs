@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use base::id;
 use domain::{
-    context::{Owner, Part, Place},
+    context::{Owner, Part, RolePlace},
     rejection::Rejection,
     resource::{
         project::Project,
@@ -31,7 +31,7 @@ pub(crate) fn owner_of_project(
     let is_there = is_there::<Project>(turn, project);
     let current = turn.get::<Standard<Project>>(project);
     let owner = current.head.owner.filter(|_| is_there).ok_or(Rejection::NotFound(Project::NAME))?;
-    let place = Place { context: owner, parts: vec![Part::project(&project.id)] };
+    let place = RolePlace { context: owner, parts: vec![Part::project(&project.id)] };
     if !deciding.authority.may_at(turn, "project.read", &place) {
         return Err(Rejection::NotFound(Project::NAME).into());
     }
@@ -48,7 +48,7 @@ pub(crate) fn owner_by_grant(
     let current = turn.get::<Standard<ProjectGrant>>(key);
     let grant = current.resource().filter(|_| is_there).ok_or(Rejection::NotFound(ProjectGrant::NAME))?;
     let context = Owner::organization(&grant.organization_id);
-    let place = Place { context, parts: vec![Part::project_grant(&key.id)] };
+    let place = RolePlace { context, parts: vec![Part::project_grant(&key.id)] };
     if !deciding.authority.may_at(turn, "project.grant.read", &place) {
         return Err(Rejection::NotFound(ProjectGrant::NAME).into());
     }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use base::clock;
 use domain::{
-    context::{Owner, Place},
+    context::{Owner, RolePlace},
     rejection::Rejection,
     resource::user::User,
     standard::{Command as Asked, Resource, Standard},
@@ -47,7 +47,7 @@ impl<H: Resource, R: Resource> Command for Give<H, R> {
     type Outcome = ();
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
-        let Place { context, parts } = place::<H>(turn, deciding, &self.holder)?;
+        let RolePlace { context, parts } = place::<H>(turn, deciding, &self.holder)?;
         let current = turn.unborn::<Standard<R>>(&self.key, &context)?;
         let new = self.new.clone().held_within(&parts);
         Ok((deciding.decide(turn, current, Asked::Create(new))?, ()))
@@ -103,7 +103,7 @@ pub(crate) fn end(field: &'static str, date: Option<wellknown::Timestamp>) -> Re
 }
 
 /// Where what somebody holds belongs, if that one is there and the caller may give it something.
-fn place<H: Resource>(turn: &mut Turn<'_>, deciding: &Deciding, holder: &AggregateKey) -> Result<Place, Refusal> {
+fn place<H: Resource>(turn: &mut Turn<'_>, deciding: &Deciding, holder: &AggregateKey) -> Result<RolePlace, Refusal> {
     let current = turn.get::<Standard<H>>(holder);
     existence::insist(turn, &current)?;
     let there = current.resource().ok_or(Rejection::NotFound(H::NAME))?;
@@ -111,7 +111,7 @@ fn place<H: Resource>(turn: &mut Turn<'_>, deciding: &Deciding, holder: &Aggrega
     there.may_hold()?;
     let owner = current.owner()?.clone();
     check_power(turn, deciding, holder, &owner)?;
-    Ok(Place { context: owner, parts: there.parts(&holder.id) })
+    Ok(RolePlace { context: owner, parts: there.parts(&holder.id) })
 }
 
 /// What a user holds gives whoever has it the roles of the user, and without it others cannot act as the user any more.

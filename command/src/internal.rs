@@ -12,7 +12,7 @@ mod revoke;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_nats::{Client, Message, Subject};
-use base::{explain::explain, fair::Room, secret::Key};
+use base::{explain::explain, fair::Room, secret::SymmetricKey};
 use edge::{
     error::Error,
     internal::{answer, has_password, is_metadata, key, opened, subject},
@@ -117,7 +117,7 @@ impl Taker {
             (_, true) => &self.room_of_metadata,
             _ => &self.room,
         };
-        let Some(place) = Place::of(room, command.instance_id.as_str().into()) else {
+        let Some(place) = CommandPermit::of(room, command.instance_id.as_str().into()) else {
             // To send it again and again would make it worse where each waits for a seat.
             let (nonce, checked) = (command.nonce, is_password.then(|| faulty(Fault::Busy)));
             let busy = InternalOutcome { nonce, checked, refused: is_metadata, ..InternalOutcome::default() };
@@ -139,7 +139,7 @@ impl Taker {
     }
 
     /// What a node has signed, with the key that it did so with; otherwise what its sender is told.
-    async fn opened(&self, payload: &[u8]) -> Result<(Arc<Key>, InternalCommand), InternalAnswer> {
+    async fn opened(&self, payload: &[u8]) -> Result<(Arc<SymmetricKey>, InternalCommand), InternalAnswer> {
         let key = key(&self.commands.keyring).await.map_err(|failure| {
             tracing::warn!(error = explain(&failure), "a command of an oidc node cannot be verified");
             InternalAnswer::default()
@@ -155,7 +155,7 @@ impl Taker {
         }
     }
 
-    async fn outcome(&self, key: &Key, command: InternalCommand, bytes: usize) -> InternalAnswer {
+    async fn outcome(&self, key: &SymmetricKey, command: InternalCommand, bytes: usize) -> InternalAnswer {
         let nonce = command.nonce.clone();
         match self.done(command, bytes).await {
             Ok(outcome) => answer(key, &InternalOutcome { nonce, ..outcome }),
@@ -264,19 +264,19 @@ fn is_id(id: &str) -> bool {
 }
 
 /// A place of an instance, until it is dropped.
-struct Place {
+struct CommandPermit {
     room: Arc<Mutex<Room<Arc<str>>>>,
     instance_id: Arc<str>,
 }
 
-impl Place {
+impl CommandPermit {
     fn of(room: &Arc<Mutex<Room<Arc<str>>>>, instance_id: Arc<str>) -> Option<Self> {
         room.lock().unwrap_or_else(PoisonError::into_inner).take(&instance_id, 1).ok()?;
         Some(Self { room: room.clone(), instance_id })
     }
 }
 
-impl Drop for Place {
+impl Drop for CommandPermit {
     fn drop(&mut self) {
         self.room.lock().unwrap_or_else(PoisonError::into_inner).give_back(&self.instance_id, 1);
     }

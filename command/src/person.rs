@@ -1,7 +1,7 @@
 //! People as they are written: what is personal is checked and sealed before the turn, in which there is only ciphertext.
 
 use api::user::NewPerson;
-use base::secret::Key;
+use base::secret::SymmetricKey;
 use domain::{
     person::{Person, SCHEMA, violations},
     rejection::Rejection,
@@ -91,7 +91,7 @@ impl Commands {
 }
 
 /// A person as events have it, who is found by what the instance's key for claims hashes.
-pub(crate) fn sealed(claims: &Key, (sealing, person): (&PersonKey, &Person)) -> Human {
+pub(crate) fn sealed(claims: &SymmetricKey, (sealing, person): (&PersonKey, &Person)) -> Human {
     let found_by = |kind: Kind| {
         kind.of(person).map(|contact| hashed_claim(claims, &kind.hashed(&contact.value))).unwrap_or_default()
     };

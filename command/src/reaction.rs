@@ -2,9 +2,9 @@
 
 pub mod assets;
 mod backlog;
+mod checkpoint;
 pub mod delivery;
 pub mod erasure;
-mod place;
 pub mod purge;
 pub mod rotation;
 pub mod session_end;

@@ -43,7 +43,7 @@ impl Commands {
     where
         I::Response: Plain,
     {
-        let (place, context) = (Place::of(call, request)?, call.named(request).cloned());
+        let (place, context) = (ResourceLocator::of(call, request)?, call.named(request).cloned());
         let id = place.id.clone();
         let answer = move |decided: &Decided, (): &()| details(&id, decided).into();
         self.execute(call, request, Patch { place, context, wanted }, answer).await
@@ -94,19 +94,19 @@ where
     I: Identified,
     I::Response: Plain,
 {
-    let place = Place::of(call, request)?;
+    let place = ResourceLocator::of(call, request)?;
     let id = place.id.clone();
     let answer = move |decided: &Decided, (): &()| details(&id, decided).into();
     commands.execute(call, request, Change { place, asked }, answer).await
 }
 
 /// Where a resource is looked for.
-struct Place {
+struct ResourceLocator {
     instance_id: String,
     id: String,
 }
 
-impl Place {
+impl ResourceLocator {
     fn of(call: &Call, request: &impl Identified) -> Result<Self, Error> {
         let id = request.id();
         // Postgres has no U+0000, so no id has one.
@@ -129,7 +129,7 @@ impl Place {
 
 /// What is asked of a resource in its own context.
 struct Change<R: Reusable> {
-    place: Place,
+    place: ResourceLocator,
     asked: Asked<R>,
 }
 
@@ -148,7 +148,7 @@ impl<R: Reusable> Command for Change<R> {
 
 /// What is changed of a resource as it is in a context, which is its own unless one is named.
 struct Patch<R: Reusable> {
-    place: Place,
+    place: ResourceLocator,
     context: Option<Owner>,
     wanted: Wanted<R>,
 }
@@ -189,7 +189,7 @@ impl<R: Reusable> Patch<R> {
         resource: &Current<Standard<R>>,
         context: &Owner,
     ) -> Result<Decided, Refusal> {
-        let (Place { instance_id, id }, owner) = (&self.place, resource.owner()?.clone());
+        let (ResourceLocator { instance_id, id }, owner) = (&self.place, resource.owner()?.clone());
         let key = AggregateKey::of::<Standard<StatePolicy<R>>>(instance_id, &StatePolicy::<R>::id(id, &context.id));
         let current = turn.get::<Standard<StatePolicy<R>>>(&key).owned_by(context);
         let is_set = current.resource().is_some();

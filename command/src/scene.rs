@@ -49,7 +49,7 @@ pub(crate) struct Scene {
 impl Scene {
     /// One where the log has ten events, of nothing that matters.
     pub(crate) fn new() -> Self {
-        let key = |byte| Arc::new(secret::Key::new([byte; 32]));
+        let key = |byte| Arc::new(secret::SymmetricKey::new([byte; 32]));
         let end = Position { sequence: 10, ..Position::default() };
         Self {
             memory: Memory::new(OfEach { events: Tail::at(end), sessions: Tail::at(Position::default()) }),

@@ -31,7 +31,7 @@ pub(crate) const PUBLISHED_FOR: i64 = 10 * 60 * 1000;
 const MOST_KEYS: usize = 30;
 
 /// A generated key as it is kept.
-pub(crate) fn sealed(instance_id: &str, data_key: &secret::Key, generated: Generated) -> SigningKey {
+pub(crate) fn sealed(instance_id: &str, data_key: &secret::SymmetricKey, generated: Generated) -> SigningKey {
     SigningKey {
         instance_id: instance_id.to_owned(),
         algorithm: generated.algorithm.to_owned(),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn add(scene: &mut Scene, id: &str, instance_id: &str, signs_from: Option<i64>) {
-        let new = sealed(instance_id, &secret::Key::new([7; 32]), signing::generate(ES256, id));
+        let new = sealed(instance_id, &secret::SymmetricKey::new([7; 32]), signing::generate(ES256, id));
         scene.add(id, &Owner::instance(THERE), SigningKey { signs_from, ..new }).expect("it is new");
     }
 

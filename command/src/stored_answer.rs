@@ -1,7 +1,7 @@
 //! The stored answer to an idempotent command: the message, the status where it is not the operation's own, and the
 //! place in which a role permitted it.
 
-use domain::context::{Part, PartKind, Place};
+use domain::context::{Part, PartKind, RolePlace};
 use eventlog::record::{owner_of, owner_type};
 use prost::Message;
 
@@ -22,9 +22,9 @@ struct Addition {
 }
 
 /// Adds status and place to a message in protobuf.
-pub(crate) fn encode(mut message: Vec<u8>, status: Option<u16>, place: Option<&Place>) -> Vec<u8> {
+pub(crate) fn encode(mut message: Vec<u8>, status: Option<u16>, place: Option<&RolePlace>) -> Vec<u8> {
     let mut addition = Addition { status: status.map(u32::from), ..Addition::default() };
-    if let Some(Place { context, parts }) = place {
+    if let Some(RolePlace { context, parts }) = place {
         addition.context_type = Some(owner_type(context.kind));
         addition.context_id.clone_from(&context.id);
         let of = |kind| parts.iter().filter(move |part| part.kind == kind).map(|part| part.id.clone()).collect();
@@ -40,11 +40,11 @@ pub(crate) fn status(bytes: &[u8]) -> Option<u16> {
 }
 
 /// The place that was stored; answers of older builds have none, nor what the token of an object permitted.
-pub(crate) fn place(bytes: &[u8]) -> Option<Place> {
+pub(crate) fn place(bytes: &[u8]) -> Option<RolePlace> {
     let Addition { context_type, context_id, projects, project_grants, .. } = Addition::decode(bytes).ok()?;
     let granted = project_grants.into_iter().map(Part::project_grant);
     let parts = projects.into_iter().map(Part::project).chain(granted).collect();
-    Some(Place { context: owner_of(context_type?, context_id), parts })
+    Some(RolePlace { context: owner_of(context_type?, context_id), parts })
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
         let message = PutExecutionResponse { details: Some(details) };
         for stored in [None, Some(200)] {
             let parts = vec![Part::project("8"), Part::project_grant("9")];
-            let permitted = Place { context: Owner::organization("7"), parts };
+            let permitted = RolePlace { context: Owner::organization("7"), parts };
             let bytes = encode(message.encode_to_vec(), stored, Some(&permitted));
             assert_eq!((PutExecutionResponse::decode(&bytes[..]), status(&bytes)), (Ok(message.clone()), stored));
             assert_eq!(place(&bytes), Some(permitted));

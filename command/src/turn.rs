@@ -17,7 +17,7 @@ use base::{fault, secret};
 use bytes::Bytes;
 use domain::{
     aggregate::Aggregate,
-    context::{Owner, OwnerType, Place},
+    context::{Owner, OwnerType, RolePlace},
     log_class::OfEach,
     reference::Link,
     rejection::Rejection,
@@ -59,7 +59,7 @@ pub struct Decided {
     /// The context that the object belongs to.
     pub owner: Owner,
     /// Where a role of the caller permitted it, if one did.
-    pub place: Option<Place>,
+    pub place: Option<RolePlace>,
     /// Whether the object did not exist before.
     pub is_new: bool,
 }
@@ -81,9 +81,9 @@ pub(crate) struct Cause {
 #[derive(Clone)]
 pub(crate) struct ClaimKeys {
     /// For what is unique in the instance.
-    pub(crate) instance: Arc<secret::Key>,
+    pub(crate) instance: Arc<secret::SymmetricKey>,
     /// For what is unique in the system.
-    pub(crate) system: Arc<secret::Key>,
+    pub(crate) system: Arc<secret::SymmetricKey>,
 }
 
 impl ClaimKeys {

@@ -11,10 +11,10 @@ use crate::{
     told::Told,
 };
 
-/// The parameters that say so.
+/// The parameters of a logout request that name where the browser goes on.
 pub(crate) const PARAMETERS: [&str; 3] = ["client_id", "post_logout_redirect_uri", "state"];
 
-/// What an app says of where the browser goes on afterwards.
+/// Where an app asks that the browser goes on afterwards.
 pub(crate) struct AfterLogout<'a> {
     pub(crate) client_id: Option<&'a str>,
     pub(crate) uri: Option<&'a str>,
@@ -22,13 +22,14 @@ pub(crate) struct AfterLogout<'a> {
 }
 
 impl AfterLogout<'_> {
-    /// What is sent of it.
+    /// Returns the parameters that are present, as name and value.
     pub(crate) fn sent(&self) -> Vec<(&'static str, &str)> {
         let values = [self.client_id, self.uri, self.state];
         PARAMETERS.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
-    /// Where it goes on: to a URI that the app has registered for that. To an app that is switched off, or to none, it does not.
+    /// Returns the URL that the browser goes on to: only a URI that the app has registered for that, and only while the
+    /// app is active.
     pub(crate) async fn next(&self, oidc: &Oidc, tenant: &Tenant) -> Result<Option<String>, Told> {
         if self.state.is_some_and(|state| state.len() > LONGEST_STATE) {
             return Err(Told::UNREADABLE_LOGOUT);

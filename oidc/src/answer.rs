@@ -1,31 +1,32 @@
-//! How an app is answered: by where the browser is led. Where it is to be by a form, that is a page of ours, which the browser sends on.
+//! Answers to apps: the URL that a browser is redirected to. For `form_post` that is a page of the platform, whose form
+//! the browser submits.
 
 use std::time::Duration;
 
 use base::{
     clock,
     explain::explain,
-    secret::{Key, sha256},
+    secret::{SymmetricKey, sha256},
 };
 use serde::{Deserialize, Serialize};
 use view::{directory::Tenant, keyring::Purpose};
 
 use crate::{Oidc, auth_request::lost, callback::Callback, endpoint, error::Error};
 
-/// How long the page with a form is good: as long as a code.
+/// How long the page with a form is valid: as long as a code.
 const LIFETIME: Duration = Duration::from_mins(1);
 
-/// A form that the browser sends to an app.
+/// A form that the browser submits to an app.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ByForm {
-    /// Where to: a URI that is registered.
+    /// Where the form is sent: a registered redirect URI.
     pub(crate) redirect_uri: String,
     pub(crate) fields: Vec<(String, String)>,
-    /// Until when it is sent, in milliseconds since the Unix epoch.
+    /// When the form expires, in milliseconds since the Unix epoch.
     good_until: i64,
 }
 
-/// Where the browser is led with an answer.
+/// Returns the URL that the browser is redirected to with an answer.
 pub(crate) async fn url(
     oidc: &Oidc,
     tenant: &Tenant,
@@ -49,22 +50,22 @@ pub(crate) async fn url(
 }
 
 impl ByForm {
-    /// What was sealed for an instance a moment ago, once.
+    /// Opens a form that was sealed for an instance, once and before it expires.
     ///
     /// # Errors
-    /// When that cannot be known.
+    /// When it cannot be determined whether the form was opened before.
     pub(crate) async fn open(oidc: &Oidc, instance_id: &str, sealed: &str) -> Result<Option<Self>, Error> {
         let Ok(said) = key(oidc, instance_id).await?.open(&purpose(instance_id), sealed) else { return Ok(None) };
         let by_form = serde_json::from_slice::<Self>(&said).ok();
         let by_form = by_form.filter(|by_form| by_form.good_until > clock::now().as_millisecond());
-        // Addresses are kept in histories and logs.
+        // URLs end up in browser histories and logs, so that a form must open only once.
         let name = format!("answer.{}", hex::encode(&sha256(&said)[..16]));
         let is_first = by_form.is_some() && oidc.once.is_first(&name, LIFETIME).await.map_err(lost)?;
         Ok(by_form.filter(|_| is_first))
     }
 }
 
-async fn key(oidc: &Oidc, instance_id: &str) -> Result<Key, Error> {
+async fn key(oidc: &Oidc, instance_id: &str) -> Result<SymmetricKey, Error> {
     Ok(oidc.keyring.key(instance_id, Purpose::ClientSecret).await?.derived("answers by form"))
 }
 

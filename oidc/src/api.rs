@@ -1,4 +1,4 @@
-//! The operations on authorization requests, for whoever makes login pages of their own.
+//! The operations on authorization requests, for login clients, which make login pages of their own.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use crate::{
     finish,
 };
 
-/// What an authorization request is called where there is none.
+/// The noun for an authorization request in a not-found error.
 const NOUN: &str = "auth_request";
-/// What names the trace of a request to whatever follows from it.
+/// The header that passes the trace of a request on to what follows from it.
 const TRACE: HeaderName = HeaderName::from_static("traceparent");
 
 /// Mounts the operations on all transports.
@@ -70,16 +70,17 @@ async fn refuse(
     answer(&oidc, &call, RefuseAuthRequestResponse { callback_url }).await
 }
 
-/// An answer, after which the client has seen what it had seen before: nothing of it is in a log.
+/// Makes an answer with the consistency token of the request: authorization requests are not in a log, so the client
+/// has seen no more.
 async fn answer<O>(oidc: &Oidc, call: &Call, message: O) -> Result<Answer<O>, Error> {
     let seen = call.consistency.events.required;
     let token = call.token_at(&oidc.edge.tokens, (LogClass::Events, seen)).await?;
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 
-/// The request that waits, and the app that it is of.
+/// Returns the pending authorization request and its app.
 async fn waiting(oidc: &Oidc, call: &Call, id: &str) -> Result<(Waiting, Arc<Client>), Error> {
-    // What is kept for ever was waited for at admission.
+    // Admission has waited for the log `EVENTS`.
     let asked = call.consistency.sessions;
     asked.accept(oidc.edge.ended.revoked().reached().processed_by(asked.required, asked.left()).await)?;
     Ok(ending::waiting(oidc, &call.tenant, id).await?.ok_or(Rejection::NotFound(NOUN))?)

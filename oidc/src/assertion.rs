@@ -14,35 +14,35 @@ use view::directory::{HeldKey, Signer, Tenant};
 
 use crate::{Oidc, endpoint, error::Error};
 
-/// What assertions may be signed with (RFC 7518, section 3.1; RFC 8037).
+/// The algorithms that assertions may be signed with (RFC 7518, section 3.1; RFC 8037).
 pub(crate) const ALGORITHMS: [&str; 9] =
     ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"];
 /// How long an assertion may be valid, in seconds.
 pub(crate) const LONGEST_LIFE: i64 = 3600;
-/// By how many seconds the clock of who signs may be ahead.
+/// How many seconds the clock of a signer may be ahead.
 pub(crate) const AHEAD: i64 = 60;
 
-/// An assertion as it was sent. Nothing that it says is known to be true.
+/// An assertion as it was sent. Nothing in it is verified.
 pub(crate) struct Assertion<'a> {
     text: &'a str,
     header: Header,
-    /// Who it says has signed it.
+    /// The unverified subject (`sub`).
     pub(crate) subject: String,
 }
 
-/// The header (RFC 7515, section 4.1). Keys that it brings along mean nothing.
+/// The header (RFC 7515, section 4.1). Keys that it contains are ignored.
 #[derive(Deserialize)]
 pub(crate) struct Header {
     alg: Algorithm,
-    /// Which key has signed it.
+    /// The id of the key that has signed the JWT.
     pub(crate) kid: Option<String>,
     typ: Option<String>,
-    /// What must be understood; nothing is.
+    /// The critical extensions; a JWT that has any is refused, since none is supported.
     crit: Option<IgnoredAny>,
 }
 
 impl Header {
-    /// That of a JWT that is signed by an algorithm that there is.
+    /// Reads the header of a JWT that names a known algorithm.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let (Some(header), Some(_), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else {
@@ -51,17 +51,17 @@ impl Header {
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(header).ok()?).ok()
     }
 
-    /// Whether it says nothing of what the JWT is.
+    /// Whether the header has no `typ`.
     pub(crate) const fn is_untyped(&self) -> bool {
         self.typ.is_none()
     }
 
-    /// Whether it says that the JWT is this.
+    /// Whether the header has this `typ`.
     pub(crate) fn is_type(&self, typ: &str) -> bool {
         self.typ.as_ref().is_some_and(|said| said.eq_ignore_ascii_case(typ))
     }
 
-    /// The payload of a JWT with this header, if this key has signed it.
+    /// Returns the payload of a JWT with this header, if this key has signed it.
     pub(crate) fn payload(&self, text: &str, public: &Value) -> Option<Vec<u8>> {
         if self.crit.is_some() || !may_sign(public, self.alg) {
             return None;
@@ -70,18 +70,18 @@ impl Header {
         let key = DecodingKey::from_jwk(&jwk).ok()?;
         let mut validation = Validation::new(self.alg);
         validation.required_spec_claims.clear();
-        // There is one clock, and one rule for audiences, both of whoever asks.
+        // The caller checks times, by the platform's clock, and the audience.
         (validation.validate_exp, validation.validate_aud) = (false, false);
         decode::<IgnoredAny>(text, &key, &validation).ok()?;
         URL_SAFE_NO_PAD.decode(text.split('.').nth(1)?).ok()
     }
 }
 
-/// The claims (RFC 7523, section 3). A time with a fraction, or an audience that is a list, is none.
+/// The claims (RFC 7523, section 3). Times with a fraction and lists of audiences are refused.
 #[derive(Deserialize)]
 pub(crate) struct Claims {
     iss: String,
-    /// Who has signed it; of what names a user, that one.
+    /// The signer; in an assertion that names a user ([`Use::Subject`]), that user.
     pub(crate) sub: String,
     aud: String,
     /// When it expires, in seconds since the Unix epoch.
@@ -89,7 +89,7 @@ pub(crate) struct Claims {
     iat: Option<i64>,
     nbf: Option<i64>,
     jti: Option<String>,
-    /// Who may act as the user that it names (RFC 8693, section 4.4).
+    /// Who may act as the subject (RFC 8693, section 4.4).
     pub(crate) may_act: Option<Value>,
 }
 
@@ -100,17 +100,18 @@ pub(crate) enum Use {
     Client,
     /// To be exchanged for a token.
     Grant,
-    /// To name the user that somebody acts as (RFC 8693, section 2.1).
+    /// To name the user that an actor acts as (RFC 8693, section 2.1).
     Subject,
 }
 
-/// Who has the key that an assertion names.
+/// The holder of the key that an assertion is signed with.
 pub(crate) struct Signatory<'a> {
     pub(crate) id: &'a str,
-    /// What it may be called instead.
+    /// The user name, by which an assertion may also name the holder.
     pub(crate) name: Option<&'a str>,
     pub(crate) owner: &'a Owner,
-    /// Whether it may name the token endpoint as the audience, as clients did before the issuer was asked for.
+    /// Whether its assertions may have the token endpoint as their audience, as was usual before the issuer was
+    /// required.
     pub(crate) takes_endpoint: bool,
 }
 
@@ -120,14 +121,14 @@ impl Signatory<'_> {
     }
 }
 
-/// Why an assertion does not count.
+/// Why an assertion is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// It is not signed by who it says, with a key that is valid now.
+    /// The assertion is not signed by the holder that it names with a key that is valid now.
     Unsigned,
-    /// It is, but breaks this rule.
+    /// The assertion is signed correctly, but breaks this rule.
     Claim(&'static str),
-    /// It cannot be known at the moment.
+    /// The assertion cannot be verified at the moment.
     Unknown(Error),
 }
 
@@ -138,12 +139,12 @@ impl<E: Into<Error>> From<E> for Flaw {
 }
 
 impl Use {
-    /// The `typ` that tells assertions of this use from others (RFC 7523bis); `JWT`, or none, is taken, too.
+    /// The `typ` that distinguishes assertions of this use from others (RFC 7523bis); `JWT` or none is accepted, too.
     const fn typ(self) -> &'static str {
         match self {
             Self::Client => "client-authentication+jwt",
             Self::Grant => "authorization-grant+jwt",
-            // There is none of its own.
+            // Assertions that name a user have no `typ` of their own.
             Self::Subject => "jwt",
         }
     }
@@ -164,14 +165,15 @@ impl<'a> Assertion<'a> {
         Some(Self { text, header, subject: sub })
     }
 
-    /// The key that it names, if it counts now. Who has it is found by it alone: whoever signs with a key of his own making learns
-    /// nothing of users and apps.
+    /// Returns the key that the assertion names, if it is valid now. Only the id of the key is looked up, never a user
+    /// or an app that the assertion names, so that whoever signs with a made-up key learns nothing about users and
+    /// apps.
     pub(crate) async fn key<H: Signer>(&self, oidc: &Oidc, tenant: &Tenant) -> Result<Arc<HeldKey>, Flaw> {
         key_named::<H>(oidc, tenant, self.header.kid.as_deref()).await
     }
 
-    /// What it claims, if who has a key has signed it with that for this use, a moment ago and for this instance, and it was not used
-    /// before.
+    /// Returns the claims, if the holder of the key has signed the assertion recently, for this use and for this
+    /// instance, and it was not used before.
     pub(crate) async fn verify<H: Signer>(
         &self,
         (oidc, tenant): (&Oidc, &Tenant),
@@ -199,7 +201,7 @@ impl<'a> Assertion<'a> {
         if !self.header.typ.as_ref().is_none_or(is_of_use) {
             return Err(Flaw::Claim("the typ of the assertion must be JWT, or say that it is for this use"));
         }
-        // Last, so that only what counts is remembered.
+        // Last, so that only valid assertions are remembered.
         let Some(jti) = &claims.jti else { return Ok(claims) };
         let name = sha256(format!("{}\0{}\0{}\0{jti}", tenant.id, H::NAME, by.id).as_bytes());
         let name = format!("assertion.{}", URL_SAFE_NO_PAD.encode(name));
@@ -214,7 +216,7 @@ impl<'a> Assertion<'a> {
         Err(Flaw::Claim("the assertion was used before: sign a new one, with another jti, for each request"))
     }
 
-    /// What it claims, if this key has signed it.
+    /// Returns the claims, if this key has signed the assertion.
     fn signed(&self, public: &Value) -> Result<Claims, Flaw> {
         let wrong = "the assertion must have iss, sub and aud as text, and exp in whole seconds, as iat and nbf where it has them";
         let claims = self.header.payload(self.text, public).ok_or(Flaw::Unsigned)?;
@@ -222,7 +224,7 @@ impl<'a> Assertion<'a> {
     }
 }
 
-/// The key that is named by whoever has signed something, if it counts now.
+/// Returns the key with an id that a signed text names, if the key is valid now.
 pub(crate) async fn key_named<H: Signer>(
     oidc: &Oidc,
     tenant: &Tenant,
@@ -232,7 +234,7 @@ pub(crate) async fn key_named<H: Signer>(
         return Err(Flaw::Unknown(Error::Unavailable));
     }
     let key = oidc.edge.directory.key::<H>(&tenant.id, kid.ok_or(Flaw::Unsigned)?, 0).await?.ok_or(Flaw::Unsigned)?;
-    // It may have been deleted so long ago that nobody remembers, and the read model may not know yet.
+    // The key may have been deleted so long ago that its end is forgotten, while the read model still lags.
     if !oidc.edge.ended.knows_since(key.processed) {
         return Err(Flaw::Unknown(Error::Unavailable));
     }
@@ -240,7 +242,7 @@ pub(crate) async fn key_named<H: Signer>(
 }
 
 impl Claims {
-    /// Checks what does not depend on who has signed it, at a time in seconds since the Unix epoch.
+    /// Checks the claims whose rules do not depend on the signer, at a time in seconds since the Unix epoch.
     fn check(&self, r#use: Use, now: i64) -> Result<(), Flaw> {
         let Self { iss, sub, exp, iat, nbf, jti, .. } = self;
         let begins = iat.unwrap_or(now).max(nbf.unwrap_or(now));
@@ -259,7 +261,7 @@ impl Claims {
     }
 }
 
-/// Whether a key may sign with an algorithm: one of its type, and only its own where it says so.
+/// Whether a key may sign with an algorithm: one of its type, and only the one in its `alg` where it has that.
 fn may_sign(public: &Value, algorithm: Algorithm) -> bool {
     use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
     let of_type: &[Algorithm] = match (public["kty"].as_str(), public["crv"].as_str()) {

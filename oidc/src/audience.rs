@@ -1,5 +1,5 @@
-//! Projects that tokens are for, and what users were granted of them. What has ended does not count from then on, whatever the
-//! directory still says.
+//! Projects that tokens are for, and what users were granted in them. Grants that have ended do not count, even while
+//! the directory still has them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,13 +16,13 @@ use view::{
 
 use crate::{Oidc, error::Error, scope::Scope};
 
-/// How long what was changed is waited for, which takes milliseconds.
+/// How long a read waits for a change to be projected, which takes milliseconds.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What a user was granted, as of a sequence or later if the read model has that.
+/// Returns the user grants of a user, as of a sequence or later if the read model has that.
 ///
 /// # Errors
-/// When it cannot be read, or it is not known whether it has ended since.
+/// When they cannot be read, or it cannot be determined whether they have ended since.
 pub(crate) async fn grants(
     oidc: &Oidc,
     (tenant, user): (&Tenant, &Principal),
@@ -32,13 +32,13 @@ pub(crate) async fn grants(
     let found = directory.grants(&tenant.id, &user.id, sequence).await?;
     let (counting, withdrawn) = counting(oidc, tenant, &found)?;
     let Some(withdrawn) = withdrawn else { return Ok(counting) };
-    // What gives something else now counts again as soon as that can be read, and not before.
+    // A changed grant counts again as soon as its change can be read, and not before.
     let _ = timeout(PATIENCE, directory.processed_by(withdrawn, PATIENCE)).await;
     let found = directory.grants(&tenant.id, &user.id, withdrawn).await?;
     Ok(self::counting(oidc, tenant, &found)?.0)
 }
 
-/// What counts of the grants that were read, and when the last one was withdrawn that does not.
+/// Returns the grants that still count, and the sequence at which the last of the others was withdrawn.
 fn counting(oidc: &Oidc, tenant: &Tenant, found: &Grants) -> Result<(Vec<Granted>, Option<u64>), Error> {
     let withdrawn = |owner: &Owner, on: &[(&'static str, &str)]| withdrawn(oidc, tenant, owner, (on, found.processed));
     let (mut counting, mut last) = (vec![], None);
@@ -64,11 +64,11 @@ fn counting(oidc: &Oidc, tenant: &Tenant, found: &Grants) -> Result<(Vec<Granted
     Ok((counting, last))
 }
 
-/// A project as the users of an organization see it, without project grants that have ended, as of a sequence or later if the read model
-/// has that.
+/// Returns a project as the users of an organization see it, without project grants that have ended, as of a sequence
+/// or later if the read model has that.
 ///
 /// # Errors
-/// When it cannot be read, or it is not known whether project grants have ended since.
+/// When it cannot be read, or it cannot be determined whether project grants have ended since.
 pub(crate) async fn project(
     oidc: &Oidc,
     tenant: &Tenant,
@@ -85,7 +85,7 @@ pub(crate) async fn project(
     Ok(Some(project))
 }
 
-/// When something was withdrawn that had been read when a sequence had been processed.
+/// Returns the sequence at which something was withdrawn that was read as of the sequence `processed`.
 fn withdrawn(
     oidc: &Oidc,
     tenant: &Tenant,
@@ -101,15 +101,15 @@ fn withdrawn(
     })
 }
 
-/// Whether a project is there and switched on, and was so ever since a sequence, or since what is known of it. The
-/// platform's own always is: without a token for it nobody could switch it on.
+/// Whether a project exists and has been active ever since a sequence, or since what is known of it. The platform's own
+/// project always is: without a token for it nobody could activate it.
 pub(crate) fn is_live(oidc: &Oidc, tenant: &Tenant, project: &Audience, since: u64) -> bool {
     let on = [(Project::NAME, project.id.as_str())];
     let is_dead = || oidc.edge.ended.is_dead(&tenant.id, &project.owner, &on, since.min(project.processed));
     project.id == tenant.instance.platform_project_id || project.is_live && !is_dead()
 }
 
-/// The id of the project whose audience a scope is, where it is one. It may be named by the word for the platform's own.
+/// Returns the id of the project that an audience scope names. The platform's own project may be named `platform`.
 pub(crate) fn of<'a>(tenant: &'a Tenant, scope: &Scope<'a>) -> Option<&'a str> {
     match scope {
         Scope::Audience("platform") => Some(&tenant.instance.platform_project_id),

@@ -8,47 +8,47 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Oidc, callback::Callback, error::Error};
 
-/// The longest request that waits, in bytes, as it is kept: so all that an instance may have leave room for others.
+/// The longest stored request, in bytes: the limit leaves room for the requests of other instances.
 const LONGEST: usize = 5 * 1024;
 
-/// What becomes of a request.
+/// The outcome of storing a request.
 pub(crate) enum Put {
-    /// It waits, and has this id.
+    /// The request waits under this id.
     Waits(String),
-    /// As many of the instance wait as may.
+    /// The instance has as many pending requests as are allowed.
     Full,
-    /// It is longer than any may be.
+    /// The request is too long.
     Long,
 }
 
-/// What an app has asked for, after it was checked.
+/// What an app has requested, after the checks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AuthRequest {
     /// The app.
     pub(crate) client_id: String,
     /// The project of the app.
     pub(crate) project_id: String,
-    /// What it is answered with.
+    /// What the app is answered with.
     pub(crate) response: ResponseType,
-    /// Where it is answered.
+    /// Where the app is answered.
     pub(crate) callback: Callback,
-    /// What it asks for, space-delimited, as far as it is known.
+    /// The requested scopes that are known, space-delimited.
     pub(crate) scope: String,
-    /// The challenge of the verifier that the app will show (RFC 7636, section 4.2).
+    /// The PKCE challenge of the verifier that the app will send (RFC 7636, section 4.2).
     pub(crate) challenge: Option<String>,
-    /// What the ID token repeats.
+    /// The value that the ID token repeats.
     pub(crate) nonce: Option<String>,
-    /// How the person is to be asked.
+    /// How the person is to be prompted.
     pub(crate) prompts: Vec<String>,
-    /// How many seconds ago the person may have been checked at most, when the request began.
+    /// The maximum age of the login, in seconds before the request began.
     pub(crate) max_age: Option<u32>,
-    /// What the person may log in with.
+    /// The login name or contact that the login page may suggest.
     pub(crate) login_hint: Option<String>,
     /// The languages that the person reads.
     pub(crate) ui_locales: Vec<String>,
-    /// The user that it must be.
+    /// The user that has to log in.
     pub(crate) hint_user_id: Option<String>,
-    /// The organization that the user must be of.
+    /// The organization that the user must belong to.
     pub(crate) organization_id: Option<String>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Waiting {
 }
 
 impl AuthRequest {
-    /// Has it wait for a person who comes from somewhere.
+    /// Stores the request until a person logs in; `from` is the instance and the origin that limits apply to.
     pub(crate) async fn wait(&self, oidc: &Oidc, from: (&str, &str)) -> Result<Put, Error> {
         let value = serde_json::to_vec(self).map_err(|_| Error::Server)?;
         if value.len() > LONGEST {
@@ -70,17 +70,17 @@ impl AuthRequest {
         Ok(waits.map_or(Put::Full, Put::Waits))
     }
 
-    /// The one of an instance that has this id, if it still waits.
+    /// Returns the pending request of an instance with this id.
     pub(crate) async fn waiting(oidc: &Oidc, instance_id: &str, id: &str) -> Result<Option<Waiting>, Error> {
         let Some(found) = oidc.flow.find(instance_id, id).await.map_err(lost)? else { return Ok(None) };
-        // Another build may have written it: the person begins anew.
+        // Another build may have written it in another format: the person begins anew.
         let request = serde_json::from_slice(&found.value).ok();
         Ok(request.map(|request| Waiting { request, since: found.since }))
     }
 }
 
 impl Waiting {
-    /// From when on the person must have been checked, in milliseconds since the Unix epoch.
+    /// Returns the time after which the person must have authenticated, in milliseconds since the Unix epoch.
     pub(crate) fn checked_since(&self) -> Option<i64> {
         let begun = self.since.as_millisecond();
         if self.request.prompts.iter().any(|prompt| prompt == "login") {
@@ -90,7 +90,7 @@ impl Waiting {
     }
 }
 
-/// What is under way cannot be read or written.
+/// Logs that pending requests cannot be read or written, and returns the error for the client.
 #[expect(clippy::needless_pass_by_value, reason = "it is what failures are mapped by")]
 pub(crate) fn lost(failure: LogFailure) -> Error {
     tracing::warn!(error = explain(&failure), "what is under way cannot be read or written");

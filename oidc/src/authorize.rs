@@ -1,8 +1,9 @@
 //! The authorization endpoint (RFC 6749, section 3.1; OpenID Connect Core 1.0, section 3.1.2): a browser is sent here by an app, and
 //! goes on to where a person logs in.
 //!
-//! The steps follow one another, and each knows more than the one before: who was asked, by which app, what that has signed, where it is
-//! answered, and what it asks for. Before it is known where an app is answered, errors are shown to the person; from then on the app is told.
+//! The steps follow one another, and each knows more than the one before: the instance, the app, the contents of a
+//! request object, the redirect URI, and the request. Errors are shown to the person before the redirect URI is known,
+//! and sent to the app from then on.
 
 pub(crate) mod checks;
 mod hint;
@@ -40,7 +41,7 @@ pub(crate) const LONGEST_STATE: usize = 2048;
 
 /// Sends a browser on: to where a person logs in, or back to the app with an error.
 pub(crate) async fn authorize(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
-    // After a POST too the browser goes on by GET, and sends the form to nobody else (RFC 9110, section 15.4.4).
+    // After a POST, too, the browser goes on by GET, and sends the form to nobody else (RFC 9110, section 15.4.4).
     let status = match *request.method() {
         Method::GET => StatusCode::FOUND,
         Method::POST => StatusCode::SEE_OTHER,
@@ -55,21 +56,21 @@ pub(crate) async fn authorize(State(oidc): State<Arc<Oidc>>, request: Request<Bo
     }
 }
 
-/// Why a browser is not sent to where a person logs in.
+/// Why a browser is not sent to a login page.
 enum Stopped {
-    /// The person is shown it.
+    /// The person is shown an error page.
     Shown(Told),
-    /// No instance answers here.
+    /// No instance is found under the host.
     Platform(edge::error::Error),
 }
 
-/// Where a browser is, as what those who ask too often are known by.
+/// Returns a hash of the network of a browser, by which requests are limited.
 pub(crate) fn origin_of(extensions: &Extensions) -> String {
     let peer = extensions.get::<Peer>().map(|peer| site(peer.0.ip()).to_string());
     hex::encode(&sha256(peer.unwrap_or_default().as_bytes())[..8])
 }
 
-/// Where the browser goes on.
+/// Returns the URL that the browser is redirected to.
 async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, Stopped> {
     let asked = match Asked::read(oidc, request).await? {
         Here::Asked(asked) => asked,
@@ -80,7 +81,7 @@ async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, Stopped> {
     if let Err(refusal) = &opened
         && by_app.asked.form.get("redirect_uri").is_none()
     {
-        // Where the app is answered is in the object, too.
+        // The redirect URI is in the request object, too.
         let is_away = refusal.error == "temporarily_unavailable";
         return Err(Stopped::Shown(if is_away { Told::AWAY } else { Told::UNREADABLE }));
     }
@@ -97,21 +98,21 @@ async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, Stopped> {
     }
 }
 
-/// What a browser was sent with: nothing of it is known to be true.
+/// The request of a browser, of which nothing is verified.
 struct Asked {
     tenant: Arc<Tenant>,
     form: Form,
-    /// Where the browser is, as what those who ask too often are known by.
+    /// A hash of the network of the browser, by which requests are limited.
     origin: String,
     /// Whether pages are served here.
     has_pages: bool,
 }
 
-/// Where something was asked.
+/// The host that a request was sent to.
 enum Here {
-    /// Under the name of the issuer.
+    /// The host of the issuer.
     Asked(Asked),
-    /// Under another one: it is to be asked there.
+    /// Another host: the request has to be repeated at this URL.
     Elsewhere(String),
 }
 
@@ -125,7 +126,7 @@ impl Asked {
             Refused::Platform(error) => Stopped::Platform(error),
             Refused::OAuth(_) => Stopped::Shown(Told::UNREADABLE),
         })?;
-        // Cookies of a login are those of one host.
+        // The cookies of a login belong to one host.
         if named.is_ok_and(|named| named != tenant.primary_domain) {
             let (issuer, query) = (oidc.edge.external.issuer(&tenant), form.encoded());
             return Ok(Here::Elsewhere(format!("{issuer}{}?{query}", endpoint::AUTHORIZATION)));
@@ -133,7 +134,7 @@ impl Asked {
         Ok(Here::Asked(Self { tenant, form, origin, has_pages }))
     }
 
-    /// By which app: one that is there and switched on, in which people log in.
+    /// Finds the app that has made the request: an active one in which people log in.
     async fn by_app(self, oidc: &Oidc) -> Result<ByApp, Stopped> {
         if !oidc.edge.ended.is_known() {
             return Err(Stopped::Shown(Told::AWAY));
@@ -148,7 +149,7 @@ impl Asked {
     }
 }
 
-/// What was asked by a known app.
+/// The request of a known app.
 struct ByApp {
     asked: Asked,
     app: Arc<Client>,
@@ -156,7 +157,7 @@ struct ByApp {
 }
 
 impl ByApp {
-    /// Takes what the app has asked for out of the object that it has signed, where it has sent one.
+    /// Replaces the parameters by those of the request object, where the app has sent one.
     async fn open(&mut self, oidc: &Oidc) -> Result<(), Refusal> {
         let Asked { tenant, form, .. } = &self.asked;
         let opened = object::opened((oidc, tenant), &self.app, form).await.inspect_err(|refusal| {
@@ -168,7 +169,7 @@ impl ByApp {
         Ok(())
     }
 
-    /// Where the app is answered: at a URI that is registered.
+    /// Determines where the app is answered: at a registered redirect URI.
     fn answerable(self) -> Result<Answerable, Stopped> {
         let form = &self.asked.form;
         let redirect_uri = form.get("redirect_uri").ok_or(Stopped::Shown(Told::NO_REDIRECT_URI))?;
@@ -188,16 +189,16 @@ impl ByApp {
     }
 }
 
-/// What was asked by an app that can be told what is wrong with it.
+/// A request whose redirect URI is checked, so that the app can be sent errors.
 struct Answerable {
     by_app: ByApp,
     callback: Callback,
-    /// Whether its state is too long to come back.
+    /// Whether the `state` is too long to be sent back.
     is_long: bool,
 }
 
 impl Answerable {
-    /// The id under which the request waits for a person.
+    /// Checks and stores the request, and returns its id.
     async fn waiting(&self, oidc: &Oidc) -> Result<String, Refusal> {
         let ByApp { asked, app, settings } = &self.by_app;
         if self.is_long {
@@ -229,19 +230,19 @@ impl Answerable {
     }
 }
 
-/// Where a person logs in: on pages of the app's operator, or on the platform's own.
+/// Returns the URL of the login page: that of the app's operator, or the platform's own.
 fn login_url(issuer: &str, Settings { login_uri, .. }: &Settings, id: &str) -> String {
     let own = || format!("{issuer}{}", endpoint::LOGIN);
     let at = if login_uri.is_empty() { own() } else { login_uri.clone() };
     with(&at, &[(endpoint::REQUEST, id)])
 }
 
-/// What a person is shown while something does not answer.
+/// Makes the page for a dependency that does not answer.
 fn shown(_: &Error) -> Stopped {
     Stopped::Shown(Told::AWAY)
 }
 
-/// Leads a browser to a URL, which nothing but a redirect says.
+/// Redirects a browser to a URL, without storing the redirect or sending a `Referer`.
 pub(crate) fn redirect(status: StatusCode, url: &str) -> Response {
     let mut response = status.into_response();
     no_store(&mut response);

@@ -1,4 +1,4 @@
-//! What is told to everybody about an instance, and what clients may cache.
+//! Public documents about an instance, which clients may cache.
 
 use axum::response::{IntoResponse, Response};
 use base::secret;
@@ -7,13 +7,13 @@ use edge::precondition::none_match_has;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::Value;
 
-/// For how long.
+/// The `Cache-Control` header of these documents.
 const CACHED: &str = "public, max-age=300, must-revalidate";
 
-/// A document, or that the client has it already (RFC 9110, section 13.1.2).
+/// Answers with a document, or with 304 where the client has it already (RFC 9110, section 13.1.2).
 pub(crate) fn answer(request: &HeaderMap, document: &Value) -> Response {
     let content = document.to_string();
-    // Weak, because answers may be compressed on their way.
+    // Weak, because answers may be compressed in transit.
     let tag = format!("W/\"{}\"", URL_SAFE_NO_PAD.encode(&secret::sha256(content.as_bytes())[..12]));
     let mut response = if none_match_has(request, &tag) {
         StatusCode::NOT_MODIFIED.into_response()

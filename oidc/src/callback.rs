@@ -1,18 +1,18 @@
-//! Where an app is answered: at its redirect URI, with what it has sent along (RFC 6749, section 4.1.2), and with who answers
+//! Answers to an app at its redirect URI, with the `state` that it has sent (RFC 6749, section 4.1.2) and the issuer
 //! (RFC 9207).
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// Where an app is answered.
+/// Where and how an app is answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Callback {
-    /// One that is registered.
+    /// The URI, which is registered.
     pub(crate) redirect_uri: String,
-    /// What the app gets back as it was sent.
+    /// The `state`, which the app gets back unchanged.
     pub(crate) state: Option<String>,
-    /// How.
+    /// How the answer is sent.
     pub(crate) mode: Mode,
 }
 
@@ -22,34 +22,34 @@ pub(crate) struct Callback {
 pub(crate) enum Mode {
     /// In the query.
     Query,
-    /// Behind the hash sign, where only pages read it.
+    /// In the fragment, which only scripts in the page can read.
     Fragment,
-    /// By a form that the browser sends.
+    /// By a form that the browser submits.
     FormPost,
 }
 
 impl Mode {
-    /// All of them, as a discovery document has them.
+    /// All modes with their names, as in the discovery document.
     pub(crate) const ALL: [(&'static str, Self); 3] =
         [("query", Self::Query), ("fragment", Self::Fragment), ("form_post", Self::FormPost)];
 
-    /// The one that a request names; nothing where there is none of that name.
+    /// Returns the mode with this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, mode)| mode)
     }
 }
 
-/// What the app is told that went wrong (RFC 6749, section 4.1.2.1).
+/// An error that is sent to the app (RFC 6749, section 4.1.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// The name of it.
+    /// The error code.
     pub(crate) error: &'static str,
     /// What to do about it.
     pub(crate) description: &'static str,
 }
 
 impl Refusal {
-    /// What is wrong with scopes; or that it could not be looked at.
+    /// Makes the refusal for an error in scopes: `temporarily_unavailable`, unless the scopes are invalid.
     pub(crate) fn of_scope(error: &Error) -> Self {
         match error {
             Error::InvalidScope(description) => Self { error: "invalid_scope", description },
@@ -62,13 +62,13 @@ impl Refusal {
 }
 
 impl Callback {
-    /// All that the app is answered.
+    /// Returns all parameters of the answer: the given ones, the `state` and the issuer.
     pub(crate) fn answer<'a>(&'a self, issuer: &'a str, answer: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
         let state = self.state.iter().map(|state| ("state", state.as_str()));
         answer.iter().copied().chain(state).chain([("iss", issuer)]).collect()
     }
 
-    /// The URL that leads a browser there with an answer; none where that is in a form.
+    /// Returns the redirect URI with the answer; `None` where the answer is sent by a form.
     pub(crate) fn url(&self, issuer: &str, answer: &[(&str, &str)]) -> Option<String> {
         let pairs = self.answer(issuer, answer);
         match self.mode {
@@ -82,13 +82,13 @@ impl Callback {
 }
 
 impl Refusal {
-    /// What the app is answered.
+    /// Returns the parameters of the answer.
     pub(crate) fn pairs(self) -> Vec<(&'static str, &'static str)> {
         vec![("error", self.error), ("error_description", self.description)]
     }
 }
 
-/// A URI with parameters more in its query.
+/// Returns a URI with more parameters in its query.
 pub(crate) fn with(uri: &str, pairs: &[(&str, &str)]) -> String {
     let query = serde_urlencoded::to_string(pairs).unwrap_or_default();
     match (query.is_empty(), uri.contains('?')) {

@@ -1,4 +1,4 @@
-//! Who a user is, as claims (OpenID Connect Core 1.0, section 5.1), by the scopes that ask for them (section 5.4).
+//! Claims about a user (OpenID Connect Core 1.0, section 5.1), by the scopes that request them (section 5.4).
 
 use domain::resource::user::User;
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use view::directory::Principal;
 
 use crate::scope::Scope;
 
-/// What of a person's data the scope `profile` asks for.
+/// The claims of the scope `profile` that are stored as a person's data.
 const PROFILE: [&str; 12] = [
     "birthdate",
     "family_name",
@@ -21,7 +21,7 @@ const PROFILE: [&str; 12] = [
     "website",
     "zoneinfo",
 ];
-/// The claims that may be there, as a discovery document has them.
+/// All supported claims, as in the discovery document.
 pub(crate) const SUPPORTED: [&str; 31] = [
     "act",
     "address",
@@ -56,7 +56,7 @@ pub(crate) const SUPPORTED: [&str; 31] = [
     "zoneinfo",
 ];
 
-/// The claims of a user that scopes ask for.
+/// Returns the claims of a user that scopes request.
 pub(crate) fn of<'a>(user: &Principal, scopes: impl IntoIterator<Item = &'a Scope<'a>>) -> Map<String, Value> {
     scopes.into_iter().fold(Map::new(), |mut claims, scope| {
         claims.extend(of_scope(&user.user, scope));

@@ -1,6 +1,6 @@
 //! Client authentication: with a secret in the Basic header or in the form (RFC 6749, section 2.3.1), or with an assertion that
-//! a key of the client has signed (RFC 7523, section 2.2). Clients are service users, which get tokens in their own name, and
-//! apps, which get tokens for people who log in to them, or check those that they are sent.
+//! a key of the client has signed (RFC 7523, section 2.2). Clients are service users, which get tokens in their own
+//! name, and apps, which get tokens for people who log in to them, or check tokens that they receive.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ struct Secret {
     client_secret: String,
 }
 
-/// The service user that the request authenticates as.
+/// Returns the service user that the request authenticates as.
 ///
 /// An unknown client takes as long as a wrong secret, and neither is told apart.
 pub(crate) async fn user(
@@ -67,8 +67,8 @@ pub(crate) async fn user(
     user.filter(|user| is_right && is_live(oidc, tenant, user)).ok_or(Error::InvalidClient)
 }
 
-/// Whom a client id names: a service user by its id, or by its user name, in which there is something else than digits. Of
-/// names nobody may learn by time which there are; ids are no secret.
+/// Parses a client id: the id of a service user or an app, or a user name, which has other characters than digits.
+/// Timing must not reveal which user names exist; ids are no secret.
 fn name(client_id: String) -> Name {
     if client_id.bytes().all(|byte| byte.is_ascii_digit()) { Name::Id(client_id) } else { Name::Username(client_id) }
 }
@@ -78,7 +78,7 @@ fn is_live(oidc: &Oidc, tenant: &Tenant, user: &Principal) -> bool {
     user.is_live && !is_dead()
 }
 
-/// The service user that has signed an assertion, which names it by its id or by its user name.
+/// Returns the service user that has signed an assertion, which names it by its id or by its user name.
 pub(crate) async fn signing_user(
     oidc: &Oidc,
     tenant: &Tenant,
@@ -95,13 +95,14 @@ pub(crate) async fn signing_user(
     Ok(user)
 }
 
-/// The app that the request authenticates as: with a secret by HTTP Basic only, also one that was set up to send it in forms,
-/// because where apps are asked for (RFC 7662) no form is taken.
+/// Returns the app that the request authenticates as: with a secret by HTTP Basic only, even where the app is set up to
+/// send it in forms, because introspection (RFC 7662) accepts no secret in the form.
 pub(crate) async fn app(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<Arc<Client>, Error> {
     authenticated(oidc, tenant, (headers, form), headers.contains_key(header::AUTHORIZATION)).await
 }
 
-/// The app that people log in to: it authenticates as it is set up to, or not at all where it cannot keep a secret.
+/// Returns the app that people log in to: it authenticates as it is set up to, or not at all where it cannot keep a
+/// secret.
 pub(crate) async fn of_login(
     oidc: &Oidc,
     tenant: &Tenant,
@@ -114,7 +115,7 @@ pub(crate) async fn of_login(
     }
 }
 
-/// The app that has authenticated, by what it has signed or, where that is taken, by its secret.
+/// Returns the app that has authenticated, by an assertion or, where `takes_secret` is set, by its secret.
 async fn authenticated(
     oidc: &Oidc,
     tenant: &Tenant,
@@ -134,7 +135,7 @@ async fn authenticated(
     }
 }
 
-/// The app that has a secret.
+/// Returns the app with an id, if the secret is one of its own.
 async fn with_secret(
     oidc: &Oidc,
     tenant: &Tenant,
@@ -151,7 +152,7 @@ async fn with_secret(
         .ok_or(Error::InvalidClient)
 }
 
-/// Whom a request names that authenticates in no way.
+/// Returns the client id of a request without credentials.
 fn named_only<'a>(headers: &HeaderMap, form: &'a Form) -> Option<&'a str> {
     let authenticates = ["client_secret", "client_assertion", "client_assertion_type"];
     let shows =
@@ -159,7 +160,7 @@ fn named_only<'a>(headers: &HeaderMap, form: &'a Form) -> Option<&'a str> {
     form.get("client_id").filter(|_| !shows)
 }
 
-/// The app that does not authenticate (RFC 6749, section 3.2.1).
+/// Returns an app that does not have to authenticate (RFC 6749, section 3.2.1).
 async fn public(oidc: &Oidc, tenant: &Tenant, client_id: &str) -> Result<Arc<Client>, Error> {
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
@@ -169,7 +170,7 @@ async fn public(oidc: &Oidc, tenant: &Tenant, client_id: &str) -> Result<Arc<Cli
     app.filter(|app| is_public(app) && oidc.edge.is_live_app(tenant, app, app.processed)).ok_or(Error::InvalidClient)
 }
 
-/// The id of whoever the request authenticates as, be it a service user or an app. Apps send their secrets as they like.
+/// Returns the id of the client, a service user or an app. Apps may send their secrets in the header or in the form.
 ///
 /// An unknown client takes as long as a wrong secret, and neither is told apart.
 pub(crate) async fn any(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<String, Error> {
@@ -184,7 +185,7 @@ pub(crate) async fn any(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form:
         return Err(Error::Unavailable);
     }
     let name = name(client_id);
-    // Apps have no names: that there is none of a name need not be asked, which nobody could answer without Postgres.
+    // Apps have no names, so none is looked up by name: without Postgres that could not be answered.
     let app = match &name {
         Name::Id(id) => oidc.edge.app(tenant, id, 0).await?,
         Name::Username(_) => None,
@@ -218,7 +219,7 @@ async fn any_signing(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>, fo
     }
 }
 
-/// The app that has signed an assertion, if that is how it authenticates.
+/// Returns the app that has signed an assertion, if that is how it authenticates.
 async fn signing_app(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>) -> Result<Arc<Client>, Flaw> {
     let key = assertion.key::<App>(oidc, tenant).await?;
     let app = oidc.edge.app(tenant, &key.holder_id, 0).await?;
@@ -231,12 +232,12 @@ async fn signing_app(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>) ->
     Ok(app)
 }
 
-/// Refuses a form that names another client than the one that has signed.
+/// Refuses a form whose `client_id` is not the client that has signed the assertion.
 pub(crate) fn check_id(form: &Form, names: &[&str]) -> Result<(), Error> {
     if form.get("client_id").is_none_or(|client_id| names.contains(&client_id)) { Ok(()) } else { Err(ANOTHER) }
 }
 
-/// The client is not told why it is refused. The log is, where a valid key has signed.
+/// Hides from the client why it is refused. The reason is logged where a valid key has signed.
 fn refused(flaw: Flaw) -> Error {
     match flaw {
         Flaw::Unknown(error) => error,
@@ -248,7 +249,7 @@ fn refused(flaw: Flaw) -> Error {
     }
 }
 
-/// Whether a secret is one that is valid now. Where nobody is known it gets the work of somebody who is.
+/// Whether a secret is valid now. For an unknown client it takes the same work as for a known one.
 async fn is_right(
     oidc: &Oidc,
     tenant: &Tenant,
@@ -259,18 +260,19 @@ async fn is_right(
     let (id, known) = known.unzip();
     let given = secret_hash(&key, id.unwrap_or(NO_ID), client_secret);
     let given = given.expose().unwrap_or_default();
-    // Both are compared, whichever it is.
+    // Both are always compared, so that the time does not depend on the match.
     let [newest, previous] =
         secrets(known, clock::now().as_millisecond()).map(|hash| secret::same(given.as_bytes(), hash.as_bytes()));
     Ok(newest || previous)
 }
 
-/// What stands where there is no user: as long as an id.
+/// The id that stands in for an unknown client, as long as a real one.
 const NO_ID: &str = "000000000000000000";
-/// What stands where there is no hash: as long as one, and no secret has it.
+/// The hash that stands in for a missing one: of the same length, and of no secret.
 const NO_HASH: &str = "...........................................";
 
-/// The hashes of the secrets that are valid at a time, in milliseconds since the Unix epoch: always two to compare.
+/// Returns the hashes of the secrets that are valid at a time, in milliseconds since the Unix epoch: always two to
+/// compare.
 fn secrets(known: Option<&ClientSecrets>, now: i64) -> [&str; 2] {
     let newest = known.and_then(|secrets| secrets.newest.expose());
     let previous = known.and_then(|secrets| secrets.previous.as_ref()).filter(|previous| previous.valid_until > now);
@@ -307,7 +309,7 @@ fn credentials<'a>(headers: &HeaderMap, form: &'a Form) -> Result<Credentials<'a
 const TWICE: Error = Error::InvalidRequest("the client authenticates in more than one way");
 const ANOTHER: Error = Error::InvalidRequest("client_id is not the one that authenticates");
 
-/// The assertion in a form (RFC 7521, section 4.2).
+/// Returns the assertion in a form (RFC 7521, section 4.2).
 fn signed(form: &Form) -> Result<Option<Assertion<'_>>, Error> {
     let text = match (form.get("client_assertion_type"), form.get("client_assertion")) {
         (None, None) => return Ok(None),
@@ -322,7 +324,7 @@ fn signed(form: &Form) -> Result<Option<Assertion<'_>>, Error> {
 /// The type of assertions that clients sign (RFC 7523, section 2.2).
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// Both parts are form-urlencoded before they are joined and encoded.
+/// Parses a Basic header, whose two parts are form-urlencoded before they are joined and encoded.
 fn basic(value: &str) -> Option<Secret> {
     let (scheme, encoded) = value.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {
@@ -350,7 +352,7 @@ mod tests {
 
     #[test]
     fn as_much_is_compared_for_whom_nobody_knows() {
-        let key = secret::Key::random();
+        let key = secret::SymmetricKey::random();
         let hash = secret_hash(&key, NO_ID, "secret");
         assert_eq!(hash.expose().map(str::len), Some(NO_HASH.len()));
         let previous = Some(Previous { secret: hash.clone(), valid_until: 10 });

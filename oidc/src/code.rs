@@ -1,5 +1,5 @@
-//! Authorization codes (RFC 6749, section 4.1.2): what a person has logged in to, until the app gets its tokens. A code is good only
-//! while its unused entry is there, once, and for a minute.
+//! Authorization codes (RFC 6749, section 4.1.2), which an app exchanges for tokens after a person has logged in. A
+//! code is valid once, for a minute, and only while its unused entry exists.
 
 use std::time::Duration;
 
@@ -18,19 +18,19 @@ use crate::{
     logged_in::LoggedIn,
 };
 
-/// How long a code is good.
+/// How long a code is valid.
 pub(crate) const LIFETIME: Duration = Duration::from_mins(1);
-/// The longest code that is looked at.
+/// The longest code that is looked up, in bytes.
 const LONGEST: usize = 200;
 
-/// What a code is bound to, beside the app.
+/// What a code is bound to in addition to the app.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Bound {
-    /// Where it was answered.
+    /// The redirect URI that the code was sent to.
     pub(crate) redirect_uri: String,
-    /// The challenge of the verifier that has to be shown with it.
+    /// The PKCE challenge of the verifier that has to be sent with the code.
     pub(crate) challenge: Option<String>,
-    /// What the ID token repeats.
+    /// The value that the ID token repeats.
     pub(crate) nonce: Option<String>,
 }
 
@@ -40,32 +40,32 @@ impl From<&AuthRequest> for Bound {
     }
 }
 
-/// An entry as it is kept.
+/// The stored entry of a code.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Entry {
     logged_in: LoggedIn,
     bound: Bound,
     /// The hash of the secret of the code, which has 256 bits.
     secret: String,
-    /// Until when it is good, in milliseconds since the Unix epoch.
+    /// When the code expires, in milliseconds since the Unix epoch.
     good_until: i64,
-    /// Who has used it: something random.
+    /// A random value that marks the code as used, and distinguishes concurrent uses.
     used_by: Option<String>,
 }
 
-/// What becomes of whoever shows a code.
+/// Whether a code can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It can be used.
+    /// The code can be used.
     Good,
-    /// It was not used in time.
+    /// The code was not used in time.
     Late,
-    /// It was used before, in time or not: somebody else may have it.
+    /// The code was used before, in time or not: somebody else may have it.
     Again,
 }
 
 impl Entry {
-    /// At a time, in milliseconds since the Unix epoch.
+    /// Returns the fate at a time, in milliseconds since the Unix epoch.
     fn fate(&self, now: i64) -> Fate {
         match self.used_by {
             Some(_) => Fate::Again,
@@ -75,16 +75,16 @@ impl Entry {
     }
 }
 
-/// A code that was shown, and is one of an instance.
+/// A code of an instance that a client has sent.
 pub(crate) struct Shown {
-    /// What is got by it is known by this.
+    /// The id that the tokens issued for the code are known by.
     pub(crate) grant_id: String,
     name: String,
     code: Code,
     entry: Entry,
 }
 
-/// A code for what a person has logged in to; `None` where the request was finished before.
+/// Issues a code for a login; `None` where the request was finished before.
 pub(crate) async fn draw(
     oidc: &Oidc,
     request_id: &str,
@@ -97,12 +97,12 @@ pub(crate) async fn draw(
     Ok(is_first.then(|| format!("{request_id}-{secret}")))
 }
 
-/// Marks a request as ended without a code. Whether it was not ended before.
+/// Marks a request as ended without a code. Returns whether it had not ended before.
 pub(crate) async fn close(oidc: &Oidc, request_id: &str) -> Result<bool, Error> {
     oidc.flow.write(request_id, "closed".into()).await.map_err(lost)
 }
 
-/// The code that was shown, if it is one of an instance, whether or not it is good.
+/// Returns the code that a client has sent, if it is one of the instance, whether or not it can be used.
 pub(crate) async fn find(oidc: &Oidc, instance_id: &str, shown: &str) -> Result<Option<Shown>, Error> {
     let mut parts = shown.splitn(3, '-');
     let (Some(number), Some(grant_id), Some(secret)) = (parts.next(), parts.next(), parts.next()) else {
@@ -113,7 +113,7 @@ pub(crate) async fn find(oidc: &Oidc, instance_id: &str, shown: &str) -> Result<
     }
     let name = format!("{number}-{grant_id}");
     let Some(code) = oidc.flow.read(&name).await.map_err(lost)? else { return Ok(None) };
-    // What was closed has no entry.
+    // A request that was closed has no entry.
     let Ok(entry) = serde_json::from_slice::<Entry>(&code.value) else { return Ok(None) };
     let is_it = same(entry.secret.as_bytes(), hash(secret).as_bytes()) && entry.logged_in.instance_id == instance_id;
     let grant_id = grant_id.to_owned();
@@ -121,22 +121,22 @@ pub(crate) async fn find(oidc: &Oidc, instance_id: &str, shown: &str) -> Result<
 }
 
 impl Shown {
-    /// What it stands for.
+    /// Returns the login that the code stands for.
     pub(crate) const fn logged_in(&self) -> &LoggedIn {
         &self.entry.logged_in
     }
 
-    /// What it is bound to.
+    /// Returns what the code is bound to.
     pub(crate) const fn bound(&self) -> &Bound {
         &self.entry.bound
     }
 
-    /// What becomes of whoever shows it now.
+    /// Returns whether the code can be used now.
     pub(crate) fn fate(&self) -> Fate {
         self.entry.fate(clock::now().as_millisecond())
     }
 
-    /// Uses up one that is good. Whether it was not used before: of many at once one does.
+    /// Marks the code as used. Returns whether it was unused: of concurrent uses exactly one succeeds.
     pub(crate) async fn use_up(&self, oidc: &Oidc) -> Result<bool, Error> {
         let used = Entry { used_by: Some(secret::random_text(22)), ..self.entry.clone() };
         oidc.flow.replace(&self.name, &self.code, written(&used)?).await.map_err(lost)

@@ -13,10 +13,10 @@ use serde_json::json;
 
 use crate::{Oidc, assertion, authorize, cached, callback::Mode, claims, endpoint, scope, token, words};
 
-/// How clients authenticate where they get tokens and end them.
+/// How clients authenticate at the token and the revocation endpoint.
 const METHODS: [&str; 4] = ["client_secret_basic", "client_secret_post", "none", "private_key_jwt"];
 
-/// The document of the instance of the host.
+/// Returns the document of the instance of the host.
 pub(crate) async fn document(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Result<Response, Error> {
     let tenant = oidc.edge.open_tenant(&parts).await?;
     let issuer = oidc.edge.external.issuer(&tenant);

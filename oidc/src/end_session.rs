@@ -1,6 +1,6 @@
-//! Logout (OpenID Connect RP-Initiated Logout 1.0, section 2): an app sends a browser here, and the session ends that an ID token of the app
-//! names. The person is asked on a page where there is none, since any page may send any browser here, and where the browser is signed in,
-//! but not to that session.
+//! Logout (OpenID Connect RP-Initiated Logout 1.0, section 2): an app sends a browser here, and the session that an ID
+//! token of the app names ends. The person is asked on a page where there is no ID token, since any page may send any
+//! browser here, and where the browser is signed in, but not to that session.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::{
     words::Words,
 };
 
-/// Ends a session, and sends the browser on: to where the app wants it, or to a page that says so.
+/// Ends a session, and redirects the browser: to the URI that the app has named, or to a page that confirms it.
 pub(crate) async fn end_session(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
     let status = match *request.method() {
         Method::GET => StatusCode::FOUND,
@@ -48,11 +48,11 @@ pub(crate) async fn end_session(State(oidc): State<Arc<Oidc>>, request: Request<
     }
 }
 
-/// Why nothing ends.
+/// Why no session ends.
 enum Stopped {
-    /// The person is shown it.
+    /// The person is shown an error page.
     Shown(Told),
-    /// No instance answers here.
+    /// No instance is found under the host.
     Platform(edge::error::Error),
 }
 
@@ -62,7 +62,7 @@ impl From<Told> for Stopped {
     }
 }
 
-/// Where the browser goes on, where the app says so.
+/// Returns the URL that the browser goes on to, where the app has named one.
 async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result<Option<String>, Stopped> {
     let is_post = request.method() == Method::POST;
     let read = form::read_either(oidc, request).await;
@@ -73,16 +73,16 @@ async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result
     let along =
         |client_id| AfterLogout { client_id, uri: form.get("post_logout_redirect_uri"), state: form.get("state") };
     let Some(hint) = form.get("id_token_hint") else {
-        // What is wrong with it is told before anybody is asked.
+        // Errors in the request are shown before the person is asked.
         along(form.get("client_id")).next(oidc, &tenant).await?;
         return Ok(Some(asked(oidc, &tenant, &form.encoded())));
     };
     let hinted = hinted(oidc, &tenant, (hint, form.get("client_id")))?;
-    // Everything is looked at before anything ends.
+    // Everything is checked before anything ends.
     let named = along(Some(&hinted.azp));
     let next = named.next(oidc, &tenant).await?;
     let is_here = is_here(oidc, (&tenant, site), (is_post, &headers), &hinted.sid).await;
-    // Somebody would read "You are signed out", and be signed in.
+    // Otherwise somebody would read "You are signed out", and still be signed in.
     if !is_here.map_err(|_| Told::MAYBE_SIGNED_OUT)? {
         let sealed = hinted.sealed(oidc, &tenant).await.map_err(|_| Told::MAYBE_SIGNED_OUT)?;
         let along = named.sent().into_iter().chain([(PARAMETER, sealed.as_str())]);
@@ -93,8 +93,8 @@ async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result
     Ok(next)
 }
 
-/// Whether the session may end at once: the browser is signed in to it, or to none. A form of another site comes without the cookie that
-/// tells, which comes with the page that the browser is led to.
+/// Whether the session may end at once: the browser is signed in to it, or to none. A form of another site comes
+/// without the cookie that shows that; the page that the browser is redirected to gets it.
 async fn is_here(
     oidc: &Oidc,
     (tenant, site): (&Tenant, Option<&Site>),
@@ -106,12 +106,13 @@ async fn is_here(
     Ok(found.unwrap_or(!is_post || !origin::is_foreign(headers)))
 }
 
-/// Where the person is asked.
+/// Returns the URL of the page that asks the person.
 fn asked(oidc: &Oidc, tenant: &Tenant, query: &str) -> String {
     format!("{}{LOGOUT}?{query}", oidc.edge.external.issuer(tenant))
 }
 
-/// Whom the hint names. It may have expired, but must be an ID token of the app that is named beside it.
+/// Returns the session that the hint names. The hint may have expired, but must be an ID token of the app in
+/// `client_id`, if given.
 fn hinted(oidc: &Oidc, tenant: &Tenant, (hint, client_id): (&str, Option<&str>)) -> Result<Hinted, Told> {
     let issuer = oidc.edge.external.issuer(tenant);
     let hinted: Hinted = issued_as(hint, tenant, (ID_TYPE, Some(&issuer))).ok_or(Told::BAD_HINT)?;

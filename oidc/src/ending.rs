@@ -1,4 +1,5 @@
-//! How an authorization request ends: once, with a code, with tokens or with an error, which the app is told at its redirect URI.
+//! The end of an authorization request: once, with a code, with tokens or with an error, which the app gets at its
+//! redirect URI.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::{
     token,
 };
 
-/// The request of an instance that waits, and the app that it is of, where that could still ask for it.
+/// Returns a pending request of an instance and its app, where the app's settings still permit the request.
 pub(crate) async fn waiting(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
@@ -30,7 +31,7 @@ pub(crate) async fn waiting(
     Ok(app.filter(|app| checks::still_may(app, &waiting.request)).map(|app| (waiting, app)))
 }
 
-/// What ends.
+/// An authorization request that is about to end.
 pub(crate) struct Ending<'a> {
     pub(crate) id: &'a str,
     pub(crate) waiting: &'a Waiting,
@@ -38,8 +39,8 @@ pub(crate) struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    /// Ends a request for somebody who has logged in: where the browser goes on, with what the app has asked for. `None` where it was
-    /// ended before.
+    /// Ends a request after a login, and returns the URL that the browser goes on to, with what the app has requested.
+    /// `None` where the request had ended before.
     pub(crate) async fn finish(
         &self,
         oidc: &Oidc,
@@ -52,7 +53,7 @@ impl Ending<'_> {
             over(oidc, tenant, id).await;
             return answer::url(oidc, tenant, &request.callback, &[("code", &code)]).await.map(Some);
         }
-        // They are made first, and thrown away where the request was ended before.
+        // The tokens are made first, and discarded where the request had ended before.
         let with_access_token = request.response == ResponseType::IdTokenToken;
         let login = (logged_in, request.nonce.as_deref(), with_access_token);
         let mut tokens = match token::at_login(oidc, tenant, (app, id), login, headers).await {
@@ -71,7 +72,8 @@ impl Ending<'_> {
         Ok(url)
     }
 
-    /// Ends a request with an error: where the browser goes on. `None` where it was ended before.
+    /// Ends a request with an error, and returns the URL that the browser goes on to. `None` where the request had
+    /// ended before.
     pub(crate) async fn refuse(
         &self,
         oidc: &Oidc,
@@ -83,7 +85,7 @@ impl Ending<'_> {
         self.closed(oidc, tenant, &told).await
     }
 
-    /// Ends a request with an answer that is no code.
+    /// Ends a request with an answer other than a code.
     async fn closed(&self, oidc: &Oidc, tenant: &Tenant, answer: &[(&str, &str)]) -> Result<Option<String>, Error> {
         let url = answer::url(oidc, tenant, &self.waiting.request.callback, answer).await?;
         if !code::close(oidc, self.id).await? {

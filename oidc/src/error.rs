@@ -19,7 +19,7 @@ pub(crate) enum Error {
     InvalidRequest(&'static str),
     /// Client authentication failed; the answer never says why.
     InvalidClient,
-    /// What was to be exchanged for tokens is not valid; why is for who holds the key (RFC 6749, section 5.2).
+    /// The grant, such as a code, is not valid; the reason is for the developer of the client (RFC 6749, section 5.2).
     InvalidGrant(&'static str),
     /// The client may not use the grant type.
     UnauthorizedClient(&'static str),
@@ -29,13 +29,13 @@ pub(crate) enum Error {
     UnsupportedTokenType(&'static str),
     /// The scope is missing or malformed.
     InvalidScope(&'static str),
-    /// A token for that audience or resource is not given (RFC 8693, section 2.2.2).
+    /// No token is issued for that audience or resource (RFC 8693, section 2.2.2).
     InvalidTarget(&'static str),
-    /// A target of the operator said no.
+    /// A target of the operator has refused.
     AccessDenied(String),
-    /// The request is in order, but cannot be answered at the moment.
+    /// The request is valid, but cannot be answered at the moment.
     Unavailable,
-    /// Something is wrong here.
+    /// The server has failed.
     Server,
 }
 
@@ -136,7 +136,7 @@ impl From<Arc<DatabaseFailure>> for Error {
     }
 }
 
-/// What an error is in the API, whose operations know others: only that something cannot be answered.
+/// Converts an error for the API, which only reports that a request cannot be answered.
 impl From<Error> for edge::error::Error {
     fn from(error: Error) -> Self {
         match error {
@@ -147,7 +147,7 @@ impl From<Error> for edge::error::Error {
     }
 }
 
-/// Something of ours cannot be used.
+/// A key or an entry of the platform cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("a key or an entry cannot be used; the line before has the cause")]
 struct Unusable;
@@ -159,12 +159,13 @@ pub(crate) fn no_store(response: &mut Response) {
     headers.insert(header::PRAGMA, HeaderValue::from_static("no-cache"));
 }
 
-/// The endpoints that clients send forms to take POST only (RFC 6749, section 3.2; RFC 7662, section 2.1).
+/// Answers other methods than POST at the endpoints that clients send forms to (RFC 6749, section 3.2; RFC 7662,
+/// section 2.1).
 pub(crate) async fn takes_post() -> Response {
     method_not_allowed("POST")
 }
 
-/// Another method than those that an endpoint takes.
+/// Answers a method that an endpoint does not accept.
 pub(crate) fn method_not_allowed(allowed: &'static str) -> Response {
     let error_description = &format!("this endpoint takes {allowed} only");
     let body = Body { error: "invalid_request", error_description };

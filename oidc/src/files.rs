@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use page::{asset::Asset, component::ICON, theme};
 
-/// Where the files of the pages are.
+/// The path below which the files are served.
 const FOLDER: &str = "/ui/login/static/";
 
 /// The files of the pages.
@@ -13,7 +13,7 @@ pub(crate) struct Files {
     pub(crate) stylesheet: Asset,
     pub(crate) icon: Asset,
     pub(crate) script: Asset,
-    /// What sends the form of a page.
+    /// The script that submits the form of a page.
     pub(crate) sends: Asset,
 }
 

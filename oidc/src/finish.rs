@@ -1,4 +1,4 @@
-//! Whether what was checked in a session is enough for what an app has asked for, and what is missing otherwise.
+//! Checks whether a session satisfies an authorization request, and names what is missing otherwise.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ use crate::{
 /// Why a session is not enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lack {
-    /// It has ended, or its token is not the newest.
+    /// The session has ended, or the token is not its newest.
     Session,
-    /// Nobody was checked in it, or no password.
+    /// The user or the password was not checked in the session.
     Check,
     /// The password was checked too long ago.
     Late,
-    /// The person has another password now.
+    /// The password has been changed since it was checked.
     Changed,
     /// The person must choose another password.
     Choice,
@@ -68,11 +68,11 @@ impl From<Lack> for Rejection {
     }
 }
 
-/// Why it is not known that somebody has logged in.
+/// Why a login is not complete.
 pub(crate) enum Unfinished {
     /// Something is missing.
     Lacks(Lack),
-    /// It cannot be known.
+    /// The check has failed.
     Failed(Error),
 }
 
@@ -103,7 +103,7 @@ impl From<Unfinished> for Error {
     }
 }
 
-/// That somebody has logged in, for a session that is shown by its newest token, and who that is, as of a sequence or later.
+/// Returns the login and the user of a session, which is given by its newest token, as of a sequence or later.
 ///
 /// # Errors
 /// Where there is no such session, or more has to be checked, or the app or its project does not let the user in.
@@ -126,7 +126,7 @@ pub(crate) async fn logged_in(
         Some(Outdated::Changed) => return Err(Lack::Changed.into()),
     }
     let admitted = admitted(oidc, (tenant, user.clone()), &waiting.request).await?;
-    // What comes of it counts as of what is known now: they may have ended since the session was looked at.
+    // Sessions of the user may have ended since this one was read.
     if admitted.user.user.has_ended_sessions_since(checked.seen) {
         return Err(Lack::Session.into());
     }
@@ -143,16 +143,16 @@ pub(crate) async fn logged_in(
     Ok((logged_in, user))
 }
 
-/// What was checked in a session.
+/// The checks of a session.
 struct Checked<'a> {
     user_id: &'a str,
-    /// The sequence of the log that was known of the user then.
+    /// The sequence of the log as of which the user was checked.
     seen: u64,
-    /// When, in milliseconds since the Unix epoch.
+    /// When the password was checked, in milliseconds since the Unix epoch.
     at: i64,
 }
 
-/// Whether the session is of the right person, and that was checked lately enough.
+/// Returns the checks of a session, if it is of the requested user and was checked recently enough.
 fn checked<'a>(waiting: &Waiting, session: &'a Found<Session>) -> Result<Checked<'a>, Lack> {
     let Session { user: Some(user), password_checked_at: Some(at), .. } = &session.state else {
         return Err(Lack::Check);
@@ -167,7 +167,7 @@ fn checked<'a>(waiting: &Waiting, session: &'a Found<Session>) -> Result<Checked
     Ok(Checked { user_id: &user.id, seen: user.seen, at: *at })
 }
 
-/// Whether the user is let in: by the organization and by the projects that the app asks for. Gives what that stands on.
+/// Returns the user with grants and projects, if the requested organization and projects admit the user.
 async fn admitted(
     oidc: &Oidc,
     (tenant, user): (&Arc<Tenant>, Arc<Principal>),

@@ -18,7 +18,7 @@ use crate::{
 /// The largest request, in bytes.
 const LARGEST: usize = 64 * 1024;
 
-/// What was sent to an endpoint.
+/// A request to an endpoint.
 pub(crate) struct Sent {
     /// The instance that it was sent to.
     pub(crate) tenant: Arc<Tenant>,
@@ -26,12 +26,12 @@ pub(crate) struct Sent {
     pub(crate) form: Form,
 }
 
-/// Reads what a browser was sent with, in the query or in a form.
+/// Reads the parameters of a request from the query, or from the form of a POST.
 pub(crate) async fn read_either(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Refused> {
     if request.method() == Method::POST { read(oidc, request).await } else { read_query(oidc, request).await }
 }
 
-/// Reads what was sent to an endpoint in the query.
+/// Reads the parameters of a request from the query.
 async fn read_query(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Refused> {
     let (parts, _) = request.into_parts();
     let tenant = oidc.edge.open_tenant(&parts).await.map_err(Refused::Platform)?;
@@ -39,7 +39,7 @@ async fn read_query(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Refused
     Ok(Sent { tenant, headers: parts.headers, form })
 }
 
-/// Reads what was sent to an endpoint.
+/// Reads the parameters of a request from its form.
 pub(crate) async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Refused> {
     let (parts, body) = request.into_parts();
     // Before anything is refused: most clients read the answer only once they have sent all.
@@ -50,12 +50,12 @@ pub(crate) async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Re
     Ok(Sent { tenant, headers: parts.headers, form })
 }
 
-/// The name of the grant that an app gets by other tokens (RFC 8693, section 2.1).
+/// The grant type by which an app exchanges tokens (RFC 8693, section 2.1).
 pub(crate) const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
-/// What may be there several times of it (the same), and is one list then.
+/// The parameters of a token exchange that may be repeated (RFC 8693, section 2.1); their values are joined to a list.
 const LISTS: [&str; 2] = ["audience", "resource"];
 
-/// The parameters of a request, none of the others twice (RFC 6749, section 3.2).
+/// The parameters of a request; no other parameter may be repeated (RFC 6749, section 3.2).
 #[derive(Debug)]
 pub(crate) struct Form(HashMap<String, String>);
 
@@ -79,7 +79,7 @@ impl Form {
         Self::of(body)
     }
 
-    /// The parameters that a text has. An empty one counts as omitted.
+    /// Parses form-urlencoded parameters. An empty one counts as omitted.
     fn of(text: &[u8]) -> Result<Self, Error> {
         let pairs: Vec<(String, String)> =
             serde_urlencoded::from_bytes(text).map_err(|_| Error::InvalidRequest("the request is no valid form"))?;
@@ -100,17 +100,17 @@ impl Form {
         Ok(Self(parameters))
     }
 
-    /// All of them, as a query has them.
+    /// Returns all parameters, encoded for a query.
     pub(crate) fn encoded(&self) -> String {
         serde_urlencoded::to_string(&self.0).unwrap_or_default()
     }
 
-    /// All of them.
+    /// Returns all parameters with their values.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// A parameter.
+    /// Returns the value of a parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }

@@ -26,7 +26,7 @@ use crate::{
     subject::Subject,
 };
 
-/// Claims that the platform makes itself, in whichever token, and that nobody else may.
+/// Claims that only the platform sets, in any token.
 const RESERVED: [&str; 37] = [
     "acr",
     "act",
@@ -68,22 +68,22 @@ const RESERVED: [&str; 37] = [
 ];
 /// The beginning of the names of the platform's own claims.
 const OWN: &str = "urn:platform:";
-/// The most that targets may add, in bytes.
+/// The most that targets may add to the claims, in bytes.
 const LARGEST: usize = 4 * 1024;
 
-/// What the targets of a function have answered.
+/// The answers of the targets of a function.
 #[derive(Default)]
 pub(crate) struct Answered {
     /// The claims that they add.
     pub(crate) claims: Map<String, Value>,
-    /// The metadata that the user is to have.
+    /// The metadata to set for the user.
     pub(crate) metadata: NewMetadata,
 }
 
-/// What a target answers.
+/// The answer of a target.
 #[derive(Default, Deserialize)]
 struct TargetAnswer {
-    /// Metadata that it wants the user to have.
+    /// The metadata to set for the user.
     #[serde(default)]
     set_user_metadata: Vec<Entry>,
     #[serde(default)]
@@ -98,7 +98,7 @@ struct Claim {
     value: Value,
 }
 
-/// What targets are called with, and what they have answered so far.
+/// The payload for targets, and what they have answered so far.
 struct Using {
     about: Value,
     answer: Map<String, Value>,
@@ -109,10 +109,11 @@ pub(crate) fn is_executed(oidc: &Oidc, tenant: &Tenant, function: Function) -> b
     oidc.edge.actions.executions.function(&tenant.id, function).is_some()
 }
 
-/// What the targets of a function answer that are asked about a user, with the claims that these scopes ask for. Nothing of it is written.
+/// Calls the targets of a function about a user, with the claims that these scopes request, and returns their answers.
+/// Nothing is written.
 ///
 /// # Errors
-/// The error where a target refuses and may.
+/// `access_denied` where a target refuses and is allowed to interrupt.
 pub(crate) async fn claims(
     oidc: &Oidc,
     (function, known): (Function, &[(&str, Scope<'_>)]),
@@ -132,7 +133,7 @@ pub(crate) async fn claims(
     Ok(Answered { claims: added(function, &append_claims, append_log_claims), metadata })
 }
 
-/// The error for the client: only what the target chose to say.
+/// Makes the error for the client, with nothing but the message that the target has chosen.
 fn denied(interrupted: Interrupted) -> Error {
     Error::AccessDenied(match interrupted.failure {
         CallFailure::Refused { message, .. } => message.chars().map(describing).collect(),
@@ -140,7 +141,7 @@ fn denied(interrupted: Interrupted) -> Error {
     })
 }
 
-/// What may stand in an `error_description` (RFC 6749, section 5.2).
+/// Replaces a character that an `error_description` may not contain (RFC 6749, section 5.2).
 fn describing(char: char) -> char {
     match char {
         '"' => '\'',
@@ -201,7 +202,7 @@ impl Content for Using {
     fn merge(&mut self, answer: Map<String, Value>) -> Result<(), CallFailure> {
         let mut merged = self.answer.clone();
         merged.extend(answer);
-        // Metadata is bounded by itself.
+        // Metadata has limits of its own.
         let of_claims: BTreeMap<_, _> = merged.iter().filter(|(name, _)| *name != SET).collect();
         if json!(of_claims).to_string().len() > LARGEST {
             return Err(CallFailure::TooLarge);
@@ -216,14 +217,15 @@ impl Content for Using {
     }
 }
 
-/// What is said of an answer that cannot be read. The reader repeats what it found, which may be personal in metadata.
+/// Describes why an answer cannot be parsed. The parser's message repeats values, which may be personal in metadata.
 fn malformed(answer: &Value, error: &serde_json::Error) -> CallFailure {
     let is_personal = answer.get(SET).is_some_and(|entries| Vec::<Entry>::deserialize(entries).is_err());
     let of_metadata = || format!("{SET} must be a list of entries, each with a key and a value that are text");
     CallFailure::Malformed(if is_personal { of_metadata() } else { error.to_string() })
 }
 
-/// The claims of an answer. None replaces one that there is; that is told in the claim of log lines, before those that are given.
+/// Returns the claims of an answer. No claim replaces an existing one; an attempt is noted in the log claim, before the
+/// given lines.
 fn added(function: Function, append: &[Claim], log: Vec<String>) -> Map<String, Value> {
     let (mut claims, mut lines) = (Map::new(), vec![]);
     for Claim { key, value } in append {
@@ -250,7 +252,7 @@ mod tests {
     use super::*;
     use crate::issue::IdToken;
 
-    /// The class S16 of the security cases that the design lists.
+    /// Security case S16 of the design.
     #[test]
     fn no_claim_of_the_platform_is_replaced() {
         let listed = "iss sub aud exp iat nbf jti azp amr acr act cnf client_id scope sid";
@@ -326,7 +328,7 @@ mod tests {
         let mut using = using();
         let malformed = using.merge(answer(json!({ "append_claims": "tier" })));
         assert!(matches!(malformed, Err(CallFailure::Malformed(_))));
-        // 4 KiB in all, of which the member takes some.
+        // 4 KiB in all, including the name of the member.
         let line = |length: usize| json!({ "append_log_claims": ["x".repeat(length)] });
         let room = 4096 - line(0).to_string().len();
         assert!(matches!(using.merge(answer(line(room + 1))), Err(CallFailure::TooLarge)));

@@ -1,8 +1,9 @@
-//! Whose session an app wants ended. On the way from one page to another that is sealed: an ID token has no place in addresses.
+//! The session that an app wants ended. It is sealed on its way from one page to another, because an ID token does not
+//! belong in URLs.
 
 use std::time::Duration;
 
-use base::{clock, explain::explain, secret::Key};
+use base::{clock, explain::explain, secret::SymmetricKey};
 use edge::trigger::trace_of;
 use http::HeaderMap;
 use proto::bus::{EndSession, internal_command::Command};
@@ -11,12 +12,12 @@ use view::{directory::Tenant, keyring::Purpose};
 
 use crate::{Oidc, error::Error, revoke};
 
-/// The parameter that has it.
+/// The parameter with the sealed hint.
 pub(crate) const PARAMETER: &str = "hint";
-/// How long somebody may take to answer.
+/// How long a person may take to answer.
 const LIFETIME: Duration = Duration::from_mins(10);
 
-/// What an ID token says of the login that it was given for.
+/// The claims of an ID token that name the login.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Hinted {
     pub(crate) sub: String,
@@ -28,15 +29,15 @@ pub(crate) struct Hinted {
 struct Sealed {
     #[serde(flatten)]
     hinted: Hinted,
-    /// In milliseconds since the Unix epoch.
+    /// When the hint expires, in milliseconds since the Unix epoch.
     good_until: i64,
 }
 
 impl Hinted {
-    /// The same for an address.
+    /// Seals the hint for a URL.
     ///
     /// # Errors
-    /// When the key of the instance cannot be had.
+    /// When the key of the instance is not available.
     pub(crate) async fn sealed(&self, oidc: &Oidc, tenant: &Tenant) -> Result<String, Error> {
         let sealed = Sealed { hinted: self.clone(), good_until: clock::millis_after(LIFETIME) };
         let said = serde_json::to_vec(&sealed).map_err(|error| {
@@ -46,10 +47,10 @@ impl Hinted {
         Ok(key(oidc, tenant).await?.seal(&purpose(tenant), &said))
     }
 
-    /// What was sealed for the instance some minutes ago.
+    /// Opens a hint that was sealed for the instance and has not expired.
     ///
     /// # Errors
-    /// When the key of the instance cannot be had.
+    /// When the key of the instance is not available.
     pub(crate) async fn open(oidc: &Oidc, tenant: &Tenant, sealed: &str) -> Result<Option<Self>, Error> {
         let Ok(said) = key(oidc, tenant).await?.open(&purpose(tenant), sealed) else { return Ok(None) };
         let opened = serde_json::from_slice::<Sealed>(&said).ok();
@@ -57,10 +58,10 @@ impl Hinted {
         Ok(opened.map(|opened| opened.hinted))
     }
 
-    /// Ends the session, with all that was got in it, if it is still there.
+    /// Ends the session with all tokens that were issued in it, if it still exists.
     ///
     /// # Errors
-    /// When it is not known whether it has ended.
+    /// When it cannot be determined whether the session has ended.
     pub(crate) async fn end(self, oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap) -> Result<(), Error> {
         let Self { sub: user_id, azp: client_id, sid: session_id } = self;
         let command = Command::EndSession(EndSession { session_id, user_id, client_id });
@@ -68,7 +69,7 @@ impl Hinted {
     }
 }
 
-async fn key(oidc: &Oidc, tenant: &Tenant) -> Result<Key, Error> {
+async fn key(oidc: &Oidc, tenant: &Tenant) -> Result<SymmetricKey, Error> {
     Ok(oidc.keyring.key(&tenant.id, Purpose::ClientSecret).await?.derived("hints of logouts"))
 }
 

@@ -1,4 +1,4 @@
-//! Token introspection (RFC 7662): an app asks whether a token that it was sent is active, and what it says.
+//! Token introspection (RFC 7662): an app asks whether a token that it has received is active, and for its claims.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
     subject::Subject,
 };
 
-/// Says whether a token is active. Of one that is not, nothing else is told (RFC 7662, section 2.2).
+/// Answers whether a token is active. Nothing else is disclosed of an inactive one (RFC 7662, section 2.2).
 pub(crate) async fn introspect(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
     match timeout(LONGEST, answer(&oidc, request)).await.unwrap_or(Err(Error::Unavailable.into())) {
         Ok(claims) => {
@@ -51,7 +51,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
     let of_now = |name: &str| role::is_claim(name) || owner::is_claim(name) || name == metadata::CLAIM;
     let added = token.added.iter().filter(|(name, _)| !of_now(name)).map(|(name, value)| (name.clone(), value.clone()));
     let by_targets = match by_targets((oidc, &tenant), (&token, &user), &headers).await {
-        // It has ended just now.
+        // The user has just been deactivated or removed.
         Err(Error::InvalidClient) => return Ok(None),
         other => other?,
     };
@@ -60,7 +60,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
     let repeated = owner::repeated(organization.as_deref(), &known);
     let said = claims::of(&user, known.iter().map(|(_, scope)| scope));
-    // Nothing that was added replaces what the platform says.
+    // No added claim replaces one of the platform's own.
     let fixed = fixed((&token, &user), organization.as_deref(), &tenant);
     let claims = added
         .chain(by_targets)
@@ -80,7 +80,7 @@ pub(crate) fn is_for(token: &AccessToken, app: &Client) -> bool {
     token.aud.iter().any(|aud| *aud == app.id || *aud == app.app.project_id)
 }
 
-/// What targets add to what is told.
+/// Returns what targets add to the answer.
 async fn by_targets(
     (oidc, tenant): (&Oidc, &Arc<Tenant>),
     (token, user): (&AccessToken, &Arc<Principal>),
@@ -98,7 +98,7 @@ fn scopes(token: &AccessToken) -> impl Iterator<Item = Scope<'_>> {
     scope::parse(Some(&token.scope)).unwrap_or_default().into_iter().map(|(_, scope)| scope)
 }
 
-/// The roles that the user has now of the app's project; `None` where that does not admit the user any longer.
+/// Returns the current roles of the user in the app's project; `None` where that does not admit the user any longer.
 async fn roles(
     (oidc, tenant): (&Oidc, &Tenant),
     app: &Client,
@@ -113,14 +113,14 @@ async fn roles(
     Ok(project.map(|project| asked.claims_for(tenant, (&project, &grants))))
 }
 
-/// What is told of a token without being asked for, because its client is set up so.
+/// Returns a scope that was not requested but counts, because the client is set up so.
 async fn asserted(oidc: &Oidc, tenant: &Tenant, token: &AccessToken) -> Result<Option<Scope<'static>>, Error> {
     let client = if token.is_of_app() { oidc.edge.app(tenant, &token.client_id, 0).await? } else { None };
     let settings = client.as_ref().and_then(|client| client.app.config.oidc());
     Ok(settings.is_some_and(|settings| settings.assertions.access_token_roles).then_some(Scope::Roles))
 }
 
-/// What the answer says of every active token (RFC 7662, section 2.2).
+/// Returns the members of the answer for every active token (RFC 7662, section 2.2).
 fn fixed(
     (token, user): (&AccessToken, &Principal),
     organization: Option<&Tenancy>,
@@ -142,7 +142,7 @@ fn fixed(
         ("token_type", json!("Bearer")),
         ("username", json!(format!("{}@{domain}", user.user.username))),
     ];
-    // What is known of some tokens only.
+    // Members that only some tokens have.
     let further = [
         token.act.as_ref().map(|act| ("act", json!(act))),
         token.auth_time.map(|at| ("auth_time", json!(at))),

@@ -26,20 +26,20 @@ use crate::{
     subject::Subject,
 };
 
-/// What signs access tokens where the client has not chosen.
+/// The algorithm for access tokens where the client has not chosen one.
 const ACCESS: Algorithm = Algorithm::ES256;
-/// What signs ID tokens where it has not (OpenID Connect Core 1.0, section 15.1).
+/// The algorithm for ID tokens where the client has not chosen one (OpenID Connect Core 1.0, section 15.1).
 pub(crate) const ID: Algorithm = Algorithm::RS256;
 /// The `typ` of ID tokens (RFC 7519, section 5.1).
 pub(crate) const ID_TYPE: &str = "JWT";
 
-/// By what a person was checked (RFC 8176, section 2).
+/// The authentication method of a person (RFC 8176, section 2).
 const PASSWORD: &str = "pwd";
 
-/// How many private keys are remembered: of each instance that is, two that sign and some that did.
+/// How many private keys are cached: of each instance two that sign, and some former ones.
 const MOST_OPENED: usize = 40_000;
 
-/// What a token says beside whose it is.
+/// The contents of a token, except for the user.
 #[derive(Clone)]
 pub(crate) struct Content {
     pub(crate) audience: Vec<String>,
@@ -66,7 +66,7 @@ pub(crate) struct IdToken {
     amr: Option<[&'static str; 1]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sid: Option<String>,
-    /// That of the access token beside it (section 3.1.3.6).
+    /// The hash of the access token that is issued together with the ID token (section 3.1.3.6).
     #[serde(skip_serializing_if = "Option::is_none")]
     at_hash: Option<String>,
     /// Who acts as the user (RFC 8693, section 4.1).
@@ -77,7 +77,7 @@ pub(crate) struct IdToken {
     added: Map<String, Value>,
 }
 
-/// Signs tokens and keeps the private keys that it has opened.
+/// Signs tokens, and caches the private keys that it has opened.
 pub(crate) struct Issuer {
     keyring: Keyring,
     ended: Ended,
@@ -89,10 +89,10 @@ impl Issuer {
         Self { keyring, ended, opened: Cache::new(MOST_OPENED) }
     }
 
-    /// An access token for a user, and how many seconds it is good: no longer than the session that it is got in.
+    /// Issues an access token for a user, and returns it with its lifetime in seconds: it never outlives the session.
     ///
     /// # Errors
-    /// `invalid_scope` where it would be longer than what the platform takes.
+    /// `invalid_scope` where the token would be longer than the platform accepts.
     pub(crate) async fn access_token(
         &self,
         external: &External,
@@ -135,8 +135,9 @@ impl Issuer {
         if token.len() > LONGEST { Err(Error::InvalidScope(advice)) } else { Ok((token, lasts)) }
     }
 
-    /// The ID token beside an access token, or alone: of a person who has logged in, or of a service user that has just signed something. `None`
-    /// for the latter where an earlier build made the instance, and it has not got a key for them yet.
+    /// Issues an ID token, together with an access token or alone: for a person who has logged in, or for a service
+    /// user that has just signed an assertion. `None` for a service user where an earlier build made the instance, and
+    /// it has no key for ID tokens yet.
     pub(crate) async fn id_token(
         &self,
         external: &External,
@@ -151,9 +152,9 @@ impl Issuer {
             return if recipient.login.is_some() { Err(Error::Unavailable) } else { Ok(None) };
         }
         let (now, login) = (clock::now().as_second(), recipient.login.as_ref());
-        // Of a login it says that there was one; of other tokens, no more than these do.
+        // An ID token of a login may outlive the session; one of an exchange ends with the tokens it was exchanged for.
         let ends = recipient.exchange().and(login).map_or(i64::MAX, |login| login.ends);
-        // The app compares both with its own clock. When the person was checked stays what it is: the platform compares that, too.
+        // The app compares both with its own clock. `auth_time` is not adjusted: the platform compares it, too.
         let (iat, exp) = (now - recipient.clock_skew, end(now, lifetime) + recipient.clock_skew);
         let claims = IdToken {
             iss: external.issuer(tenant),
@@ -174,7 +175,7 @@ impl Issuer {
         self.sign(tenant, (algorithm, ID_TYPE), &claims).await.map(Some)
     }
 
-    /// An opaque token, which belongs to the key that would have signed it.
+    /// Seals an opaque token, which ends with the key that would have signed it.
     async fn seal(&self, tenant: &Tenant, algorithm: Algorithm, claims: &AccessToken) -> Result<String, Error> {
         let (kid, signing_key) = self.active_key(tenant, algorithm)?;
         let secrets = self.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
@@ -199,7 +200,7 @@ impl Issuer {
         })
     }
 
-    /// The newest key of an algorithm that signs now, unless it was deleted, which the read model may not know yet.
+    /// Returns the newest active key of an algorithm, unless it was deleted, which the read model may not know yet.
     fn active_key<'a>(&self, tenant: &'a Tenant, algorithm: Algorithm) -> Result<(&'a str, &'a SigningKey), Error> {
         let now = clock::now().as_millisecond();
         let is_dead =
@@ -236,21 +237,21 @@ impl Issuer {
     }
 }
 
-/// By what the person of a login was checked, where it is known when.
+/// Returns how the person of a login was authenticated, where the time of that is known.
 fn checked_by(login: Option<&Login>) -> Option<[&'static str; 1]> {
     login.and_then(|login| login.auth_time).map(|_| [PASSWORD])
 }
 
-/// When a token ends that begins now, both in seconds since the Unix epoch.
+/// Returns when a token expires that is issued now, both in seconds since the Unix epoch.
 fn end(now: i64, lifetime: Milliseconds) -> i64 {
     now + i64::try_from(lifetime.whole_seconds()).unwrap_or_default()
 }
 
-/// A private key, PKCS #8 DER, for its algorithm.
+/// Parses a private key, PKCS #8 DER, for its algorithm.
 fn encoding(algorithm: Algorithm, private: &[u8]) -> Result<EncodingKey, jsonwebtoken::errors::Error> {
     match algorithm {
         Algorithm::RS256 | Algorithm::RS384 | Algorithm::RS512 => {
-            // Of RSA it takes PKCS #8 in PEM only.
+            // The library accepts PKCS #8 of RSA keys in PEM only.
             EncodingKey::from_rsa_pem(private_pem(private).as_bytes())
         }
         Algorithm::EdDSA => Ok(EncodingKey::from_ed_der(private)),
@@ -258,7 +259,7 @@ fn encoding(algorithm: Algorithm, private: &[u8]) -> Result<EncodingKey, jsonweb
     }
 }
 
-/// What a client has chosen, or else the usual algorithm.
+/// Returns the algorithm that a client has chosen, or else the default.
 fn chosen(name: Option<&str>, usual: Algorithm) -> Algorithm {
     name.and_then(|name| name.parse().ok()).unwrap_or(usual)
 }

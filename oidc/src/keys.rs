@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{Oidc, cached};
 
-/// The keys that tokens of the instance of the host may be signed with.
+/// Returns the keys that tokens of the instance of the host may be signed with.
 pub(crate) async fn key_set(State(oidc): State<Arc<Oidc>>, parts: Parts) -> Result<Response, Error> {
     let tenant = oidc.edge.open_tenant(&parts).await?;
     let keys: Vec<_> = tenant.signing_keys.iter().map(|(_, key)| &key.public).collect();

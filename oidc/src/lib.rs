@@ -1,4 +1,5 @@
-//! The OpenID Connect node: discovery, keys, tokens and what they are worth. It keeps no state of its own.
+//! The OpenID Connect node: discovery, keys, and the issuing, introspection and revocation of tokens. It stores no
+//! state of its own.
 
 mod after_logout;
 mod answer;
@@ -64,31 +65,31 @@ use view::{database::Database, keyring::Keyring, progress::Progress};
 
 use crate::{issue::Issuer, uploads::Uploads};
 
-/// The endpoints that are built as an OpenAPI document has them.
+/// The OpenAPI document of the endpoints.
 pub const DESCRIPTION: &str = include_str!("openapi.json");
 
-/// What metrics call the endpoints together.
+/// The service name of the endpoints in metrics.
 const SERVICE: &str = "oauth";
 
 /// What the endpoints of a node need.
 pub struct Parts {
-    /// What admits requests.
+    /// Admits requests.
     pub edge: Arc<Edge>,
     /// The data keys.
     pub keyring: Keyring,
-    /// What may happen once: the use of an assertion.
+    /// Registers what may happen only once, such as the use of an assertion.
     pub once: Once,
-    /// What is under way.
+    /// Pending authorization requests and codes.
     pub flow: Flow,
     /// Pictures and fonts.
     pub assets: Assets,
-    /// The way to the node that writes.
+    /// The client for commands to the writer.
     pub internal: Internal,
     /// The log of sessions.
     pub sessions: Log,
-    /// Where the read models are.
+    /// The database of the read models.
     pub database: Database,
-    /// How far they are.
+    /// The progress of the projections.
     pub progress: Progress,
 }
 
@@ -113,13 +114,13 @@ impl Oidc {
         Self { edge, keyring, once, flow, uploads, internal, sessions, database, progress, issuer }
     }
 
-    /// Where a page is served, if pages are served there.
+    /// Returns the site that a request was sent to, if pages are served there.
     fn site(&self, uri: &Uri, headers: &HeaderMap) -> Option<Site> {
         Site::of(&self.edge.external.scheme, uri, headers)
     }
 }
 
-/// Every endpoint of the contract.
+/// Returns the router of all endpoints.
 pub fn routes(parts: Parts) -> Router {
     let (edge, oidc) = (parts.edge.clone(), Arc::new(Oidc::new(parts)));
     let observe = |name| from_fn_with_state(Arc::new(Meter::new(SERVICE, name)), observed);

@@ -8,10 +8,10 @@ use view::directory::{Metadata, Principal, Tenant};
 
 use crate::{Oidc, error::Error, new_metadata::NewMetadata};
 
-/// Its name.
+/// The name of the claim.
 pub(crate) const CLAIM: &str = "urn:platform:iam:user:metadata";
 
-/// What a user has now, as of a sequence or later.
+/// Returns the metadata of a user, as of a sequence or later.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -23,7 +23,7 @@ pub(crate) async fn of(
     Ok(oidc.edge.directory.metadata(&tenant.id, &user.id, sequence).await?)
 }
 
-/// The claim, where it is asked for and is not more than is read, with what the user is to have now.
+/// Returns the claim, with new metadata applied, where it is requested and all metadata could be read.
 pub(crate) async fn asked(
     oidc: &Oidc,
     (tenant, user): (&Tenant, &Principal),
@@ -37,10 +37,10 @@ pub(crate) async fn asked(
     Ok(claim(&new.over(&found)).ok().map(|claim| (CLAIM.to_owned(), claim)))
 }
 
-/// The value of the claim: keys with their values, base64url.
+/// Returns the value of the claim: keys with their values in base64url.
 ///
 /// # Errors
-/// `invalid_scope` where there is more than fits a token.
+/// `invalid_scope` where there is more metadata than fits a token.
 pub(crate) fn claim(metadata: &Metadata) -> Result<Value, Error> {
     if !metadata.is_all {
         return Err(Error::InvalidScope("the user has more metadata than a token can carry: ask without that scope"));

@@ -1,5 +1,5 @@
-//! Metadata that targets of functions want a user to have. It is written once the user gets what was asked for, and not where that is refused.
-//! Whether it is there already is not looked up here: the node that writes decides in its turn what changes.
+//! Metadata that targets of functions want a user to have. It is written once the user gets the requested token or
+//! claims, and not where that is refused. The writer decides which entries change.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,9 +17,9 @@ use view::directory::Metadata;
 
 use crate::Oidc;
 
-/// The member of an answer that asks for it.
+/// The member of a target's answer with the metadata.
 pub(crate) const SET: &str = "set_user_metadata";
-/// How long an answer is held back until it is written. It is written after that, too, where the node that writes is there again soon.
+/// How long an answer waits for the write. The write goes on after that, if the writer is available again soon.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Base64, whether or not it is padded.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -31,28 +31,28 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 #[derive(Deserialize)]
 pub(crate) struct Entry {
     key: String,
-    /// In base64.
+    /// The value in base64.
     value: String,
 }
 
-/// Entries in clear, and whose they are. It has no `Debug`: they are personal.
+/// Decoded entries, and the user that they are for. It has no `Debug`: they are personal.
 #[derive(Default)]
 pub(crate) struct NewMetadata {
     instance_id: String,
     user_id: String,
-    /// How many executions have called the platform one within the other.
+    /// How deeply executions are nested that have called the platform.
     depth: u32,
     trace_context: String,
     entries: BTreeMap<String, String>,
 }
 
-/// The rule that entries break, where nobody could have them.
+/// Returns the rule that entries break whichever user they are for.
 pub(crate) fn fault(entries: &[Entry]) -> Option<String> {
     if entries.is_empty() {
         return None;
     }
     let fault = match decoded(entries) {
-        // Of whichever user it is.
+        // Any user: the rules do not depend on it.
         Some(entries) => metadata_fault(&PutMetadata { user_id: "1".to_owned(), entries, depth: 0 }),
         None => Some("must have values that are text in base64".to_owned()),
     };
@@ -68,7 +68,7 @@ fn decoded(entries: &[Entry]) -> Option<Vec<bus::MetadataEntry>> {
 }
 
 impl NewMetadata {
-    /// What targets have answered about a user, by its instance and its id.
+    /// Makes the metadata that targets have answered for a user, by its instance and its id.
     pub(crate) fn of(
         (instance_id, user_id): (&str, &str),
         (depth, trace_context): (u32, String),
@@ -79,12 +79,12 @@ impl NewMetadata {
         Self { instance_id: instance_id.to_owned(), user_id: user_id.to_owned(), depth, trace_context, entries }
     }
 
-    /// Whether there is none.
+    /// Whether there are no entries.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The same with what was answered of the same user later, which counts where both name a key.
+    /// Returns these entries with later ones of the same user, which take precedence.
     #[must_use]
     pub(crate) fn then(mut self, later: Self) -> Self {
         if self.is_empty() {
@@ -94,13 +94,13 @@ impl NewMetadata {
         self
     }
 
-    /// What the user has then.
+    /// Returns the metadata of the user with these entries applied.
     pub(crate) fn over(&self, found: &Metadata) -> Metadata {
         found.with(self.entries.iter())
     }
 
-    /// Has it written, and waits for that a little. Who has used up a code for tokens gets them in any case: what cannot be written is lost,
-    /// and the log of the node says so.
+    /// Writes the metadata, and waits for that briefly. Tokens for a code are issued in any case, since the code is
+    /// used up: a failed write is lost and logged.
     pub(crate) async fn write(self, oidc: &Oidc) {
         if self.is_empty() {
             return;

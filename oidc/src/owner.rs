@@ -1,4 +1,4 @@
-//! The organization of a user: which one is asked for, and what is told of it.
+//! The organization of a user: as requested by scopes, and as claims.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use view::directory::{Named, Principal, Tenancy, Tenant};
 use crate::{Oidc, error::Error, scope::Scope};
 
 const PREFIX: &str = "urn:platform:iam:user:resourceowner:";
-/// The claims that repeat which organization was asked for.
+/// The claims that repeat the requested organization.
 const ID: &str = "urn:platform:iam:org:id";
 const PRIMARY_DOMAIN: &str = "urn:platform:iam:org:domain:primary";
 
-/// The organization that a user belongs to.
+/// Returns the organization that a user belongs to.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -22,7 +22,7 @@ pub(crate) async fn of(oidc: &Oidc, tenant: &Tenant, user: &Principal) -> Result
     Ok(oidc.edge.directory.organization(&tenant.id, named, 0).await?)
 }
 
-/// The id of the only organization that a user may be of, where scopes ask for one.
+/// Returns the id of the organization that the user must belong to, where scopes request one.
 ///
 /// # Errors
 /// `invalid_scope` where there is none of that name, or scopes ask for several; and when it cannot be read.
@@ -50,7 +50,7 @@ pub(crate) async fn asked(oidc: &Oidc, tenant: &Tenant, scopes: &[(&str, Scope<'
     Ok(asked)
 }
 
-/// Whether a user's organization is the one that scopes ask for, where they do.
+/// Whether a user's organization is the requested one; also where scopes request none.
 pub(crate) fn is_asked(organization: Option<&Tenancy>, scopes: &[(&str, Scope<'_>)]) -> bool {
     scopes.iter().all(|(_, scope)| match scope {
         Scope::Organization(id) => organization.is_some_and(|found| found.id == *id),
@@ -59,7 +59,7 @@ pub(crate) fn is_asked(organization: Option<&Tenancy>, scopes: &[(&str, Scope<'_
     })
 }
 
-/// What repeats which organization was asked for, where the user is of that.
+/// Returns the claims that repeat the requested organization, where the user belongs to it.
 pub(crate) fn repeated(organization: Option<&Tenancy>, scopes: &[(&str, Scope<'_>)]) -> Map<String, Value> {
     let claim = |(_, scope): &(&str, Scope<'_>)| match scope {
         Scope::Organization(_) => Some((ID.to_owned(), json!(organization?.id))),
@@ -75,7 +75,7 @@ fn has_domain(organization: Option<&Tenancy>, domain: &str) -> bool {
     organization.is_some_and(|found| found.organization.primary_domain.as_deref() == Some(domain))
 }
 
-/// Its id, name and primary domain.
+/// Returns the claims with id, name and primary domain of an organization.
 pub(crate) fn claims(organization: &Tenancy) -> Map<String, Value> {
     let Tenancy { id, organization } = organization;
     let members = [
@@ -86,7 +86,7 @@ pub(crate) fn claims(organization: &Tenancy) -> Map<String, Value> {
     members.into_iter().filter_map(|(name, value)| Some((format!("{PREFIX}{name}"), json!(value?)))).collect()
 }
 
-/// Whether a claim is one of these.
+/// Whether a claim is about the organization.
 pub(crate) fn is_claim(name: &str) -> bool {
     name.starts_with(PREFIX) || [ID, PRIMARY_DOMAIN].contains(&name)
 }

@@ -1,8 +1,9 @@
-//! The pages at `/ui/login` and `/ui/logout`: who logs in here, and how that one is checked.
+//! The pages at `/ui/login` and `/ui/logout`, on which people log in and out.
 //!
-//! The pages are plain forms, and this node keeps nothing of them: what an app asks for waits as an authorization request, which each page
-//! names, and which sessions a browser has is in its sealed cookie. [`home`] takes everybody in, [`entry`] leads to the first page that there is something to ask on, each
-//! page to the next, and [`next`] back to the app once the session is enough.
+//! The pages are plain forms, and this node stores nothing of them: a pending authorization request, which each page
+//! names, holds what an app has requested, and a sealed cookie names the sessions of a browser. [`home`] is where
+//! everybody begins, [`entry`] leads to the first page that has to ask something, each page to the next, and [`next`]
+//! back to the app once the session is enough.
 
 mod accounts;
 mod answer;
@@ -48,7 +49,7 @@ use crate::{
     uploads,
 };
 
-/// The pages and their files.
+/// Returns the router of the pages and their files.
 pub(crate) fn routes(oidc: Arc<Oidc>) -> Router {
     let pages = Router::new()
         .route(LOGIN, get(home::enter))

@@ -2,7 +2,7 @@
 //! One says what it is for, sealed, so that only the platform reads it; whether it is the newest of its family is known where writes
 //! are decided.
 
-use base::{clock, explain::explain, secret::Key};
+use base::{clock, explain::explain, secret::SymmetricKey};
 use domain::{setting::oidc::Oidc as Settings, settings::Milliseconds};
 use serde::{Deserialize, Serialize};
 use view::{directory::Tenant, keyring::Purpose};
@@ -81,7 +81,7 @@ impl RefreshToken {
     }
 }
 
-async fn key(oidc: &Oidc, instance_id: &str) -> Result<Key, Error> {
+async fn key(oidc: &Oidc, instance_id: &str) -> Result<SymmetricKey, Error> {
     Ok(oidc.keyring.key(instance_id, Purpose::ClientSecret).await?.derived(SEALED))
 }
 

@@ -23,7 +23,7 @@ use view::{
 
 use crate::{
     eventually,
-    fold::{Living, Place, fold, without_people},
+    fold::{FoldKey, Living, fold, without_people},
     hex,
     load::Told,
 };
@@ -319,7 +319,7 @@ impl Audit {
 }
 
 /// What a table has.
-async fn living(client: &tokio_postgres::Client, name: &str) -> BTreeMap<Place, Living> {
+async fn living(client: &tokio_postgres::Client, name: &str) -> BTreeMap<FoldKey, Living> {
     let text = format!(
         "select instance_id, id, owner_type::int, owner_id, sequence, {}, {}, state::text from {name}",
         micros("created_at"),
@@ -337,7 +337,7 @@ async fn living(client: &tokio_postgres::Client, name: &str) -> BTreeMap<Place, 
         };
         ((row.get(0), row.get(1)), living)
     });
-    living.filter(|(_, living): &(Place, Living)| !living.is_person()).collect()
+    living.filter(|(_, living): &(FoldKey, Living)| !living.is_person()).collect()
 }
 
 /// Every row of every read model as text, by table.

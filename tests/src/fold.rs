@@ -34,11 +34,11 @@ pub fn without_people(rows: Vec<String>) -> Vec<String> {
 }
 
 /// The instance of a resource, and its id.
-pub type Place = (String, String);
+pub type FoldKey = (String, String);
 
 /// The resources of a kind that live behind these events, without people.
-pub fn fold(events: &[Arc<Recorded>], aggregate_type: &str) -> BTreeMap<Place, Living> {
-    let mut living: BTreeMap<Place, Living> = BTreeMap::new();
+pub fn fold(events: &[Arc<Recorded>], aggregate_type: &str) -> BTreeMap<FoldKey, Living> {
+    let mut living: BTreeMap<FoldKey, Living> = BTreeMap::new();
     for recorded in events.iter().filter(|recorded| recorded.event.aggregate_type == aggregate_type) {
         let event = &recorded.event;
         let place = (event.instance_id.clone(), event.aggregate_id.clone());

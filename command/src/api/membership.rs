@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::fault;
 use domain::{
-    context::{Owner, OwnerType, Part, Place},
+    context::{Owner, OwnerType, Part, RolePlace},
     rejection::Rejection,
     resource::{membership::Membership, project::Project, project_grant::ProjectGrant, user::User},
     standard::{Command as Asked, Resource, Standard},
@@ -93,7 +93,7 @@ impl Command for Create {
 /// Whether the caller may name a user of this home: one that it sees, and one of the organization where it may give roles in a part.
 fn may_name(turn: &mut Turn<'_>, deciding: &Deciding, home: &Owner, (context, part): (&Owner, Option<&Part>)) -> bool {
     let gives = |turn: &mut Turn<'_>, part: &Part| {
-        let place = Place { context: context.clone(), parts: vec![part.clone()] };
+        let place = RolePlace { context: context.clone(), parts: vec![part.clone()] };
         home == context && deciding.authority.may_at(turn, "membership.write", &place)
     };
     part.is_some_and(|part| gives(turn, part)) || deciding.authority.may(turn, "user.read", home)

@@ -19,7 +19,7 @@ use proto::system::{
 use view::{
     database::DatabaseFailure,
     generation::{self, Exchanged},
-    projection::{PROJECTIONS, Place, Projection},
+    projection::{GenerationSlot, PROJECTIONS, Projection},
 };
 
 use crate::execute::Commands;
@@ -58,7 +58,7 @@ async fn switch(
     call: Call,
     SwitchViewRequest { view_name, force }: SwitchViewRequest,
 ) -> Result<Answer<SwitchViewResponse>, Error> {
-    exchange(&commands, &call, (&view_name, Place::Next), force).await?;
+    exchange(&commands, &call, (&view_name, GenerationSlot::Next), force).await?;
     Ok(Answer::from(SwitchViewResponse {}))
 }
 
@@ -67,14 +67,14 @@ async fn roll_back(
     call: Call,
     RollBackViewRequest { view_name, force }: RollBackViewRequest,
 ) -> Result<Answer<RollBackViewResponse>, Error> {
-    exchange(&commands, &call, (&view_name, Place::Previous), force).await?;
+    exchange(&commands, &call, (&view_name, GenerationSlot::Previous), force).await?;
     Ok(Answer::from(RollBackViewResponse {}))
 }
 
 async fn exchange(
     commands: &Commands,
     call: &Call,
-    (view_name, place): (&str, Place),
+    (view_name, place): (&str, GenerationSlot),
     is_forced: bool,
 ) -> Result<(), Error> {
     let view = meant(call, view_name)?;
@@ -120,14 +120,14 @@ fn meant(call: &Call, name: &str) -> Result<&'static Projection, Error> {
     Ok(view)
 }
 
-fn at(place: i32) -> Place {
-    if place == i32::from(ViewGenerationPlace::Previous) { Place::Previous } else { Place::Next }
+fn at(place: i32) -> GenerationSlot {
+    if place == i32::from(ViewGenerationPlace::Previous) { GenerationSlot::Previous } else { GenerationSlot::Next }
 }
 
-fn absent(place: Place) -> Rejection {
+fn absent(place: GenerationSlot) -> Rejection {
     Rejection::Precondition(match place {
-        Place::Next => "no generation of the view is being built; replay it first",
-        Place::Previous => "there is no previous generation of the view",
+        GenerationSlot::Next => "no generation of the view is being built; replay it first",
+        GenerationSlot::Previous => "there is no previous generation of the view",
     })
 }
 

@@ -235,7 +235,7 @@ fn a_permission_in_all_contexts_is_one_in_each() {
     gives(&mut scene, "8", &place(), "ORG_OWNER");
     let caller = authority(&scene, &CREATE_TARGET.facts);
     let mut may = |contexts: &[Owner]| {
-        let places: Vec<Place> = contexts.iter().cloned().map(Into::into).collect();
+        let places: Vec<RolePlace> = contexts.iter().cloned().map(Into::into).collect();
         scene.look(|turn| caller.may_in_all(turn, "user.write", &places))
     };
     assert!(may(&[place()]) && may(&[]));
@@ -250,7 +250,7 @@ fn roles_in_a_part_of_a_context_hold_there_and_nowhere_else() {
     scene.add("8", &place(), held).expect("it is new");
     let caller = authority(&scene, &CREATE_TARGET.facts);
     let mut may = |context: Owner, parts: &[&Part], permission: &str| {
-        let place = Place { context, parts: parts.iter().copied().cloned().collect() };
+        let place = RolePlace { context, parts: parts.iter().copied().cloned().collect() };
         scene.look(|turn| caller.may_at(turn, permission, &place))
     };
     let same_id = Part::project_grant("7");

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use domain::{
     aggregate::Aggregate,
-    context::{Owner, Part, Place},
+    context::{Owner, Part, RolePlace},
     rejection::Rejection,
 };
 use edge::{
@@ -29,7 +29,7 @@ pub(crate) struct Deciding {
     /// The object whose token the caller has shown, where that is enough.
     pub(super) shown: RefCell<Option<AggregateKey>>,
     /// Where the caller may do what is decided; nothing is written before that is known.
-    pub(super) permitted: Cell<Option<Place>>,
+    pub(super) permitted: Cell<Option<RolePlace>>,
 }
 
 impl Deciding {
@@ -102,7 +102,7 @@ impl Deciding {
     /// Refuses what the caller may not do in a context.
     pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Refusal> {
         self.authority.permit(turn, context, object)?;
-        self.permitted.set(Some(Place { context: context.clone(), parts: object.parts.clone() }));
+        self.permitted.set(Some(RolePlace { context: context.clone(), parts: object.parts.clone() }));
         Ok(())
     }
 
@@ -126,7 +126,7 @@ impl Deciding {
         // What is created is no context yet.
         let context = if object.exists { A::context(&current.key.id, owner) } else { owner.clone() };
         if self.shown.borrow().as_ref() == Some(&current.key) {
-            self.permitted.set(Some(Place { context, parts: object.parts }));
+            self.permitted.set(Some(RolePlace { context, parts: object.parts }));
             return Ok(());
         }
         self.permit(turn, &context, &object)

@@ -1,7 +1,7 @@
 //! What a request under an `Idempotency-Key` is known again by, and how it is answered then.
 
 use bytes::Bytes;
-use domain::context::Place;
+use domain::context::RolePlace;
 use edge::{
     call::Call, consistency::unavailable, described::without_secrets, error::Error, precondition::IfMatch,
     refusal::permission_denied,
@@ -53,7 +53,7 @@ impl Commands {
         let key = self.keyring.key(&call.tenant.id, Purpose::Answer).await.map_err(unavailable)?;
         let opened = key.open_bytes(ANSWER, sealed).map_err(|error| Error::internal(&error))?;
         // What is shown once is not shown again to whoever has lost the right to it.
-        if let Some(Place { context, parts }) = stored_answer::place(&opened)
+        if let Some(RolePlace { context, parts }) = stored_answer::place(&opened)
             && let Some(needed) = call.needs(&context)
             && !call.may_within(&context, &parts)
         {

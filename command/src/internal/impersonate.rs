@@ -2,7 +2,7 @@
 
 use domain::{
     aggregate::Aggregate,
-    context::{Owner, Place},
+    context::{Owner, RolePlace},
     log_class::LogClass,
     resource::{instance::Instance, user::User},
     role::{IMPERSONATE, IMPERSONATE_ADMINS},
@@ -78,7 +78,7 @@ impl Impersonate {
         }
         let home = user.owner()?.clone();
         let claims = (&*keys.instance, actor.key.id.as_str());
-        let chains = |places: &[Place]| places.iter().map(|place| above(place, instance_id)).collect::<Vec<_>>();
+        let chains = |places: &[RolePlace]| places.iter().map(|place| above(place, instance_id)).collect::<Vec<_>>();
         let places = places_of(turn, claims.0, &user.key, &home)?;
         let places = there(turn, instance_id, places);
         let may_act = has_in_all(turn, claims, IMPERSONATE, &chains(&[home.into()]));

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use view::reaction::Telling;
 
 use super::{
-    place::{Place, PlaceFailure, SavedPlace},
+    checkpoint::{CheckpointFailure, CheckpointStore, SavedCheckpoint},
     steps::PAUSE,
 };
 
@@ -25,7 +25,7 @@ const MOST: usize = 10_000;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BacklogFailure {
     #[error(transparent)]
-    Place(#[from] PlaceFailure),
+    Checkpoint(#[from] CheckpointFailure),
     #[error(transparent)]
     Log(#[from] LogFailure),
     #[error(transparent)]
@@ -75,11 +75,11 @@ struct Left<T> {
 /// not done.
 pub(super) async fn work_off<B: Backlog>(
     backlog: &B,
-    (log, place, shard): (&Log, Place, u16),
+    (log, store, shard): (&Log, CheckpointStore, u16),
     trouble: &'static str,
 ) -> Result<Infallible, BacklogFailure> {
-    let name = place.name;
-    let mut saved = SavedPlace::begin(place, log).await?;
+    let name = store.name;
+    let mut saved = SavedCheckpoint::begin(store, log).await?;
     let telling = Telling::start(log, shard, (name, saved.at));
     let (mut at, mut left) = (saved.at, VecDeque::new());
     let mut records = log.follow(at).await?;

@@ -96,7 +96,7 @@ enum DeliveryFailure {
     #[error(transparent)]
     Definitions(#[from] action::executions::LoadFailure),
     #[error(transparent)]
-    Place(#[from] super::place::PlaceFailure),
+    Checkpoint(#[from] super::checkpoint::CheckpointFailure),
     #[error("the log ended")]
     LogEnded,
     #[error("history is not as far as the deliveries yet")]

@@ -22,7 +22,7 @@ use view::{
 };
 
 use super::{
-    place::{Place, PlaceFailure, SavedPlace},
+    checkpoint::{CheckpointFailure, CheckpointStore, SavedCheckpoint},
     steps::{self, Reaction, StepFailure, Steps},
 };
 
@@ -45,7 +45,7 @@ pub struct Erasures {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ErasureFailure {
     #[error(transparent)]
-    Place(#[from] PlaceFailure),
+    Checkpoint(#[from] CheckpointFailure),
     #[error(transparent)]
     Log(#[from] LogFailure),
     #[error("the log ended")]
@@ -87,9 +87,9 @@ impl Reaction for Erasures {
     }
 
     async fn serve(&self) -> Result<Infallible, ErasureFailure> {
-        let place = Place::within(self.persons.bucket().await?, "erasures");
-        let name = place.name;
-        let mut saved = SavedPlace::begin(place, &self.log).await?;
+        let store = CheckpointStore::within(self.persons.bucket().await?, "erasures");
+        let name = store.name;
+        let mut saved = SavedCheckpoint::begin(store, &self.log).await?;
         let telling = Telling::start(&self.log, self.shard, (name, saved.at));
         let mut records = self.log.follow(saved.at).await?;
         loop {

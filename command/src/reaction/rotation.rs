@@ -248,7 +248,7 @@ mod tests {
     use crate::scene::{self, INSTANCE, Scene};
 
     fn key(id: &str, signs: KeySpec, signs_from: Option<i64>, signs_until: Option<i64>) -> Found<SigningKey> {
-        let new = sealed("1", &base::secret::Key::new([7; 32]), signing::generate(signs, id));
+        let new = sealed("1", &base::secret::SymmetricKey::new([7; 32]), signing::generate(signs, id));
         let state = SigningKey { signs_from, signs_until, ..new };
         let at = jiff::Timestamp::UNIX_EPOCH;
         Found { id: id.to_owned(), owner: Owner::instance("1"), sequence: 1, changed_at: at, state }

@@ -33,7 +33,7 @@ use view::{
 
 use super::{
     backlog::{Backlog, BacklogFailure, Next, work_off},
-    place::{Place, PlaceFailure},
+    checkpoint::{CheckpointFailure, CheckpointStore},
     steps::{self, Reaction, StepFailure, Steps},
 };
 use crate::{
@@ -69,7 +69,7 @@ pub(super) enum SessionEndFailure {
     #[error(transparent)]
     Backlog(#[from] BacklogFailure),
     #[error(transparent)]
-    Place(#[from] PlaceFailure),
+    Checkpoint(#[from] CheckpointFailure),
     #[error(transparent)]
     Step(#[from] StepFailure),
     #[error(transparent)]
@@ -181,8 +181,8 @@ impl Reaction for SessionEnds {
 
     async fn serve(&self) -> Result<Infallible, SessionEndFailure> {
         let log = &self.logs.events;
-        let place = Place::open(log.context(), self.replicas, "session_ends").await?;
-        Ok(work_off(self, (log, place, self.shard), Self::TROUBLE).await?)
+        let store = CheckpointStore::open(log.context(), self.replicas, "session_ends").await?;
+        Ok(work_off(self, (log, store, self.shard), Self::TROUBLE).await?)
     }
 
     fn of_step(failure: &SessionEndFailure) -> Option<&StepFailure> {

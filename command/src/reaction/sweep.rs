@@ -22,7 +22,7 @@ use view::{
 
 use super::{
     backlog::{Backlog, BacklogFailure, Next, work_off},
-    place::{Place, PlaceFailure},
+    checkpoint::{CheckpointFailure, CheckpointStore},
     steps::{self, Reaction, StepFailure, Steps},
 };
 use crate::{
@@ -68,7 +68,7 @@ pub(super) enum SweepFailure {
     #[error(transparent)]
     Log(#[from] LogFailure),
     #[error(transparent)]
-    Place(#[from] PlaceFailure),
+    Checkpoint(#[from] CheckpointFailure),
     #[error(transparent)]
     Step(#[from] StepFailure),
     #[error(transparent)]
@@ -109,7 +109,7 @@ impl Reaction for Sweeps {
         if unnoted == Some(Unnoted::All) {
             self.note(Unnoted::All).await?;
         }
-        let place = Place::open(self.log.context(), self.replicas, "sweep").await?;
+        let store = CheckpointStore::open(self.log.context(), self.replicas, "sweep").await?;
         // Nobody who removes something needs to know by which addresses people are found.
         let contacts = async {
             if unnoted == Some(Unnoted::People) {
@@ -118,7 +118,7 @@ impl Reaction for Sweeps {
             pending().await
         };
         tokio::select! {
-            ended = work_off(self, (&self.log, place, self.shard), Self::TROUBLE) => Ok(ended?),
+            ended = work_off(self, (&self.log, store, self.shard), Self::TROUBLE) => Ok(ended?),
             never = contacts => Ok(never),
         }
     }

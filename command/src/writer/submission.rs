@@ -7,7 +7,7 @@ use eventlog::record::Answer;
 use tokio::sync::oneshot;
 use view::history::Answered;
 
-use super::ticket::{Held, Origin};
+use super::ticket::{Origin, WriterTicket};
 use crate::turn::{Decided, Refusal, Turn};
 
 /// What the writer decides in a turn. It may be decided again, with more to know or on another state.
@@ -57,7 +57,7 @@ pub(crate) enum Verdict<T> {
 pub(super) struct Submission {
     /// Keeps others with the same id away until the outcome is known. It is dropped before the task, with which the caller
     /// learns that there is none: whoever knows that may use the key again.
-    pub(super) held: Held,
+    pub(super) held: WriterTicket,
     pub(super) task: Box<dyn Task>,
     pub(super) origin: Origin,
     /// How often it had to wait for history.

@@ -74,7 +74,7 @@ type Ticket = Arc<Mutex<State>>;
 pub(super) struct Stub(Ticket);
 
 /// The writer's end. When it is dropped, the id of the command is free.
-pub(super) struct Held {
+pub(super) struct WriterTicket {
     ticket: Ticket,
     _portion: Portion,
 }
@@ -86,11 +86,11 @@ impl Shared {
     }
 
     /// Lets a command in, where there is a place for it and its id is not in use.
-    pub(super) fn enter(&self, origin: &Origin, command_id: Option<&Bytes>) -> Result<(Stub, Held), Error> {
+    pub(super) fn enter(&self, origin: &Origin, command_id: Option<&Bytes>) -> Result<(Stub, WriterTicket), Error> {
         let in_progress = command_id.map(|id| self.begin(id)).transpose()?;
         let portion = self.portion(origin)?;
         let ticket = Arc::new(Mutex::new(State { stage: Stage::Waiting, in_progress }));
-        Ok((Stub(ticket.clone()), Held { ticket, _portion: portion }))
+        Ok((Stub(ticket.clone()), WriterTicket { ticket, _portion: portion }))
     }
 
     fn begin(&self, command_id: &Bytes) -> Result<InProgress, Error> {
@@ -147,7 +147,7 @@ impl Drop for Stub {
     }
 }
 
-impl Held {
+impl WriterTicket {
     /// Whether nobody waits for it any more.
     pub(super) fn is_withdrawn(&self) -> bool {
         lock(&self.ticket).stage == Stage::Withdrawn
@@ -163,7 +163,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for WriterTicket {
     fn drop(&mut self) {
         let in_progress = lock(&self.ticket).in_progress.take();
         drop(in_progress);

@@ -14,7 +14,7 @@ pub const SEALED: &str = "target-signing-key";
 pub enum Unsigned {
     /// The data key that it is sealed with cannot be had.
     #[error(transparent)]
-    Key(#[from] KeyringFailure),
+    SymmetricKey(#[from] KeyringFailure),
     /// It does not open.
     #[error(transparent)]
     Unopened(#[from] Unopened),

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::fault;
 
-/// The clock that also runs while the machine is suspended. Elsewhere the monotonic clock does.
+/// The clock that also runs while the machine is suspended. On systems other than Linux the monotonic clock does so.
 #[cfg(target_os = "linux")]
 const ALWAYS_RUNNING: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
@@ -19,41 +19,41 @@ pub fn now() -> Timestamp {
     Timestamp::now() + fault::clock_ahead() + fault::clock_error()
 }
 
-/// When so much time from now will have passed, in milliseconds since the Unix epoch.
+/// Returns the time at which this duration will have passed, in milliseconds since the Unix epoch.
 pub fn millis_after(time: Duration) -> i64 {
     now().as_millisecond().saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// The time since the machine started, its sleep included. It never goes back, and nobody sets it.
+/// Returns the time since the machine started, including the time it was suspended. It is monotonic.
 ///
-/// The clock of `std` and `tokio` stands still while a machine sleeps: what expires for others meanwhile would not have
-/// expired for this process.
+/// The clock of `std` and `tokio` stands still while a machine is suspended: what expires for others meanwhile would
+/// not expire for this process.
 pub fn since_start() -> Duration {
     let time = clock_gettime(ALWAYS_RUNNING);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
-/// By how many seconds the clock of this machine was set since the process asked for this first.
+/// Returns the seconds by which the clock of this machine was set since this function was first called.
 pub fn set_by() -> f64 {
     static FIRST: LazyLock<f64> = LazyLock::new(started_at);
     let first = *FIRST;
     started_at() - first
 }
 
-/// When the machine started, by what its clock says now, in seconds since the Unix epoch.
+/// Returns the time at which the machine started according to its current clock, in seconds since the Unix epoch.
 fn started_at() -> f64 {
-    // A clock that tests put ahead stands for the time of the world.
+    // A clock that tests put ahead represents the time of the world.
     let now = now() - fault::clock_ahead();
     now.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64() - since_start().as_secs_f64()
 }
 
-/// The longest that the time of another clock may be on its way. What comes later says too little.
+/// The longest that a request for the time of another clock may take. A later answer is too imprecise.
 const LONGEST_WAY: Duration = Duration::from_secs(2);
 
-/// The seconds by which another clock is ahead of this machine's; `None` where it does not tell soon enough. Its answer was
-/// made somewhere between question and answer: half of that is taken off.
+/// Returns the seconds by which another clock is ahead of this machine's; `None` if there is no answer, or not soon
+/// enough. The other clock was read somewhere between request and answer, so the middle of the two is compared.
 pub async fn ahead(ask: impl Future<Output = Option<Timestamp>>) -> Option<f64> {
-    // A clock that tests put ahead stands for the time of the world: servers have not heard of it.
+    // A clock that tests put ahead represents the time of the world, which servers do not know of.
     let own = || now() - fault::clock_ahead();
     let seconds = |at: Timestamp| at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64();
     let (asked, before) = (since_start(), own());
@@ -74,7 +74,7 @@ mod tests {
             Some(told)
         };
         let seconds = at_once(ahead(ask)).unwrap();
-        // Half of the way, by a clock that may be slowed down meanwhile.
+        // Half of the round trip, on a machine that may be slow meanwhile.
         assert!((-1.0..=-0.005).contains(&seconds), "{seconds}");
     }
 

@@ -1,8 +1,8 @@
-//! How a failure is written in a log line or at the end of a process: with its causes.
+//! Formats an error with its causes, for a log line or the exit message of a process.
 
 use std::error::Error;
 
-/// The error and its causes, outermost first. A cause that the text has already is not repeated.
+/// Returns the error and its causes, outermost first. A cause that the text already contains is not repeated.
 pub fn explain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

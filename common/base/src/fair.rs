@@ -1,39 +1,40 @@
-//! Fairness between tenants of what they share: whose turn it is, and how much of it each may have.
+//! Fairness between tenants that share something: whose turn it is, and how much of it each may have.
 //!
-//! It knows neither time nor locks: who uses it brings both.
+//! Deliberately knows neither time nor locks: callers bring both.
 
 use std::{
     collections::{HashMap, VecDeque},
     hash::Hash,
 };
 
-/// Things that wait, of tenants who take turns. Those of one tenant go in the order in which they came.
+/// A queue of things of several tenants, which take turns. The things of one tenant stay in the order in which they
+/// arrived.
 #[derive(Debug)]
 pub struct Turns<K, T> {
-    /// What each has, at least one thing.
+    /// The queue of each tenant, with at least one thing.
     waiting: HashMap<K, VecDeque<T>>,
-    /// Whose turn is next; everybody who has something, once.
+    /// The tenants by turn, the next one first. Every tenant that has something is in it once.
     order: VecDeque<K>,
     count: usize,
 }
 
 impl<K: Hash + Eq + Clone, T> Turns<K, T> {
-    /// Puts a thing behind what its tenant has.
+    /// Appends a thing to the queue of its tenant.
     pub fn push(&mut self, tenant: K, thing: T) {
         self.of(tenant).push_back(thing);
     }
 
-    /// Puts a thing before what its tenant has: it was here earlier, and comes back.
+    /// Puts a thing first in the queue of its tenant: it was there earlier, and comes back.
     pub fn push_first(&mut self, tenant: K, thing: T) {
         self.of(tenant).push_front(thing);
     }
 
-    /// The first thing of whose turn it is.
+    /// Removes and returns the first thing of the tenant whose turn it is.
     pub fn pop(&mut self) -> Option<(K, T)> {
         self.pop_of(|_| true)
     }
 
-    /// The same among tenants who may have a turn now. The others keep their place.
+    /// Like [`Turns::pop`], but only among tenants that may have a turn. The others keep their position.
     pub fn pop_of(&mut self, may: impl Fn(&K) -> bool) -> Option<(K, T)> {
         let place = self.order.iter().position(may)?;
         let tenant = self.order.remove(place)?;
@@ -48,17 +49,17 @@ impl<K: Hash + Eq + Clone, T> Turns<K, T> {
         Some((tenant, thing))
     }
 
-    /// Takes all things out, in turns.
+    /// Removes all things, in turns.
     pub fn drain(&mut self) -> impl Iterator<Item = T> {
         std::iter::from_fn(|| self.pop().map(|(_, thing)| thing))
     }
 
-    /// How many things there are.
+    /// Returns the number of things.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether there are no things.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -78,8 +79,8 @@ impl<K, T> Default for Turns<K, T> {
     }
 }
 
-/// Room that tenants share. Nobody may have more of it than is left free, so one who is greedy leaves half of it, a second
-/// one half of that, and as they come back for more, two have a third each.
+/// Room that tenants share. No tenant may have more of it than is left free: a greedy one leaves half of it, a second
+/// one half of that, and as they come back for more, each of the two ends up with a third.
 #[derive(Debug)]
 pub struct Room<K> {
     free: u64,
@@ -89,23 +90,23 @@ pub struct Room<K> {
 /// Why there is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// The tenant has this much and may have no more at the moment.
+    /// The tenant already has this much, and may have no more at the moment.
     Share(u64),
-    /// There is none left for anybody.
+    /// No room is left for any tenant.
     All,
 }
 
 impl<K: Hash + Eq + Clone> Room<K> {
-    /// Room of which nobody has any.
+    /// Creates room of which no tenant has any.
     pub fn new(size: u64) -> Self {
         Self { free: size, taken: HashMap::new() }
     }
 
-    /// Gives a tenant some.
+    /// Gives room to a tenant.
     ///
     /// # Errors
-    /// When there is not enough, or when the tenant would then have more than is free. Whoever has nothing may have what
-    /// there is.
+    /// If there is not enough, or if the tenant would then have more than is free. A tenant that has nothing may have
+    /// all that is left.
     pub fn take(&mut self, tenant: &K, amount: u64) -> Result<(), Full> {
         let left = self.free.checked_sub(amount).ok_or(Full::All)?;
         let has = self.taken.get(tenant).copied().unwrap_or_default();
@@ -117,7 +118,7 @@ impl<K: Hash + Eq + Clone> Room<K> {
         Ok(())
     }
 
-    /// Takes some of it back that a tenant had been given.
+    /// Takes back room that a tenant was given.
     pub fn give_back(&mut self, tenant: &K, amount: u64) {
         let Some(taken) = self.taken.get_mut(tenant) else { return };
         let amount = amount.min(*taken);

@@ -1,16 +1,18 @@
-//! Fail points: places where a test makes the process die, stand still or panic.
+//! Fail points: places where a test makes the process die, stop or panic.
 //!
 //! They are compiled in with the feature `fault` only. `PLATFORM_FAULT=commit.published:3:kill` kills the process the
-//! third time it comes by `commit.published`; `stop` lets it stand still until it gets SIGCONT. Each of these fires once.
-//! `turn.deciding/CreateTarget:3:panic` panics there from the third time on, where it is about `CreateTarget`; `*` is about
-//! everything. With `panic-while=FILE` it panics only as long as there is such a file, and with `kill-while=FILE` it kills, counting
-//! only the times that it came by while there was such a file. Several, each at another point, are separated by commas.
+//! third time it passes `commit.published`; `stop` stops it until it gets SIGCONT. Each of these fires once.
+//! `turn.deciding/CreateTarget:3:panic` panics there from the third time on, where it is about `CreateTarget`; `*`
+//! matches everything. With `panic-while=FILE` it panics only as long as the file exists. With `kill-while=FILE` it
+//! kills, counting only the times that the point was passed while the file existed. Several faults, each at another
+//! point, are separated by commas.
 //!
-//! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set; leases
-//! are short where `PLATFORM_SHORT_LEASES` is set besides; and the clock goes ahead by the seconds that are in the file that
-//! `PLATFORM_CLOCK` names, and by those of `PLATFORM_WRONG_CLOCK`, which servers are not thought to be ahead by too. With `PLATFORM_NEXT_VERSION` a process writes what the next version might, with
-//! `PLATFORM_BEFORE_REFERENCES` what the first ones did, and with `PLATFORM_DOES_NOT_KNOW` it delivers events as one that does not know a type, for tests
-//! of two versions on one log.
+//! With the feature some times are short, so that tests need not wait for them, unless `PLATFORM_REAL_TIMES` is set;
+//! leases are short if `PLATFORM_SHORT_LEASES` is set as well. The clock is ahead by the seconds in the file that
+//! `PLATFORM_CLOCK` names, and by those in the file that `PLATFORM_WRONG_CLOCK` names, by which servers are not assumed
+//! to be ahead, too. With `PLATFORM_NEXT_VERSION` a process writes what the next version might, with
+//! `PLATFORM_BEFORE_REFERENCES` what the first versions did, and with `PLATFORM_DOES_NOT_KNOW` it delivers events like
+//! a version that does not know a type, for tests of two versions on one log.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -19,13 +21,14 @@ static HAS_SHORT_TIMES: LazyLock<bool> =
 static HAS_SHORT_LEASES: LazyLock<bool> =
     LazyLock::new(|| *HAS_SHORT_TIMES && std::env::var_os("PLATFORM_SHORT_LEASES").is_some());
 
-/// The real time, or the short one where fail points are compiled in and `PLATFORM_REAL_TIMES` is not set.
+/// Returns the real time, or the short one if fail points are compiled in and `PLATFORM_REAL_TIMES` is not set.
 pub fn shortened(real: Duration, short: Duration) -> Duration {
     if *HAS_SHORT_TIMES { short } else { real }
 }
 
-/// The real length of a lease, or the short one where times are short and `PLATFORM_SHORT_LEASES` is set. A process on a
-/// busy machine loses a short lease though it is well, so only tests that wait for the end of leases ask for short ones.
+/// Returns the real length of a lease, or the short one if times are short and `PLATFORM_SHORT_LEASES` is set. On a
+/// busy machine even a healthy process loses a short lease, so only tests that wait for the end of leases ask for short
+/// ones.
 pub fn shortened_lease(real: Duration, short: Duration) -> Duration {
     if *HAS_SHORT_LEASES { short } else { real }
 }
@@ -37,21 +40,22 @@ pub fn is_next_version() -> bool {
     *IS_NEXT
 }
 
-/// Whether this process writes as the versions did that knew no references.
+/// Whether this process writes like the versions that knew no references.
 pub fn is_before_references() -> bool {
     static IS_BEFORE: LazyLock<bool> =
         LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_BEFORE_REFERENCES").is_some());
     *IS_BEFORE
 }
 
-/// Whether this process writes as the versions did, these among them, that knew no addresses by which people are found.
+/// Whether this process writes like the versions that knew no contacts by which people are found, or no references
+/// either.
 pub fn is_before_contacts() -> bool {
     static IS_BEFORE: LazyLock<bool> =
         LazyLock::new(|| cfg!(feature = "fault") && std::env::var_os("PLATFORM_BEFORE_CONTACTS").is_some());
     *IS_BEFORE || is_before_references()
 }
 
-/// Whether this process delivers events as a version that does not know this type.
+/// Whether this process delivers events like a version that does not know this type.
 pub fn does_not_know(event_type: &str) -> bool {
     static UNKNOWN: LazyLock<Option<String>> = LazyLock::new(|| {
         let unknown = std::env::var("PLATFORM_DOES_NOT_KNOW").ok();
@@ -60,28 +64,28 @@ pub fn does_not_know(event_type: &str) -> bool {
     UNKNOWN.as_deref() == Some(event_type)
 }
 
-/// How much further the clock is than that of the system.
+/// Returns by how much this clock is ahead of the system's.
 #[cfg(not(feature = "fault"))]
 #[inline]
 pub fn clock_ahead() -> Duration {
     Duration::ZERO
 }
 
-/// How much further the clock is than that of the system. It is read whenever somebody asks for the time.
+/// Returns by how much this clock is ahead of the system's. The file is read on each call.
 #[cfg(feature = "fault")]
 pub fn clock_ahead() -> Duration {
     static FILE: LazyLock<Option<std::ffi::OsString>> = LazyLock::new(|| std::env::var_os("PLATFORM_CLOCK"));
     seconds_in(FILE.as_deref())
 }
 
-/// By how much the clock of this node alone is wrong.
+/// Returns by how much the clock of this node alone is wrong.
 #[cfg(not(feature = "fault"))]
 #[inline]
 pub fn clock_error() -> Duration {
     Duration::ZERO
 }
 
-/// By how much the clock of this node alone is wrong. It is read whenever somebody asks for the time.
+/// Returns by how much the clock of this node alone is wrong. The file is read on each call.
 #[cfg(feature = "fault")]
 pub fn clock_error() -> Duration {
     static FILE: LazyLock<Option<std::ffi::OsString>> = LazyLock::new(|| std::env::var_os("PLATFORM_WRONG_CLOCK"));
@@ -94,18 +98,18 @@ fn seconds_in(file: Option<&std::ffi::OsStr>) -> Duration {
     text.and_then(|text| text.trim().parse().ok()).map_or(Duration::ZERO, Duration::from_secs)
 }
 
-/// Comes by a fail point.
+/// Passes a fail point.
 #[inline]
 pub fn point(name: &str) {
     point_of(name, "");
 }
 
-/// Comes by a fail point with something that a test can name.
+/// Passes a fail point with a subject that a test can name.
 #[cfg(not(feature = "fault"))]
 #[inline]
 pub fn point_of(_name: &str, _subject: &str) {}
 
-/// Comes by a fail point with something that a test can name.
+/// Passes a fail point with a subject that a test can name.
 #[cfg(feature = "fault")]
 pub fn point_of(name: &str, subject: &str) {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -117,9 +121,9 @@ pub fn point_of(name: &str, subject: &str) {
         subject: String,
         at: u64,
         passed: AtomicU64,
-        /// `None` where it panics.
+        /// The signal to send; `None` if it panics.
         signal: Option<Signal>,
-        /// It comes by only while this is there.
+        /// A file without which the fault is ignored.
         file: Option<std::path::PathBuf>,
     }
 
@@ -160,7 +164,8 @@ pub fn point_of(name: &str, subject: &str) {
     };
     if passed == fault.at {
         let _ = kill_process(getpid(), signal);
-        // Another thread may take the signal, so this one waits for it: nothing after the point happens before it came.
+        // Another thread may take the signal, so this one waits: nothing after the point may happen before the signal
+        // came.
         let seconds = if signal == Signal::KILL { 60 } else { 1 };
         std::thread::sleep(Duration::from_secs(seconds));
     }

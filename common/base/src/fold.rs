@@ -1,15 +1,15 @@
 //! The one case folding of the platform: simple folding (Unicode `CaseFolding`, C and S), code point by code point.
 //!
-//! It depends on nothing around a code point and does not normalise, so a folded fragment is always a fragment of
-//! the folded whole. It is used when writing and when asking; SQL never folds.
+//! Folding depends on nothing around a code point and does not normalise, so a folded fragment is always a fragment of
+//! the folded text. It is used when writing and when querying; SQL never folds.
 
-/// Changes with the tables of Unicode that fold.
+/// Returns the version of the Unicode tables, with which folding may change.
 pub fn version() -> Vec<u8> {
     let (major, minor, patch) = unicode_case_mapping::UNICODE_VERSION;
     [major, minor, patch].map(u64::to_be_bytes).concat()
 }
 
-/// Folds every code point by itself.
+/// Folds every code point on its own.
 pub fn fold(text: &str) -> String {
     text.chars().map(fold_char).collect()
 }

@@ -1,7 +1,7 @@
 //! The health of the parts of a node, as they report it: what its management port shows, and its readiness.
 //!
-//! A part that something is wrong with calls [`Health::report`]; nothing else is to be done. Whether the node still takes
-//! requests follows from the states alone: a node that can serve from what it has is ready.
+//! A part in trouble calls [`Health::report`]; that is all it has to do. Whether the node still takes requests follows
+//! from the states alone: a node that can serve from the data it has is ready.
 
 use std::{
     collections::BTreeMap,
@@ -13,24 +13,24 @@ use serde::Serialize;
 
 use crate::metric::catalog::COMPONENT_STATE;
 
-/// By how many seconds a part may lag that is well.
+/// The most seconds that a healthy part may lag.
 pub const LAGS: f64 = 10.0;
 
-/// How a part of a node is.
+/// The state of a part of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", content = "reason", rename_all = "lowercase")]
 pub enum State {
-    /// It does what it is there for.
+    /// The part works.
     Ok,
     /// Another node does its work, and it is prepared to take it over.
     Standby,
-    /// It is not there yet. The node is not ready before.
+    /// The part is not available yet. The node is not ready before it is.
     Starting(String),
-    /// The node goes on without it, and less well.
+    /// The node goes on without the part, with reduced service.
     Degraded(String),
-    /// It does not go on, and tries again.
+    /// The part does not go on, and retries.
     Stalled(String),
-    /// It met something that only a newer version of the platform knows, and has given its work up.
+    /// The part met something that only a newer version of the platform knows, and has given up its work.
     Outdated(String),
 }
 
@@ -38,30 +38,30 @@ pub enum State {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Part {
-    /// How it is.
+    /// Its state.
     #[serde(flatten)]
     pub state: State,
-    /// How far it is in the log, where it follows it.
+    /// Its position in the log, if it follows the log.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub place: Option<LogProgress>,
 }
 
-/// How far a part is in the log, and how much of the log it lacks.
+/// The position of a part in the log, and how far it lags.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Place {
+pub struct LogProgress {
     /// The last event that it processed.
     pub sequence: u64,
-    /// The last record.
+    /// The stream sequence of the last record that it processed.
     #[serde(skip)]
     pub stream_sequence: u64,
-    /// How many events it lacks.
+    /// How many events it has not processed.
     pub lag_events: u64,
-    /// How old the first of them is, in seconds.
+    /// The age of the first of them, in seconds.
     pub lag_seconds: f64,
 }
 
-/// How far a part reports to be in the log.
+/// The position in the log that a part reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Reached {
     /// The sequence of the last event that it processed.
@@ -70,15 +70,15 @@ pub struct Reached {
     pub stream_sequence: u64,
 }
 
-/// The parts of a node. Clones are the same node.
+/// The parts of a node. Clones share the same parts.
 #[derive(Debug, Clone, Default)]
 pub struct Health(Arc<Mutex<BTreeMap<String, Part>>>, Arc<OnceLock<SocketAddr>>);
 
 impl State {
-    /// Every name of a state.
+    /// The names of all states.
     pub const NAMES: [&str; 6] = ["ok", "standby", "starting", "degraded", "stalled", "outdated"];
 
-    /// Its name.
+    /// Returns the name of the state.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -90,19 +90,19 @@ impl State {
         }
     }
 
-    /// Whether a node with such a part takes requests.
+    /// Whether a node with a part in this state takes requests.
     pub fn is_ready(&self) -> bool {
         !matches!(self, Self::Starting(_))
     }
 }
 
 impl Health {
-    /// Remembers where the management port tells of it.
+    /// Remembers the address of the management port, which shows the health.
     pub fn is_told_at(&self, address: SocketAddr) {
         let _ = self.1.set(address);
     }
 
-    /// Where the management port tells of it.
+    /// Returns the address of the management port.
     pub fn address(&self) -> Option<SocketAddr> {
         self.1.get().copied()
     }
@@ -122,7 +122,7 @@ impl Health {
         }
     }
 
-    /// Reports how far a part is; how much it lacks is measured elsewhere.
+    /// Reports the position of a part; how far it lags is measured elsewhere.
     pub fn stand(&self, part: &str, reached: Reached) {
         if let Some(part) = self.lock().get_mut(part) {
             let place = part.place.get_or_insert_default();
@@ -130,21 +130,21 @@ impl Health {
         }
     }
 
-    /// Reports that a part is nowhere in the log, because another node does its work.
+    /// Reports that a part has no position in the log, because another node does its work.
     pub fn leave(&self, part: &str) {
         if let Some(part) = self.lock().get_mut(part) {
             part.place = None;
         }
     }
 
-    /// Reports how much of the log a part lacks.
+    /// Reports how far a part lags.
     pub fn lag(&self, part: &str, events: u64, seconds: f64) {
         if let Some(place) = self.lock().get_mut(part).and_then(|part| part.place.as_mut()) {
             (place.lag_events, place.lag_seconds) = (events, seconds);
         }
     }
 
-    /// All parts, by name. One that lags long is not well, even where it goes on.
+    /// Returns all parts, by name. A part that lags for long is degraded, even if it goes on.
     pub fn parts(&self) -> BTreeMap<String, Part> {
         let mut parts = self.lock().clone();
         for part in parts.values_mut() {

@@ -17,7 +17,7 @@ const COUNT_BITS: u32 = 12;
 /// The largest node number.
 pub const MAX_NODE: u16 = (1 << NODE_BITS) - 1;
 
-/// Makes ids on one node.
+/// Generates ids on one node.
 #[derive(Debug)]
 pub struct Ids {
     node: u64,
@@ -26,18 +26,19 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Ids of the node with this number, `0..=MAX_NODE`; higher bits are cut off.
+    /// Creates a generator for the node with this number, `0..=MAX_NODE`; higher bits are cut off.
     pub fn new(node: u16) -> Self {
         Self { node: u64::from(node & MAX_NODE), last: AtomicU64::new(0) }
     }
 
-    /// Makes no id that may have been made before this time, though the clock may have gone back since.
+    /// Makes sure that no id follows that may have been generated before this time, although the clock may have gone
+    /// back since.
     pub fn not_before(&self, time: Timestamp) {
         let elapsed = u64::try_from(time.as_millisecond() + 1 - EPOCH_MS).unwrap_or_default();
         self.last.fetch_max(elapsed << COUNT_BITS, Ordering::Relaxed);
     }
 
-    /// The next id. It is larger than every id before it on this node, also when the clock goes back.
+    /// Generates the next id. It is larger than every id before it on this node, even when the clock goes back.
     pub fn next(&self) -> String {
         let elapsed = u64::try_from(clock::now().as_millisecond() - EPOCH_MS).unwrap_or_default();
         let now = elapsed << COUNT_BITS;
@@ -51,12 +52,12 @@ impl Ids {
     }
 }
 
-/// The id that follows from a text: a number of 63 bits too, always the same.
+/// Derives an id from a text: a number of 63 bits as well, always the same for the same text.
 pub fn hashed(text: &str) -> String {
     hashed_number(text).to_string()
 }
 
-/// The same as a number.
+/// Like [`hashed`], as a number.
 pub fn hashed_number(text: &str) -> u64 {
     sha256(text.as_bytes()).first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)) >> 1
 }

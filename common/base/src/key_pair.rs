@@ -1,4 +1,4 @@
-//! Key pairs: made for instances and for others, or checked when these bring the public half.
+//! Key pairs: generated for instances and others, or checked if somebody brings the public half.
 
 use std::ops::RangeInclusive;
 
@@ -17,19 +17,19 @@ use serde_json::{Map, Value, json};
 use simple_asn1::ASN1Block;
 use zeroize::Zeroizing;
 
-/// How many bits the modulus of an RSA key may have.
+/// The permitted bits of the modulus of an RSA key.
 const RSA_BITS: RangeInclusive<usize> = 2048..=4096;
-/// How many bits its exponent has at most: signatures with longer ones are not checked.
+/// The most bits of an RSA exponent: signatures with longer ones cannot be checked.
 const LONGEST_EXPONENT: usize = 33;
 /// The members of a JSON Web Key that only the private half has (RFC 7518, sections 6.2.2, 6.3.2 and 6.4.1).
 const PRIVATE: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
 /// The members of a private RSA key after the public ones, in the order of its ASN.1 form (RFC 8017, appendix A.1.2).
 const PRIVATE_RSA: [&str; 6] = ["d", "p", "q", "dp", "dq", "qi"];
-/// The line above a public key in PEM, and that above a private one.
+/// The label of a public key in PEM, and of a private one.
 const PUBLIC_PEM: &str = "PUBLIC KEY";
 const PRIVATE_PEM: &str = "PRIVATE KEY";
 
-/// The types of keys that are made.
+/// The types of keys that are generated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyType {
     /// RSA with 2048 bits.
@@ -47,7 +47,7 @@ pub enum KeyType {
 }
 
 impl KeyType {
-    /// That of a public key that was made here, from its JSON Web Key.
+    /// Returns the type of a public key that was generated here, from its JSON Web Key.
     pub fn of(public: &Value) -> Option<Self> {
         let member = |name: &str| public.get(name).and_then(Value::as_str);
         match (member("kty")?, member("crv")) {
@@ -65,17 +65,17 @@ impl KeyType {
     }
 }
 
-/// A new key pair.
+/// A newly generated key pair.
 pub struct KeyPair {
-    /// The public half, as [`public_key`] has it.
+    /// The public half, in the form of [`public_key`].
     pub public: Value,
     /// The private half, PKCS #8.
     pub der: Zeroizing<Vec<u8>>,
-    /// The members that the JSON Web Key of the private half has beside those of the public one.
+    /// The members that the JSON Web Key of the private half has in addition to those of the public one.
     pub private: Map<String, Value>,
 }
 
-/// The private half of a key in PEM, from its PKCS #8.
+/// Encodes the private half of a key as PEM, from its PKCS #8.
 pub fn private_pem(der: &[u8]) -> Zeroizing<String> {
     let form = EncodeConfig::new().set_line_ending(LineEnding::LF);
     Zeroizing::new(pem::encode_config(&Pem::new(PRIVATE_PEM, der), form))
@@ -84,7 +84,7 @@ pub fn private_pem(der: &[u8]) -> Zeroizing<String> {
 const RANDOM: &str = "key generation needs randomness only";
 const OWN: &str = "a key that was just generated can be encoded";
 
-/// Makes a key pair. One of RSA takes some hundred milliseconds of a core, with 4096 bits some seconds.
+/// Generates a key pair. An RSA key takes some hundred milliseconds of a core, with 4096 bits some seconds.
 pub fn generate(r#type: KeyType) -> KeyPair {
     match r#type {
         KeyType::Rsa2048 => of_rsa(rsa::KeySize::Rsa2048),
@@ -119,11 +119,11 @@ fn owned(der: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(der.to_vec())
 }
 
-/// The public half of a key as a JSON Web Key with the members that its type requires, and `alg` where it had one, from PEM or
-/// from a JSON Web Key: RSA of 2048 to 4096 bits, P-256, P-384 or Ed25519.
+/// Returns the public half of a key as a JSON Web Key with the members that its type requires, and `alg` if it had one,
+/// from PEM or from a JSON Web Key: RSA of 2048 to 4096 bits, P-256, P-384 or Ed25519.
 ///
 /// # Errors
-/// Why it is none, phrased to follow the name of the field.
+/// Why it is not such a key, phrased to follow the name of the field.
 pub fn public_key(text: &str) -> Result<Value, &'static str> {
     let text = text.trim();
     if !text.starts_with('{') {
@@ -153,12 +153,12 @@ pub fn public_key(text: &str) -> Result<Value, &'static str> {
         _ => &["ES384"],
     };
     let mut pinned = public;
-    // Ed25519 is what EdDSA on that curve is called now (RFC 9864).
+    // Ed25519 is the newer name of EdDSA on that curve (RFC 9864).
     pinned["alg"] = if alg == "Ed25519" { "EdDSA" } else { alg }.into();
     of_type.contains(&alg).then_some(pinned).ok_or("has an alg that is not of its type")
 }
 
-/// The members that the type of a key requires.
+/// Returns the members that the type of a key requires.
 fn of_jwk(jwk: &Map<String, Value>) -> Result<Value, &'static str> {
     let member = |name: &str| {
         let text = jwk.get(name).and_then(Value::as_str);
@@ -182,17 +182,17 @@ const ONLY_PUBLIC: &str = "must be the public half: the private one is for nobod
 const OTHER: &str = "must be an RSA key of 2048 to 4096 bits, or one of the curve P-256, P-384 or Ed25519";
 const UNUSABLE: &str = "is no key that signatures can be checked with";
 
-/// A curve, and how its public keys look.
+/// A curve, and the encoding of its public keys.
 struct Curve {
     kty: &'static str,
     name: &'static str,
     /// The members with the coordinates of the point.
     coordinates: &'static [&'static str],
-    /// How many bytes each has.
+    /// The length of each coordinate, in bytes.
     bytes: usize,
-    /// What stands before them in a key: nothing, or that the point is not compressed (SEC 1, section 2.3.3).
+    /// The bytes before them in a key: none, or the mark of an uncompressed point (SEC 1, section 2.3.3).
     form: &'static [u8],
-    /// What stands before that in a `SubjectPublicKeyInfo` (RFC 5280, section 4.1; RFC 5480; RFC 8410).
+    /// The bytes before that in a `SubjectPublicKeyInfo` (RFC 5280, section 4.1; RFC 5480; RFC 8410).
     prefix: &'static [u8],
     checked_by: &'static dyn VerificationAlgorithm,
 }
@@ -233,7 +233,7 @@ const EDWARDS: Curve = Curve {
 
 static CURVES: [Curve; 3] = [P256, P384, EDWARDS];
 
-/// The key in a `SubjectPublicKeyInfo`.
+/// Returns the key in a `SubjectPublicKeyInfo`.
 fn of_der(der: &[u8]) -> Result<Value, &'static str> {
     let found = CURVES.iter().find_map(|curve| Some((curve, der.strip_prefix(curve.prefix)?)));
     match found {
@@ -248,7 +248,7 @@ fn rsa_key(RsaPublicKeyComponents { n, e }: RsaPublicKeyComponents<Vec<u8>>) -> 
     if !RSA_BITS.contains(&bits(&n)) || bits(&e) > LONGEST_EXPONENT {
         return Err(OTHER);
     }
-    // Both are odd in every key, and with the exponent 1 whatever is sent would be signed.
+    // Both are odd in every valid key, and with the exponent 1 anything would pass as its own signature.
     let is_odd = |number: &[u8]| number.last().is_some_and(|byte| byte % 2 == 1);
     if !is_odd(&n) || !is_odd(&e) || e == [1] {
         return Err(UNUSABLE);
@@ -258,7 +258,7 @@ fn rsa_key(RsaPublicKeyComponents { n, e }: RsaPublicKeyComponents<Vec<u8>>) -> 
     is_usable.then_some(public).ok_or(UNUSABLE)
 }
 
-/// A key that is a point of a curve.
+/// Returns a key that is a point of a curve.
 fn point(curve: &Curve, key: &[u8]) -> Result<Value, &'static str> {
     let coordinates = key.strip_prefix(curve.form).ok_or(UNUSABLE)?;
     let is_whole = coordinates.len() == curve.bytes * curve.coordinates.len();
@@ -276,7 +276,7 @@ fn only_d(d: &[u8]) -> Map<String, Value> {
     Map::from_iter([("d".to_owned(), URL_SAFE_NO_PAD.encode(d).into())])
 }
 
-/// The private members of an RSA key in PKCS #8 (RFC 5208, section 5; RFC 8017, appendix A.1.2).
+/// Returns the private members of an RSA key in PKCS #8 (RFC 5208, section 5; RFC 8017, appendix A.1.2).
 fn private_rsa(pkcs8: &[u8]) -> Option<Map<String, Value>> {
     let ASN1Block::OctetString(_, key) = members(pkcs8)?.into_iter().nth(2)? else { return None };
     // After the version, the modulus and the public exponent.
@@ -288,7 +288,7 @@ fn private_rsa(pkcs8: &[u8]) -> Option<Map<String, Value>> {
     Some(PRIVATE_RSA.iter().map(|&name| name.to_owned()).zip(numbers).collect())
 }
 
-/// What is in a sequence.
+/// Returns the members of an ASN.1 sequence.
 fn members(der: &[u8]) -> Option<Vec<ASN1Block>> {
     match simple_asn1::from_der(der).ok()?.into_iter().next()? {
         ASN1Block::Sequence(_, members) => Some(members),

@@ -1,9 +1,10 @@
-//! Nothing that belongs to one store, one protocol or one resource enters here: this is what every part of a process stands
-//! on.
+//! The foundation of every part of a process. Nothing that belongs to one store, one protocol or one resource enters
+//! here.
 //!
-//! Time, ids and randomness come from here alone ([`clock`], [`id`], [`secret`]); what a process reports about itself goes through
-//! here ([`metric`], [`health`], [`trace`], [`explain`], [`speed`]); [`fair`] shares what there is among tenants; [`mod@panic`] keeps a panic
-//! from ending more than it must; [`fault`] ends the process where a test asks for that.
+//! Time, ids and randomness come from here alone ([`clock`], [`id`], [`secret`]); what a process reports about itself
+//! goes through here ([`metric`], [`health`], [`trace`], [`explain`], [`speed`]); [`fair`] shares resources among
+//! tenants; [`mod@panic`] keeps a panic from ending more than it must; [`fault`] ends the process where a test asks for
+//! it.
 
 pub mod clock;
 pub mod explain;

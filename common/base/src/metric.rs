@@ -1,7 +1,7 @@
-//! Counters, gauges and histograms: a static each, an atomic addition to use, text for Prometheus when asked.
+//! Counters, gauges and histograms: one static each, an atomic addition to use, rendered for Prometheus on request.
 //!
-//! What there is stands in [`catalog`], and nowhere else. Whoever uses a metric with labels asks for its cell once and
-//! keeps it; a cell lives as long as the process, so labels have few values: never an instance, a user or an id.
+//! All metrics are defined in [`catalog`]. Users of a metric with labels get its cell once and retain it; a cell lives
+//! as long as the process, so labels have few values: never an instance, a user or an id.
 
 pub mod catalog;
 mod text;
@@ -27,7 +27,7 @@ pub struct Family<C: 'static> {
     only: OnceLock<&'static C>,
 }
 
-/// What only grows.
+/// A value that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -35,30 +35,30 @@ pub struct Counter(AtomicU64);
 #[derive(Debug, Default)]
 pub struct Time(AtomicU64);
 
-/// What goes up and down.
+/// A value that goes up and down.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicU64);
 
-/// How often there was how much.
+/// The distribution of a value.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [f64],
-    /// As many as bounds, and one for what is above them.
+    /// One per bound, and one for the values above them.
     buckets: Box<[AtomicU64]>,
-    /// In parts of `1 / scale`.
+    /// In units of `1 / scale`.
     sum: AtomicU64,
     scale: f64,
 }
 
-/// One more in a gauge, until it is dropped.
+/// Keeps a gauge one higher until it is dropped.
 #[derive(Debug)]
 pub struct GaugeGuard(&'static Gauge);
 
-/// Bounds for what a client waits for, in seconds.
+/// Bounds for waiting times of clients, in seconds.
 const SECONDS: &[f64] = &[0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
 /// Bounds for numbers.
 const NUMBERS: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0];
-/// Nanoseconds: the sum of centuries has its place.
+/// Nanoseconds per second: even the sum of centuries fits.
 const NANOS: f64 = 1e9;
 
 impl<C> Family<C> {
@@ -66,7 +66,7 @@ impl<C> Family<C> {
         Self { name, help, labels, make, cells: RwLock::new(Vec::new()), only: OnceLock::new() }
     }
 
-    /// The cell of these values of its labels, to be asked for once and kept.
+    /// Returns the cell for these values of its labels, to be looked up once and retained.
     pub fn with(&self, values: &[&str]) -> &'static C {
         debug_assert_eq!(values.len(), self.labels.len(), "{} has other labels", self.name);
         let found = |cells: &[(Vec<String>, &'static C)]| {
@@ -83,7 +83,7 @@ impl<C> Family<C> {
         })
     }
 
-    /// The one cell of a metric without labels.
+    /// Returns the only cell of a metric without labels.
     pub fn one(&self) -> &'static C {
         self.only.get_or_init(|| self.with(&[]))
     }
@@ -123,54 +123,54 @@ impl Counter {
         self.add(1);
     }
 
-    /// Counts so many.
+    /// Adds a number.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Relaxed);
     }
 
-    /// Takes over what is counted elsewhere.
+    /// Takes over a count from elsewhere.
     pub fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
     }
 }
 
 impl Time {
-    /// Takes over what is measured elsewhere.
+    /// Takes over a time that was measured elsewhere.
     pub fn set(&self, time: Duration) {
         self.0.store(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
     }
 }
 
 impl Gauge {
-    /// Sets it.
+    /// Sets the value.
     pub fn set(&self, value: f64) {
         self.0.store(value.to_bits(), Relaxed);
     }
 
-    /// Sets it to a whole number; above 2^53 it is not exact.
+    /// Sets the value to a whole number; above 2^53 it is not exact.
     #[expect(clippy::cast_precision_loss, reason = "Prometheus knows no other numbers")]
     pub fn set_integer(&self, value: u64) {
         self.set(value as f64);
     }
 
-    /// Sets it to 1 or 0.
+    /// Sets the value to 1 or 0.
     pub fn set_bool(&self, value: bool) {
         self.set(f64::from(u8::from(value)));
     }
 
-    /// What it is.
+    /// Returns the value.
     pub fn get(&self) -> f64 {
         f64::from_bits(self.0.load(Relaxed))
     }
 
-    /// Adds one until the answer is dropped.
+    /// Adds one until the guard is dropped.
     pub fn hold(&'static self) -> GaugeGuard {
         self.change(1.0);
         GaugeGuard(self)
     }
 
     fn change(&self, by: f64) {
-        // It always gives a value, so it never fails.
+        // The closure always returns a value, so this never fails.
         let _ = self.0.fetch_update(Relaxed, Relaxed, |bits| Some((f64::from_bits(bits) + by).to_bits()));
     }
 }
@@ -187,7 +187,7 @@ impl Histogram {
         Self { bounds, buckets, sum: AtomicU64::new(0), scale }
     }
 
-    /// Takes a value up.
+    /// Records a value.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -199,13 +199,13 @@ impl Histogram {
         self.sum.fetch_add((value * self.scale) as u64, Relaxed);
     }
 
-    /// Takes a number up.
+    /// Records a number.
     #[expect(clippy::cast_precision_loss, reason = "a number of events or bytes is far below 2^53")]
     pub fn record_number(&self, value: usize) {
         self.record(value as f64);
     }
 
-    /// Takes a time up.
+    /// Records a duration.
     pub fn record_time(&self, time: Duration) {
         self.record(time.as_secs_f64());
     }

@@ -1,20 +1,20 @@
-//! Panics of pure code as failures: of one decision, or of one fold, and not of the process.
+//! Turns panics of pure code into failures of one decision or one fold, and not of the process.
 
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-/// Pure code panicked. Where is in what the process has said on standard error.
+/// A panic of pure code. The process has reported its location on standard error.
 #[derive(Debug, thiserror::Error)]
 #[error("it panicked: {0}")]
 pub struct Panicked(String);
 
-/// Calls pure code, and makes a failure of its panic.
+/// Calls pure code, and turns its panic into a failure.
 ///
 /// # Errors
-/// Where it panicked. The caller answers for what the code had borrowed to change: it says why that can be used on, or
-/// throws it away.
+/// If it panicked. The caller is responsible for what the code had borrowed mutably: it states why that is still
+/// usable, or discards it.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked(said(payload.as_ref())))
 }

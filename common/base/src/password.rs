@@ -1,5 +1,5 @@
-//! Passwords of people: how they are hashed, which hashes of other systems are checked too, and which ones are easy to guess. All of
-//! it takes a processor for some time, and memory.
+//! Passwords of people: how they are hashed, which hashes of other systems are accepted, and which passwords are easy
+//! to guess. All functions take noticeable processor time and memory.
 
 use std::{num::NonZeroU32, sync::LazyLock};
 
@@ -14,12 +14,14 @@ use zxcvbn::{Score, zxcvbn};
 
 use crate::secret;
 
-/// What a new hash takes, of memory in KiB and of passes: about 36 ms of a processor. Tests that break things make many.
+/// Returns the cost of a new hash, as memory in KiB and passes: about 36 ms of a processor. Tests that break things
+/// make many.
 const fn cost(is_cheap: bool) -> (u32, u32) {
     if is_cheap { (64, 1) } else { (19_456, 2) }
 }
 
-/// What a hash of another system may take at most, each about a second: memory of argon2 in KiB, and that times its passes.
+/// The most that a hash of another system may take, each about a second: memory of argon2 in KiB, and that times its
+/// passes.
 const MOST_MEMORY_KIB: u32 = 131_072;
 const MOST_ARGON2: u64 = 1 << 19;
 /// N times r times p of scrypt; a block takes 128 bytes.
@@ -28,14 +30,14 @@ const MOST_SCRYPT: u64 = 1 << 20;
 const MOST_BCRYPT: u32 = 14;
 /// The rounds of PBKDF2, times the outputs of the digest that make up the hash.
 const MOST_ROUNDS: u64 = 2_000_000;
-/// So many characters of a password are looked at to tell how easy it is to guess. One of nothing but digits and signs that stand for letters
-/// takes 77 ms then.
+/// How many characters of a password are considered to estimate how easy it is to guess. One of only digits and signs
+/// that stand for letters takes 77 ms then.
 const LOOKED_AT: usize = 32;
 
-/// A password in one form, however it was typed: composed (NFC), and with plain spaces for others, as the profile for passwords has it (RFC
-/// 8265, section 4.2).
+/// Returns a password in one form, however it was typed: composed (NFC), and with plain spaces for others, as the
+/// profile for passwords requires (RFC 8265, section 4.2).
 pub fn prepared(typed: &str) -> Zeroizing<String> {
-    // It never grows, or parts of it would stay where it was before.
+    // The capacity suffices for every result: growing would leave parts of it where it was before.
     let mut prepared = Zeroizing::new(String::with_capacity(4 * typed.len()));
     let is_space = |of: char| of.is_whitespace() && !of.is_control();
     prepared.extend(typed.chars().map(|of| if is_space(of) { ' ' } else { of }).nfc());
@@ -54,32 +56,32 @@ pub fn hash(password: &str) -> Zeroizing<String> {
     Zeroizing::new(hash.to_string())
 }
 
-/// Whether a hash, of this system or of another, is that of a password. Another system may have hashed it as it was typed.
+/// Whether a hash, of this system or of another, matches a password. Another system may have hashed it as it was typed.
 pub fn is_hash_of(hash: &str, password: &str) -> bool {
     let Ok(form) = Form::of(hash) else { return false };
     let prepared = prepared(password);
     form.matches(prepared.as_bytes()) || *prepared != password && form.matches(password.as_bytes())
 }
 
-/// The hash of a password that nobody has: to compare one with it takes as long as with that of a person.
+/// Returns the hash of a password that nobody has: comparing with it takes as long as with that of a person.
 pub fn nobodys() -> &'static str {
     static HASH: LazyLock<Zeroizing<String>> = LazyLock::new(|| hash(&secret::random_secret()));
     &HASH
 }
 
-/// Whether a hash is of another kind than new ones are, or takes less to find out its password by trying.
+/// Whether a hash is of another kind than new ones, or takes less effort to crack.
 pub fn is_outdated(hash: &str) -> bool {
     let (memory, passes) = cost(cfg!(feature = "fault"));
     argon2id(hash).is_none_or(|of| of[0] < memory || of[1] < passes)
 }
 
-/// Whether a hash takes what new ones do.
+/// Whether a hash has the cost of new ones.
 pub fn is_usual(hash: &str) -> bool {
     let (memory, passes) = cost(cfg!(feature = "fault"));
     argon2id(hash) == Some([memory, passes, 1])
 }
 
-/// What a hash of the kind that new ones are takes: memory in KiB, passes and lanes.
+/// Returns the cost of a hash of the kind of new ones: memory in KiB, passes and lanes.
 fn argon2id(hash: &str) -> Option<[u32; 3]> {
     let Ok(Form::Argon2(phc)) = Form::of(hash) else { return None };
     let is_newest = phc.algorithm.as_str() == "argon2id" && phc.version == Some(Version::V0x13.into());
@@ -87,15 +89,15 @@ fn argon2id(hash: &str) -> Option<[u32; 3]> {
     is_newest.then_some([memory?, passes?, lanes?])
 }
 
-/// What is wrong with a hash of another system, in words that follow its name.
+/// Returns what is wrong with a hash of another system, phrased to follow its name.
 pub fn hash_fault(hash: &str) -> Option<&'static str> {
     Form::of(hash).err()
 }
 
-/// Whether a password is one that many people have, or is easily made of such ones or of what is known about the person.
+/// Whether a password is a common one, or is easily derived from common ones or from what is known about the person.
 pub fn is_guessable(password: &str, about: &[&str]) -> bool {
     let looked_at: Zeroizing<String> = Zeroizing::new(prepared(password).chars().take(LOOKED_AT).collect());
-    // Each is one word to the library, and people leave out what stands between the words.
+    // Each text is one word to the library, and people leave out what stands between the words.
     let is_between = |of: char| !of.is_alphanumeric();
     let joined: Vec<String> = about.iter().map(|text| text.replace(is_between, "")).collect();
     let words = about.iter().flat_map(|text| text.split(is_between)).filter(|word| word.chars().count() > 2);
@@ -122,7 +124,7 @@ impl Form {
         }
         let phc = PasswordHash::new(&as_phc(text)).map_err(|_| UNKNOWN)?;
         let number = |name: &str| phc.params.get_decimal(name).ok_or(UNKNOWN);
-        // What is left out, or of a newer form, would be checked in another way than the other system has hashed it.
+        // A missing or newer parameter would make the check differ from how the other system has hashed.
         let has_only = |names: &[&str]| phc.params.iter().all(|(name, _)| names.contains(&name.as_str()));
         let (Some(salt), Some(hash)) = (phc.salt, phc.hash) else { return Err(UNKNOWN) };
         let (salt, hash) = (salt.to_vec(), hash.as_bytes().to_vec());
@@ -159,7 +161,7 @@ impl Form {
 
     fn bcrypt(text: &str) -> Result<Self, &'static str> {
         let parts: bcrypt::HashParts = text.parse().map_err(|_| UNKNOWN)?;
-        // The library takes a sign for a part of the number.
+        // The library accepts a sign as part of the number.
         let is_number = text.bytes().skip(4).take(2).all(|of| of.is_ascii_digit());
         match parts.get_cost() {
             _ if !is_number => Err(UNKNOWN),
@@ -197,7 +199,8 @@ impl Form {
     }
 }
 
-/// A hash as the PHC string format has it: some pad its parts, and write the rounds of PBKDF2 without a name, and `.` for `+`.
+/// Returns a hash in the PHC string format: some systems pad its parts, write the rounds of PBKDF2 without a name, or
+/// `.` for `+`.
 fn as_phc(text: &str) -> String {
     let mut parts: Vec<_> = text.split('$').map(str::to_owned).collect();
     if text.starts_with("$pbkdf2") {
@@ -219,7 +222,7 @@ mod tests {
     use super::*;
 
     const PASSWORD: &str = "correct horse \u{e9}";
-    /// What other systems have made of it.
+    /// Hashes of the same password by other systems.
     const HASHES: [&str; 13] = [
         "$argon2id$v=19$m=256,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$bDxMHTn5tn5pgr7ylve8rh43Uf/d2uwTEv1HLyehZ0w",
         "$argon2i$v=19$m=256,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$Y7GuD4VT7y0TN07eH9XfP9W8ZXUyJuq3A8LAxhnMu6Q",
@@ -316,7 +319,7 @@ mod tests {
         ];
         unknown.extend(of.map(salted));
         unknown.extend([of_bcrypt("03"), of_bcrypt("32"), of_bcrypt("4"), of_bcrypt("+4"), of_bcrypt("1000")]);
-        // Its last bits are set, which no hash uses.
+        // The last bits are set, which no hash uses.
         unknown.push(format!("$2b$10${}", "a".repeat(53)));
         unknown.push("$argon2id$v=19$m=64,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA".to_owned());
         for hash in unknown {

@@ -2,13 +2,13 @@
 
 use std::{fs::File, io, io::Read, os::unix::fs::PermissionsExt, path::Path};
 
-/// What everybody else than the owner and the group of a file may do with it.
+/// The permissions of everybody other than the owner and the group of a file.
 const OTHERS: u32 = 0o007;
 
-/// Reads a file that holds a key, unless others may use it: then it is no secret any more.
+/// Reads a file that holds a key, unless others may access it: then it is not secret.
 ///
 /// # Errors
-/// Where it cannot be read, or others may.
+/// If it cannot be read, or others may access it.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mode = file.metadata()?.permissions().mode() & 0o777;

@@ -1,4 +1,4 @@
-//! Randomness, encryption, keyed hashes, and the only place that draws or compares secrets.
+//! Randomness, encryption and keyed hashes. No other module draws or compares secrets.
 
 use aws_lc_rs::{
     aead::{AES_256_GCM_SIV, Aad, NONCE_LEN, Nonce, RandomizedNonceKey},
@@ -12,25 +12,25 @@ const FORMAT: u8 = 1;
 
 /// A 256-bit key. It has no `Debug` and is wiped when dropped.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
-pub struct Key([u8; 32]);
+pub struct SymmetricKey([u8; 32]);
 
-/// A ciphertext that this key and purpose do not open: truncated, changed, or of another key.
+/// The error for a ciphertext that this key and purpose do not open: truncated, changed, or of another key.
 #[derive(Debug, thiserror::Error)]
 #[error("the ciphertext does not open with this key")]
 pub struct Unopened;
 
-impl Key {
-    /// A new key.
+impl SymmetricKey {
+    /// Generates a new key.
     pub fn random() -> Self {
         Self(random())
     }
 
-    /// A key from elsewhere.
+    /// Creates a key from existing bytes.
     pub fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, for wrapping.
+    /// Returns the bytes, for wrapping.
     pub fn expose(&self) -> &[u8; 32] {
         &self.0
     }
@@ -40,12 +40,12 @@ impl Key {
         URL_SAFE_NO_PAD.encode(self.seal_bytes(purpose, plaintext))
     }
 
-    /// Opens what [`Key::seal`] made for the same purpose.
+    /// Opens what [`SymmetricKey::seal`] made for the same purpose.
     pub fn open(&self, purpose: &str, sealed: &str) -> Result<Vec<u8>, Unopened> {
         self.open_bytes(purpose, &URL_SAFE_NO_PAD.decode(sealed).map_err(|_| Unopened)?)
     }
 
-    /// [`Key::seal`] as bytes: format, nonce, ciphertext and tag.
+    /// [`SymmetricKey::seal`] as bytes: format, nonce, ciphertext and tag.
     pub fn seal_bytes(&self, purpose: &str, plaintext: &[u8]) -> Vec<u8> {
         let mut text = plaintext.to_vec();
         let nonce = self
@@ -55,7 +55,7 @@ impl Key {
         [&[FORMAT], nonce.as_ref().as_slice(), &text].concat()
     }
 
-    /// Opens what [`Key::seal_bytes`] made for the same purpose.
+    /// Opens what [`SymmetricKey::seal_bytes`] made for the same purpose.
     pub fn open_bytes(&self, purpose: &str, sealed: &[u8]) -> Result<Vec<u8>, Unopened> {
         let (format, rest) = sealed.split_first().ok_or(Unopened)?;
         if *format != FORMAT || rest.len() < NONCE_LEN {
@@ -69,13 +69,13 @@ impl Key {
         Ok(opened.to_vec())
     }
 
-    /// The key of another purpose that follows from this one: whoever has it cannot tell this one, nor those of other purposes.
+    /// Derives the key of another purpose: who has it can find out neither this key nor those of other purposes.
     #[must_use]
     pub fn derived(&self, purpose: &str) -> Self {
         Self(self.mac(&[purpose.as_bytes()]))
     }
 
-    /// HMAC-SHA256 of the parts; their lengths are part of it, so that parts cannot shift.
+    /// Returns the HMAC-SHA256 of the parts; their lengths are included, so that parts cannot shift.
     pub fn mac(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &self.0));
         for part in parts {
@@ -92,7 +92,7 @@ impl Key {
     }
 }
 
-/// Random bytes from the operating system's generator.
+/// Returns random bytes from the operating system's generator.
 #[expect(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
@@ -100,7 +100,7 @@ pub fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// A random string of letters and digits, about 5.95 bits a character.
+/// Returns a random string of letters and digits, about 5.95 bits a character.
 pub fn random_text(length: usize) -> String {
     const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut text = String::with_capacity(length);
@@ -112,12 +112,12 @@ pub fn random_text(length: usize) -> String {
     text
 }
 
-/// A random 256-bit secret, base64url without padding.
+/// Returns a random 256-bit secret, base64url without padding.
 pub fn random_secret() -> String {
     URL_SAFE_NO_PAD.encode(random::<32>())
 }
 
-/// HMAC-SHA256 of the parts as they follow each other, under a key of any length.
+/// Returns the HMAC-SHA256 of the concatenated parts, under a key of any length.
 pub fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
     for part in parts {
@@ -128,7 +128,7 @@ pub fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     mac
 }
 
-/// SHA-256.
+/// Returns the SHA-256 hash.
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
     hash.copy_from_slice(digest::digest(&digest::SHA256, bytes).as_ref());
@@ -146,11 +146,11 @@ mod tests {
 
     #[test]
     fn opens_only_whole_unchanged_and_for_its_purpose() {
-        let key = Key::random();
+        let key = SymmetricKey::random();
         let sealed = key.seal_bytes("purpose", b"text");
         assert_eq!(key.open_bytes("purpose", &sealed).unwrap(), b"text");
         assert!(key.open_bytes("other", &sealed).is_err());
-        assert!(Key::random().open_bytes("purpose", &sealed).is_err());
+        assert!(SymmetricKey::random().open_bytes("purpose", &sealed).is_err());
         for length in 0..sealed.len() {
             assert!(key.open_bytes("purpose", &sealed[..length]).is_err(), "truncated to {length}");
         }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn parts_of_a_mac_cannot_shift() {
-        let key = Key::random();
+        let key = SymmetricKey::random();
         assert_ne!(key.mac(&[b"ab", b"c"]), key.mac(&[b"a", b"bc"]));
     }
 

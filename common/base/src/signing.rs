@@ -1,4 +1,4 @@
-//! Making the key pairs that instances sign tokens with.
+//! Generates the key pairs that instances sign tokens with.
 
 use aws_lc_rs::digest;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
@@ -11,7 +11,7 @@ use crate::key_pair::{self, KeyType};
 /// Binds a sealed private key to its use.
 pub const SEALED: &str = "signing-key";
 
-/// What a signing key is to be: an algorithm, and a type of keys for it.
+/// The algorithm of a signing key, and the type of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeySpec {
     /// The JWA name of the algorithm (RFC 7518, section 3.1; RFC 8037, section 3.1).
@@ -20,12 +20,12 @@ pub struct KeySpec {
     pub key: KeyType,
 }
 
-/// That of access tokens.
+/// The spec of keys for access tokens.
 pub const ES256: KeySpec = KeySpec { algorithm: "ES256", key: KeyType::P256 };
-/// That of ID tokens where the client says nothing else (OpenID Connect Core 1.0, section 15.1).
+/// The spec of keys for ID tokens unless the client asks for another one (OpenID Connect Core 1.0, section 15.1).
 pub const RS256: KeySpec = KeySpec { algorithm: "RS256", key: KeyType::Rsa2048 };
 
-/// Those that every instance has from its beginning.
+/// The specs of the keys that every instance has from its beginning.
 pub const OF_INSTANCE: [KeySpec; 2] = [ES256, RS256];
 
 /// The algorithms that keys are made for.
@@ -46,14 +46,14 @@ pub fn is_for_es256(private: &[u8]) -> bool {
     EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, private).is_ok()
 }
 
-/// That of a key of an instance, for one that follows it. `None` where no such key is made.
+/// Returns the spec of an instance's key, for its successor. `None` if no such keys are generated.
 pub fn like(algorithm: &str, public: &Value) -> Option<KeySpec> {
     let algorithm = ALGORITHMS.into_iter().find(|known| *known == algorithm)?;
     Some(KeySpec { algorithm, key: KeyType::of(public)? })
 }
 
-/// The left half of the hash of a token that is told of in another one, as base64url: the hash is that of the algorithm of
-/// the other one (OpenID Connect Core 1.0, section 3.1.3.6), for Ed25519 SHA-512.
+/// Returns the left half of the hash of a token that another token refers to, as base64url: the hash is that of the
+/// algorithm of the other token (OpenID Connect Core 1.0, section 3.1.3.6), for Ed25519 SHA-512.
 pub fn half_hash(algorithm: &str, token: &str) -> String {
     let by = match algorithm {
         "RS384" | "ES384" => &digest::SHA384,
@@ -64,12 +64,12 @@ pub fn half_hash(algorithm: &str, token: &str) -> String {
     URL_SAFE_NO_PAD.encode(&hash.as_ref()[..hash.as_ref().len() / 2])
 }
 
-/// A new key pair for ES256, whose public key carries this `kid`.
+/// Generates a key pair for ES256, whose public key carries this `kid`.
 pub fn es256(kid: &str) -> Generated {
     generate(ES256, kid)
 }
 
-/// A new key pair, whose public key carries this `kid`. One of RSA takes its time ([`key_pair::generate`]).
+/// Generates a key pair, whose public key carries this `kid`. An RSA key takes its time ([`key_pair::generate`]).
 pub fn generate(KeySpec { algorithm, key }: KeySpec, kid: &str) -> Generated {
     let pair = key_pair::generate(key);
     let mut public = pair.public;

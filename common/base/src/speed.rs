@@ -1,42 +1,43 @@
-//! How fast something goes on, from looks at how far it is.
+//! Measures how fast something progresses, from samples of its position.
 
 use std::{collections::VecDeque, time::Duration};
 
-/// Over how many looks the speed is measured.
+/// The number of samples over which the speed is measured.
 const MOST: usize = 10;
 
-/// The last looks.
+/// The last samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Looks(VecDeque<(Duration, u64)>);
 
-/// How fast something goes on.
+/// The speed of something, and the time that it still takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Speed {
-    /// How much it does in a second, at least 1.
+    /// The progress per second, at least 1.
     pub per_second: u64,
-    /// In how many seconds it reaches the end at that speed, rounded up.
+    /// The seconds until the end is reached at that speed, rounded up.
     pub seconds_left: u64,
 }
 
-/// How much of all that there is, in percent: 100 where there is nothing.
+/// Returns the progress in percent: 100 if there is nothing to do.
 pub fn percent(reached: u64, end: u64) -> u64 {
     (reached * 100).checked_div(end).unwrap_or(100).min(100)
 }
 
 impl Looks {
-    /// Notes how far it was at a time, counted from one moment for all looks.
+    /// Adds a sample: a position, and a time that is counted from one moment for all samples.
     pub fn add(&mut self, at: Duration, reached: u64) {
         if self.0.len() == MOST {
             self.0.pop_front();
         }
-        // It has begun anew.
+        // It has started again.
         if self.0.back().is_some_and(|(_, before)| *before > reached) {
             self.0.clear();
         }
         self.0.push_back((at, reached));
     }
 
-    /// How fast it goes on to an end; nothing where it does less than one a second, has arrived, or was looked at once.
+    /// Returns the speed towards an end; `None` if it is below one a second, the end is reached, or there is only one
+    /// sample.
     pub fn speed(&self, end: u64) -> Option<Speed> {
         let ((since, first), (until, last)) = (self.0.front()?, self.0.back()?);
         let millis = u64::try_from(until.checked_sub(*since)?.as_millis()).ok()?;

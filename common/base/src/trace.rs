@@ -1,6 +1,6 @@
-//! Traces over processes: the W3C `traceparent` that a request came with, kept in its events, linked to by projections.
+//! Traces across processes: the W3C `traceparent` of a request, stored in its events and linked to by projections.
 //!
-//! Nothing of it costs anything unless the process exports traces: then [`install`] gives the functions that know how.
+//! This costs nothing unless the process exports traces: then [`install`] sets the functions that do so.
 
 use std::{collections::HashSet, sync::OnceLock, time::Duration};
 
@@ -11,23 +11,23 @@ use crate::clock;
 
 /// How many requests the span of a batch links to at most.
 const MOST_LINKS: usize = 32;
-/// A record that is older is read again, and traces of it ended long ago.
+/// The age from which a record is not linked: it is being read again, and traces of it ended long ago.
 const OLD: Duration = Duration::from_mins(1);
 
-/// What an exporter of traces can do. The texts are `traceparent`s.
+/// The functions of an exporter of traces. The texts are `traceparent`s.
 #[derive(Debug, Clone, Copy)]
 pub struct Hooks {
     /// Makes a span part of a trace.
     pub adopt: fn(&Span, &str),
     /// Links a span to another one.
     pub link: fn(&Span, &str),
-    /// Where a span is, so that others can become part of its trace.
+    /// Returns the `traceparent` of a span, so that others can become part of its trace.
     pub context: fn(&Span) -> Option<String>,
 }
 
 static HOOKS: OnceLock<Hooks> = OnceLock::new();
 
-/// Exports traces from now on.
+/// Starts exporting traces.
 pub fn install(hooks: Hooks) {
     let _ = HOOKS.set(hooks);
 }
@@ -37,21 +37,21 @@ pub fn is_exported() -> bool {
     HOOKS.get().is_some()
 }
 
-/// Makes a span that was not entered yet part of the trace of a request.
+/// Makes a span that has not been entered yet part of the trace of a request.
 pub fn adopt(span: &Span, traceparent: &str) {
     if let Some(hooks) = HOOKS.get() {
         (hooks.adopt)(span, traceparent);
     }
 }
 
-/// The `traceparent` for what a request leads to: that of the span where traces are exported, else the given one.
+/// Returns the `traceparent` for what a request leads to: that of the span if traces are exported, else the given one.
 pub fn context(given: Option<&str>) -> String {
     let own = HOOKS.get().and_then(|hooks| (hooks.context)(&Span::current()));
     own.unwrap_or_else(|| given.unwrap_or_default().to_owned())
 }
 
-/// The span of a batch, made by `span` and linked to the requests that led to it, by the `traceparent`s of their events;
-/// none where nobody follows one of them.
+/// Returns the span of a batch, made by `span` and linked to the requests that led to it, by the `traceparent`s of
+/// their events; an empty span if none of them is recorded.
 pub fn linked<'a>(
     committed_at: Timestamp,
     contexts: impl IntoIterator<Item = &'a str>,
@@ -72,12 +72,12 @@ pub fn linked<'a>(
     span
 }
 
-/// The id of the trace of a well-formed `traceparent`.
+/// Returns the trace id of a well-formed `traceparent`.
 pub fn trace_id(traceparent: &str) -> Option<&str> {
     traceparent.get(3..35)
 }
 
-/// Whether whoever sent a `traceparent` records the trace.
+/// Whether the sender of a `traceparent` records the trace.
 fn is_sampled(traceparent: &str) -> bool {
     let flags = traceparent.get(53..).and_then(|flags| u8::from_str_radix(flags, 16).ok());
     flags.is_some_and(|flags| flags & 1 == 1)

@@ -1,6 +1,6 @@
-//! Where targets may be called: addresses of the public internet, and what the operator allows beyond.
+//! The addresses at which targets may be called: those of the public internet, and what the operator allows beyond.
 //!
-//! Names are not resolved here. Whoever calls a target checks the addresses that its name has at that time.
+//! Names are not resolved here. The caller of a target checks the addresses to which its name resolves at that time.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -12,7 +12,7 @@ const SPECIAL_V4: [([u8; 4], u8); 17] = [
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),
     ([100, 64, 0, 0], 10),
-    // A public address by which a cloud (Azure) serves the machine alone.
+    // A public address at which a cloud (Azure) serves the machine alone.
     ([168, 63, 129, 16], 32),
     ([127, 0, 0, 0], 8),
     ([169, 254, 0, 0], 16),
@@ -28,23 +28,23 @@ const SPECIAL_V4: [([u8; 4], u8); 17] = [
     ([224, 0, 0, 0], 4),
     ([240, 0, 0, 0], 4),
 ];
-/// All of the public internet in IPv6, where there are translated addresses of IPv4 besides.
+/// All of the public internet in IPv6, except for translated addresses of IPv4.
 const GLOBAL_V6: Network = Network::v6([0x2000, 0], 3);
-/// What is not public of it: protocol assignments with Teredo, and documentation.
+/// Ranges of it that are not public: protocol assignments with Teredo, and documentation.
 const SPECIAL_V6: [Network; 3] =
     [Network::v6([0x2001, 0], 23), Network::v6([0x2001, 0x0db8], 32), Network::v6([0x3fff, 0], 20)];
-/// Addresses that hold one of IPv4 after their first 96 bits (RFC 6052), or after their first 16 (RFC 3056).
+/// Addresses that contain one of IPv4 after their first 96 bits (RFC 6052), or after their first 16 (RFC 3056).
 const NAT64: Network = Network::v6([0x0064, 0xff9b], 96);
 const SIX_TO_FOUR: Network = Network::v6([0x2002, 0], 16);
 
-/// What the operator allows beyond the public internet.
+/// The addresses and hosts that the operator allows beyond the public internet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowed {
     networks: Networks,
     hosts: Vec<String>,
 }
 
-/// Networks and addresses.
+/// A list of networks and addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Networks(Vec<Network>);
 
@@ -55,14 +55,14 @@ struct Network {
 }
 
 impl Allowed {
-    /// This machine.
+    /// Allows this machine.
     pub fn loopback() -> Self {
         let networks = [(Ipv4Addr::LOCALHOST.into(), 8), (Ipv6Addr::LOCALHOST.into(), 128)];
         let networks = networks.map(|(address, prefix)| Network { address, prefix }).to_vec();
         Self { networks: Networks(networks), hosts: vec!["localhost".to_owned()] }
     }
 
-    /// What either allows.
+    /// Allows what either of the two allows.
     pub fn and(mut self, other: Self) -> Self {
         self.networks.0.extend(other.networks.0);
         self.hosts.extend(other.hosts);
@@ -74,7 +74,7 @@ impl Allowed {
         self.networks.has(address) || is_public(address.to_canonical())
     }
 
-    /// Whether a host of this name may be called, as far as the name tells.
+    /// Whether a host of this name may be called, as far as the name alone decides.
     pub fn has_name(&self, name: &str) -> bool {
         let name = plain(name);
         let is_local = name == "localhost" || name.ends_with(".localhost");
@@ -87,7 +87,7 @@ impl Allowed {
     }
 }
 
-/// Networks (`10.0.0.0/8`), addresses and host names, with commas between them.
+/// Parses networks (`10.0.0.0/8`), addresses and host names, separated by commas.
 impl FromStr for Allowed {
     type Err = String;
 
@@ -106,7 +106,7 @@ impl FromStr for Allowed {
     }
 }
 
-/// Networks (`10.0.0.0/8`) and addresses, with commas between them.
+/// Parses networks (`10.0.0.0/8`) and addresses, separated by commas.
 impl FromStr for Networks {
     type Err = String;
 
@@ -118,7 +118,7 @@ impl FromStr for Networks {
 }
 
 impl Networks {
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -135,7 +135,7 @@ impl Network {
         Self { address: IpAddr::V6(Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0)), prefix }
     }
 
-    /// A network or an address; `None` where it begins with neither.
+    /// Parses a network or an address; `None` if the text begins with neither.
     fn read(text: &str) -> Result<Option<Self>, String> {
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
         let Ok(address) = address.trim_matches(['[', ']']).parse::<IpAddr>() else { return Ok(None) };

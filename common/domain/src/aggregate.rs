@@ -1,4 +1,4 @@
-//! The one contract between the core and the shell.
+//! The contract between the core and the shell.
 
 use std::fmt::Debug;
 
@@ -23,13 +23,13 @@ pub trait Aggregate: 'static {
     /// The names of its events, for example `added` of `target.added`.
     const EVENTS: &'static [&'static str];
 
-    /// The log that its events are in. Those of the one that ages out take no claims and name no references.
+    /// The log that its events are in. Aggregates of the log that ages out take no claims and name no references.
     const CLASS: LogClass = LogClass::Events;
 
-    /// Whether it is there without having been created, at sequence 0 before its first event.
+    /// Whether the aggregate exists without having been created, at sequence 0 before its first event.
     const ALWAYS_EXISTS: bool = false;
 
-    /// What the events so far add up to.
+    /// The state that the events so far result in.
     type State: Default + Clone + Send + Sync;
     /// An intention that can be refused. It is cloned because a command may be decided more than once.
     type Command: Clone + Send + Sync;
@@ -42,25 +42,28 @@ pub trait Aggregate: 'static {
     /// Applies one event. Total: it never fails, because the event has already happened.
     fn evolve(state: Self::State, event: &Self::Event) -> Self::State;
 
-    /// Whether the event alone gives the state after it, so that neither loader nor projection needs an earlier one.
+    /// Whether the event alone determines the state after it, so that neither loader nor projection needs an earlier
+    /// one.
     fn restores(event: &Self::Event) -> bool;
 
-    /// Whether there is something in this state; an aggregate that begins to exist again is created anew.
+    /// Whether an object exists in this state; an aggregate that begins to exist again is created anew.
     fn exists(_state: &Self::State) -> bool {
         true
     }
 
-    /// Where roles must be held for it: the context that it belongs to, unless it is a context itself.
+    /// Returns the context in which roles for the aggregate must be held: its owner, unless it is a context itself.
     fn context(_id: &str, owner: &Owner) -> Owner {
         owner.clone()
     }
 
-    /// The parts of that context in which roles for it can be held, too; for one that is to be created, those that the command names.
+    /// Returns the parts of that context in which roles for the aggregate can be held, too; before it is created, the
+    /// parts that the command names.
     fn parts(_id: &str, _state: &Self::State, _asked: Option<&Self::Command>) -> Vec<Part> {
         vec![]
     }
 
-    /// The user that it belongs to, and who may do some things to it without a role; most belong to none.
+    /// Returns the user that the aggregate belongs to, who may do some things to it without a role; most belong to
+    /// none.
     fn user<'a>(_id: &'a str, _state: &'a Self::State) -> Option<&'a str> {
         None
     }
@@ -71,7 +74,8 @@ pub trait Aggregate: 'static {
         vec![]
     }
 
-    /// Which others an aggregate in this state names; what a command takes and releases is the difference, as with claims.
+    /// Returns the references of an aggregate in this state; what a command takes and releases is the difference, as
+    /// with claims.
     fn references(_state: &Self::State, _owner: &Owner) -> Vec<Reference> {
         vec![]
     }

@@ -1,4 +1,5 @@
-//! What happens in the platform: every aggregate with its events, and what of their payloads stays inside.
+//! The catalog of what happens in the platform: every aggregate with its events, and the members of payloads that stay
+//! inside.
 
 use std::sync::LazyLock;
 
@@ -28,26 +29,26 @@ use crate::{
     token_revocation::TokenRevocation,
 };
 
-/// Something is made of each resource and of each settings service.
+/// Visits every resource and every settings service.
 pub trait Visitor {
-    /// Makes it of a resource.
+    /// Visits a resource.
     fn resource<R: Resource>(&mut self);
 
-    /// Makes it of a reusable resource, and of the policies on it.
+    /// Visits a reusable resource, and the policies on it.
     fn reusable<R: Reusable>(&mut self) {
         self.resource::<R>();
         self.resource::<StatePolicy<R>>();
     }
 
-    /// Makes it of a settings service.
+    /// Visits a settings service.
     fn settings<P: Properties>(&mut self);
 
-    /// Makes it of what is neither, and has events all the same.
+    /// Visits an aggregate that is neither, but has events.
     fn other<A: Aggregate>(&mut self) {}
 }
 
-/// Every resource and every settings service, a line each. From here follow the names of events, tables and search indexes,
-/// and the permissions of roles.
+/// Visits every resource and every settings service, a line each. The names of events, tables and search indexes, and
+/// the permissions of roles follow from this list.
 pub fn visit(visitor: &mut impl Visitor) {
     visitor.resource::<Instance>();
     visitor.resource::<Domain>();
@@ -86,8 +87,8 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.other::<RefreshFamily>();
 }
 
-/// Every aggregate of the log that is kept for ever: its name, and the names of its events. Executions and the search of events
-/// are about these.
+/// Every aggregate of the log that is retained for ever: its name, and the names of its events. Executions and the
+/// search of events cover these.
 pub static AGGREGATES: LazyLock<Vec<(&str, &[&str])>> = LazyLock::new(|| {
     let mut found = Aggregates::default();
     visit(&mut found);
@@ -119,12 +120,12 @@ impl Visitor for Aggregates {
     }
 }
 
-/// The log that the events of an aggregate type are in.
+/// Returns the log that the events of an aggregate type are in.
 pub fn class_of(aggregate_type: &str) -> LogClass {
     if OF_SESSIONS.contains(&aggregate_type) { LogClass::Sessions } else { LogClass::Events }
 }
 
-/// Takes secrets out of a payload, however deep they are: they leave the platform for nobody.
+/// Removes secrets from a payload at any depth: they never leave the platform.
 pub fn without_secrets(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -136,24 +137,24 @@ pub fn without_secrets(value: &mut Value) {
     }
 }
 
-/// The types of all events, for example `target.added`.
+/// Returns the types of all events, for example `target.added`.
 pub fn event_types() -> impl Iterator<Item = String> {
     AGGREGATES.iter().flat_map(|(aggregate, events)| events.iter().map(move |event| format!("{aggregate}.{event}")))
 }
 
-/// The groups that an event is in, the longest first: what stands before each of its dots.
+/// Returns the groups that an event is in, the longest first: the prefix before each of its dots.
 pub fn groups(event_type: &str) -> impl Iterator<Item = &str> {
     event_type.rmatch_indices('.').map(|(at, _)| &event_type[..at])
 }
 
-/// Whether there is an event of this type.
+/// Whether this is the type of an event.
 pub fn is_event_type(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(aggregate, event)| {
         AGGREGATES.iter().any(|(name, events)| *name == aggregate && events.contains(&event))
     })
 }
 
-/// Whether there are events in a group of this name.
+/// Whether this is the name of a group of events.
 pub fn is_group(name: &str) -> bool {
     event_types().any(|event_type| groups(&event_type).any(|group| group == name))
 }

@@ -1,46 +1,46 @@
 //! Values that only one aggregate may hold.
 
-/// Within which bounds a claim is unique.
+/// The scope in which a claim is unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Once per instance.
     Instance,
-    /// Once in the whole system.
+    /// Once in the entire system.
     System,
 }
 
 /// A value that only one aggregate may hold. It leaves the core in clear and reaches the log only as a keyed hash.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Claim {
-    /// What kind of value it is, for example `organization_name`.
+    /// The kind of the value, for example `organization_name`.
     pub kind: &'static str,
-    /// Within which bounds it is unique.
+    /// The scope in which it is unique.
     pub scope: Scope,
     /// The value, as the caller wrote it.
     pub value: String,
-    /// Whether values that differ in case only are the same.
+    /// Whether values that differ in case only count as equal.
     pub folds: bool,
-    /// Whether the value is the keyed hash already, because the core never sees what was hashed.
+    /// Whether the value already is the keyed hash, because the core never sees what was hashed.
     pub is_hashed: bool,
 }
 
 impl Claim {
-    /// A value that is unique within its instance, compared as written.
+    /// Creates a claim that is unique within its instance, compared as written.
     pub fn instance(kind: &'static str, value: impl Into<String>) -> Self {
         Self { kind, scope: Scope::Instance, value: value.into(), folds: false, is_hashed: false }
     }
 
-    /// A value that is unique within its instance, case not counting.
+    /// Creates a claim that is unique within its instance, ignoring case.
     pub fn folded(kind: &'static str, value: impl Into<String>) -> Self {
         Self { folds: true, ..Self::instance(kind, value) }
     }
 
-    /// A value that is unique within its instance, of which the core has the keyed hash only, as text.
+    /// Creates a claim that is unique within its instance, of which the core has only the keyed hash, as text.
     pub fn hashed(kind: &'static str, hash: impl Into<String>) -> Self {
         Self { is_hashed: true, ..Self::instance(kind, hash) }
     }
 
-    /// A value that is unique in the system, compared as written.
+    /// Creates a claim that is unique in the system, compared as written.
     pub fn system(kind: &'static str, value: impl Into<String>) -> Self {
         Self { scope: Scope::System, ..Self::instance(kind, value) }
     }

@@ -1,21 +1,21 @@
-//! Client secrets: the newest one, and the one before while it is valid beside it.
+//! Client secrets: the newest one, and the previous one while both are valid.
 
 use serde::{Deserialize, Serialize};
 
 use crate::secret::Hashed;
 
-/// The client secrets that something has. They stand in a state with `#[serde(flatten)]`.
+/// The client secrets of an object. They are part of its state with `#[serde(flatten)]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientSecrets {
-    /// The keyed hash of the newest, while there is one.
+    /// The keyed hash of the newest secret, if there is one.
     #[serde(flatten)]
     pub newest: Hashed,
-    /// The one before, while it is valid beside its successor.
+    /// The previous secret, while it is valid beside its successor.
     #[serde(default)]
     pub previous: Option<Previous>,
 }
 
-/// A client secret that has a successor.
+/// A client secret that was replaced but may still be valid.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Previous {
     /// Its keyed hash.
@@ -25,22 +25,22 @@ pub struct Previous {
     pub valid_until: i64,
 }
 
-/// A new secret takes over.
+/// The replacement of a secret by a new one.
 #[derive(Debug, Clone)]
 pub struct Renewal {
-    /// Its keyed hash.
+    /// The keyed hash of the new secret.
     pub secret: Hashed,
-    /// Until when the one before is valid, in milliseconds since the Unix epoch; `None` where it ends at once.
+    /// Until when the previous secret is valid, in milliseconds since the Unix epoch; `None` if it ends at once.
     pub previous_until: Option<i64>,
 }
 
 impl ClientSecrets {
-    /// One secret.
+    /// Creates a list of one secret.
     pub fn one(newest: Hashed) -> Self {
         Self { newest, previous: None }
     }
 
-    /// What there is after a new secret has taken over.
+    /// Returns the secrets after a new one has replaced the newest.
     #[must_use]
     pub fn renewed(self, renewal: Renewal) -> Self {
         let until = renewal.previous_until.filter(|_| self.newest.expose().is_some());

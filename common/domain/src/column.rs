@@ -1,4 +1,4 @@
-//! What the read side stores, sorts and searches by, said once per resource.
+//! Columns that the read side stores, sorts and searches by, defined once per resource.
 
 use std::fmt;
 
@@ -40,11 +40,11 @@ pub struct Definition {
 /// The value of a column in one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// Of a text column.
+    /// The value of a text column.
     Text(String),
-    /// Of an integer column.
+    /// The value of an integer column.
     Integer(i64),
-    /// Of a boolean column.
+    /// The value of a boolean column.
     Bool(bool),
 }
 
@@ -58,14 +58,14 @@ impl fmt::Display for Value {
     }
 }
 
-/// One column of a read model: how it is stored, and what a resource has in it.
+/// A column of a read model: how it is stored, and how its value is read from a resource.
 pub struct Column<R> {
     /// How it is stored.
     pub definition: Definition,
     read: Read<R>,
 }
 
-/// How a value is read off a resource; its kind is that of the column.
+/// How the value is read from a resource; its kind is that of the column.
 enum Read<R> {
     Text(fn(&R) -> String),
     Integer(fn(&R) -> i64),
@@ -105,13 +105,13 @@ impl<R> Column<R> {
         self
     }
 
-    /// Lets the table find rows by this column within these bounds.
+    /// Lets the table find rows by this column in this scope.
     pub const fn looked_up(mut self, lookup: Lookup) -> Self {
         self.definition.lookup = lookup;
         self
     }
 
-    /// What a resource has in this column.
+    /// Returns the value of a resource in this column.
     pub fn value(&self, resource: &R) -> Value {
         match self.read {
             Read::Text(read) => Value::Text(read(resource)),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnerType {
-    /// The whole platform.
+    /// The entire platform.
     System,
     /// One tenant with an issuer of its own.
     Instance,
@@ -17,9 +17,9 @@ pub enum OwnerType {
 /// A part of an organization in which roles can be held, too.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Part {
-    /// What it is.
+    /// The kind of the part.
     pub kind: PartKind,
-    /// Its id.
+    /// The id of the project or project grant.
     pub id: String,
 }
 
@@ -34,27 +34,27 @@ pub enum PartKind {
 }
 
 impl Part {
-    /// A project.
+    /// Creates a project part.
     pub fn project(id: impl Into<String>) -> Self {
         Self { kind: PartKind::Project, id: id.into() }
     }
 
-    /// A project grant.
+    /// Creates a project grant part.
     pub fn project_grant(id: impl Into<String>) -> Self {
         Self { kind: PartKind::ProjectGrant, id: id.into() }
     }
 }
 
-/// Where roles must be held for something: in the context, in one above it, or in one of these parts of it.
+/// The place in which roles must be held for something: the context, one above it, or one of these parts of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct RolePlace {
     /// The context.
     pub context: Owner,
     /// The parts.
     pub parts: Vec<Part>,
 }
 
-impl From<Owner> for Place {
+impl From<Owner> for RolePlace {
     fn from(context: Owner) -> Self {
         Self { context, parts: vec![] }
     }
@@ -70,22 +70,23 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The system.
+    /// Returns the system as owner.
     pub fn system() -> Self {
         Self { kind: OwnerType::System, id: String::new() }
     }
 
-    /// An instance.
+    /// Returns an instance as owner.
     pub fn instance(id: impl Into<String>) -> Self {
         Self { kind: OwnerType::Instance, id: id.into() }
     }
 
-    /// An organization.
+    /// Returns an organization as owner.
     pub fn organization(id: impl Into<String>) -> Self {
         Self { kind: OwnerType::Organization, id: id.into() }
     }
 
-    /// From the context up to the system: where roles are held that hold in it. `instance_id` is where it is in.
+    /// Returns the contexts whose roles apply in this one: from itself up to the system. `instance_id` is the instance
+    /// of an organization.
     pub fn chain(&self, instance_id: &str) -> Vec<Self> {
         let above = match self.kind {
             OwnerType::System => vec![],

@@ -1,38 +1,38 @@
-//! Disclosures: somebody was shown what is personal in an event that failed, and has said why. They are an aggregate of their own,
-//! and not something that is decided about failed events: views that meet a decision which they do not know stand still.
+//! Disclosures: somebody was shown what is personal in a failed event, and gave a reason. They are an aggregate of
+//! their own, and not a decision about failed events: views stall at a decision that they do not know.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{aggregate::Aggregate, rejection::Rejection};
 
-/// The aggregate of what was disclosed of one failed event, whose id it has. It belongs to the system, or to the instance whose
-/// administrator was shown it.
+/// The aggregate of the disclosures of one failed event, whose id it has. It belongs to the system, or to the instance
+/// whose administrator was shown the event.
 pub struct Disclosure;
 
-/// What somebody was shown.
+/// The event that somebody was shown, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disclosed {
-    /// Why, in the words of who was shown it.
+    /// The reason, in the words of the person who was shown it.
     pub reason: String,
     /// The view in which the event failed.
     pub view: String,
     /// The log that the event is in.
     pub log: String,
-    /// The sequence of the event there.
+    /// The sequence of the event in that log.
     pub sequence: u64,
     /// The instance of the event.
     pub instance_id: String,
-    /// The type of its aggregate.
+    /// The type of the event's aggregate.
     pub aggregate_type: String,
-    /// Its aggregate.
+    /// The id of the event's aggregate.
     pub aggregate_id: String,
 }
 
-/// The one thing that happens to it.
+/// The events of a disclosure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event {
-    /// Somebody was shown it.
+    /// Somebody was shown the event.
     Made(Disclosed),
 }
 

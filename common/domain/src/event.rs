@@ -1,6 +1,6 @@
 //! Names of events.
 
-/// The name of an event without its aggregate, for example `added` of `target.added`.
+/// Returns the name of an event without its aggregate, for example `added` of `target.added`.
 pub fn short_name<'a>(aggregate: &str, event_type: &'a str) -> Option<&'a str> {
     event_type.strip_prefix(aggregate)?.strip_prefix('.')
 }

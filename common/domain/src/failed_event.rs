@@ -1,55 +1,58 @@
-//! What operators, and administrators of instances, decide about events that could not be processed or delivered.
+//! Decisions of operators and administrators of instances about events that could not be processed or delivered.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{aggregate::Aggregate, rejection::Rejection};
 
-/// The view of the deliveries of events to targets, among those of projections: what is given up is a failed event of it.
+/// The view of the deliveries of events to targets, among those of projections: deliveries that are given up are its
+/// failed events.
 pub const DELIVERIES: &str = "deliveries";
 
 /// The aggregate of one failed event in one view, or of a retry of many. It belongs to the system, or to the instance whose
 /// administrator decides.
 pub struct FailedEvent;
 
-/// What can be asked of failed events.
+/// The decisions that can be made.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// Have views try again what is parked.
+    /// Makes views try again what is parked.
     Retry(Retried),
-    /// Have a view leave an event out.
+    /// Makes a view leave an event out.
     Discard(Discarded),
 }
 
-/// What was decided.
+/// The decisions that were made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event {
     /// Views try again what is parked.
     Retried(Retried),
-    /// A view leaves an event out, for good: also every later version of it.
+    /// A view leaves an event out, for good: every later version of the view does so, too.
     Discarded(Discarded),
 }
 
 /// Which parked aggregates are tried again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retried {
-    /// All of them hold; everything that failed where there are none.
+    /// Filters that all have to match; without any, everything that failed matches.
     pub filters: Vec<Filter>,
-    /// Further ones, of kinds that the first builds do not know: those try again more than is meant, which does no harm.
+    /// Further filters, of kinds that the first builds do not know: those builds retry more than intended, which does
+    /// no harm.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub further: Vec<Filter>,
-    /// Up to which sequence events failed of the log that is kept for ever.
+    /// The sequence up to which events failed in the log that is retained for ever.
     pub until: u64,
-    /// The same of the one that ages out.
+    /// The sequence up to which events failed in the log that ages out.
     #[serde(default)]
     pub until_of_sessions: u64,
-    /// Up to which place in their queue deliveries were given up that are meant too; none are where it is zero, as earlier builds have it.
+    /// The queue position up to which deliveries that were given up are retried; zero, as in earlier builds, retries
+    /// none.
     #[serde(default)]
     pub until_place: u64,
 }
 
 impl Retried {
-    /// A retry of what meets all of these.
+    /// Creates a retry of everything that meets all of these filters.
     pub fn of(all: Vec<Filter>) -> Self {
         let is_known = |filter: &Filter| {
             !matches!(filter, Filter::TargetId(_) | Filter::Error(_) | Filter::FailedFrom(_) | Filter::FailedBefore(_))
@@ -59,12 +62,12 @@ impl Retried {
     }
 }
 
-/// What became of a failed event.
+/// The state of a failed event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It waits for somebody who decides.
+    /// It waits for a decision.
     Failed,
-    /// Somebody has had it tried again, which is not done yet.
+    /// Somebody has started a retry that is not done yet.
     Retrying,
     /// It was discarded.
     Discarded,
@@ -86,41 +89,41 @@ pub enum Filter {
     AggregateId(String),
     /// The target of a delivery.
     TargetId(String),
-    /// A part of the error, whatever the case of its ASCII letters.
+    /// A part of the error, ignoring the case of ASCII letters.
     Error(String),
-    /// When it failed the last time: then or later, in microseconds since 1970.
+    /// The event last failed at this time or later, in microseconds since 1970.
     FailedFrom(i64),
-    /// Before that, in the same.
+    /// The event last failed before this time, in microseconds since 1970.
     FailedBefore(i64),
 }
 
-/// Which event is left out of which view.
+/// An event, and the view that leaves it out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Discarded {
-    /// The name of the view, whatever its version.
+    /// The name of the view, for every version of it.
     pub view: String,
     /// The log that the event is in.
     pub log: String,
-    /// The sequence of the event there.
+    /// The sequence of the event in that log.
     pub sequence: u64,
-    /// Why, in the operator's words.
+    /// The reason, in the operator's words.
     pub reason: String,
     /// The instance of the event.
     pub instance_id: String,
-    /// The type of its aggregate.
+    /// The type of the event's aggregate.
     pub aggregate_type: String,
-    /// Its aggregate.
+    /// The id of the event's aggregate.
     pub aggregate_id: String,
     /// The target that it was not delivered to; empty for a projection.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub target_id: String,
-    /// Why it failed the last time.
+    /// The last error.
     #[serde(default)]
     pub error: String,
-    /// When it failed for the first time, in microseconds since 1970; absent where the build did not say it.
+    /// When it first failed, in microseconds since 1970; absent if the build did not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failed: Option<i64>,
-    /// When it failed for the last time, in the same.
+    /// When it last failed, in microseconds since 1970.
     #[serde(default)]
     pub last_failed: i64,
     /// How often it failed.
@@ -131,7 +134,8 @@ pub struct Discarded {
 impl Aggregate for FailedEvent {
     const NAME: &'static str = "failed_event";
     const EVENTS: &'static [&'static str] = &["retried", "discarded"];
-    /// Whether a projection leaves it out. A delivery has the same id when it is given up once more, and waits then.
+    /// Whether a projection leaves the event out. A delivery has the same id when it is given up once more, and waits
+    /// then.
     type State = bool;
     type Command = Command;
     type Event = Event;

@@ -1,4 +1,4 @@
-//! By which links each kind of aggregates is named, from the list of all resources.
+//! The links by which aggregates of each kind are referred to, from the list of all resources.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -10,7 +10,7 @@ use crate::{
     standard::Resource,
 };
 
-/// By which links the aggregates of a kind are named.
+/// Returns the links by which aggregates of a kind are referred to.
 pub fn links_to(aggregate: &str) -> &'static [Link] {
     static LINKS: LazyLock<HashMap<&str, Vec<Link>>> = LazyLock::new(|| {
         let mut found = Links(HashMap::new());
@@ -33,7 +33,7 @@ impl Links {
 
 impl Visitor for Links {
     fn resource<R: Resource>(&mut self) {
-        // What ages out is not looked for.
+        // References from the log that ages out are not looked for.
         if R::CLASS == LogClass::Events {
             self.note(R::LINKS);
         }
@@ -71,7 +71,7 @@ mod tests {
             assert_eq!(links.iter().collect::<HashSet<_>>().len(), links.len(), "{aggregate}");
         }
         let is_kind = |link: &Link| catalog::AGGREGATES.iter().any(|(aggregate, _)| *aggregate == link.to);
-        // There are no objects behind addresses, so nothing ends with one.
+        // A contact is no object, so nothing ends with one.
         let known = |link: &Link| is_kind(link) != (link.to == CONTACT);
         let mut all = Links(HashMap::new());
         catalog::visit(&mut all);

@@ -1,22 +1,22 @@
-//! The logs of a shard: which facts are in which, and what there is once for each.
+//! The logs of a shard: which facts are in which, and a container with one value for each.
 
 use std::ops::{Index, IndexMut};
 
-/// Which of the logs of a shard.
+/// Names one of the logs of a shard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum LogClass {
-    /// What is kept for ever.
+    /// Facts that are retained for ever.
     #[default]
     Events,
-    /// What ages out: sessions, and what was revoked.
+    /// Facts that age out: sessions, and revocations.
     Sessions,
 }
 
 impl LogClass {
-    /// Both, in the order in which a writer begins them.
+    /// All log classes, in the order in which a writer begins them.
     pub const ALL: [Self; 2] = [Self::Events, Self::Sessions];
 
-    /// What it is called.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Events => "EVENTS",
@@ -24,7 +24,7 @@ impl LogClass {
         }
     }
 
-    /// The other one.
+    /// Returns the other log class.
     pub const fn other(self) -> Self {
         match self {
             Self::Events => Self::Sessions,
@@ -33,34 +33,34 @@ impl LogClass {
     }
 }
 
-/// Something of each log.
+/// A value for each log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OfEach<T> {
-    /// That of the one that is kept for ever.
+    /// The value for the log that is retained for ever.
     pub events: T,
-    /// That of the one that ages out.
+    /// The value for the log that ages out.
     pub sessions: T,
 }
 
 impl<T> OfEach<T> {
-    /// Makes something of each.
+    /// Applies a function to each value.
     pub fn map<U>(self, mut make: impl FnMut(T) -> U) -> OfEach<U> {
         OfEach { events: make(self.events), sessions: make(self.sessions) }
     }
 
-    /// Borrows each.
+    /// Borrows each value.
     pub const fn as_ref(&self) -> OfEach<&T> {
         OfEach { events: &self.events, sessions: &self.sessions }
     }
 
-    /// Each of one with the same of another.
+    /// Pairs each value with the value of another for the same log.
     pub fn zip<U>(self, other: OfEach<U>) -> OfEach<(T, U)> {
         OfEach { events: (self.events, other.events), sessions: (self.sessions, other.sessions) }
     }
 }
 
 impl<T> OfEach<Option<T>> {
-    /// Both, if both are there.
+    /// Returns both values, if both exist.
     pub fn both(self) -> Option<OfEach<T>> {
         Some(OfEach { events: self.events?, sessions: self.sessions? })
     }

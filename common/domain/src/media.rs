@@ -1,5 +1,5 @@
-//! Pictures and fonts: what they are is what their own bytes say. Only what is complete is taken: nothing is cut off, and nothing
-//! stands after the end, where something else could hide. What a picture shows is not looked at.
+//! Pictures and fonts: their type follows from their own bytes. Only complete files are accepted: none is cut off, and
+//! none has anything after the end, where something else could hide. What a picture shows is not examined.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,9 +16,9 @@ const SIDES: &str = "must be 1 to 4096 pixels wide and high";
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 const JPEG: &[u8] = b"\xff\xd8\xff";
 const WOFF2: &[u8] = b"wOF2";
-/// How long the header of a WOFF2 font is (WOFF 2.0, section 4.1).
+/// The length of the header of a WOFF2 font (WOFF 2.0, section 4.1).
 const WOFF2_HEADER: usize = 48;
-/// Outlines of TrueType and of CFF. A collection of faces is neither.
+/// Outlines of TrueType and of CFF. Collections of several faces are not among them.
 const FLAVOURS: [&[u8]; 2] = [&[0, 1, 0, 0], b"OTTO"];
 
 /// The type of a picture.
@@ -34,7 +34,7 @@ pub enum PictureType {
 }
 
 impl PictureType {
-    /// Its media type.
+    /// Returns its media type.
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -47,20 +47,20 @@ impl PictureType {
 /// The media type of fonts.
 pub const FONT_TYPE: &str = "font/woff2";
 
-/// A picture, whose content is kept beside the log.
+/// A picture, whose content is stored beside the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picture {
     /// The SHA-256 of the content, in hexadecimal digits.
     pub digest: String,
-    /// Of which type it is.
+    /// The type of the picture.
     pub picture_type: PictureType,
-    /// How many pixels wide.
+    /// The width in pixels.
     pub width: u32,
-    /// How many pixels high.
+    /// The height in pixels.
     pub height: u32,
 }
 
-/// A font, whose content is kept beside the log.
+/// A font, whose content is stored beside the log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Font {
     /// The SHA-256 of the content, in hexadecimal digits.
@@ -68,10 +68,10 @@ pub struct Font {
 }
 
 impl Picture {
-    /// The picture with this digest and content.
+    /// Reads a picture with this digest and content.
     ///
     /// # Errors
-    /// Says what the content must be.
+    /// The rule that the content breaks.
     pub fn read(digest: String, content: &[u8]) -> Result<Self, &'static str> {
         check_length(content)?;
         let (picture_type, [width, height]) = measured(content).ok_or(NO_PICTURE)?;
@@ -84,17 +84,17 @@ impl Picture {
 }
 
 impl Font {
-    /// The font with this digest and content.
+    /// Reads a font with this digest and content.
     ///
     /// # Errors
-    /// Says what the content must be.
+    /// The rule that the content breaks.
     pub fn read(digest: String, content: &[u8]) -> Result<Self, &'static str> {
         check_length(content)?;
         if is_font(content) { Ok(Self { digest }) } else { Err(NO_FONT) }
     }
 }
 
-/// The media type of what is a picture or a font, by its first bytes.
+/// Returns the media type of a picture or a font, by its first bytes.
 pub fn media_type(content: &[u8]) -> Option<&'static str> {
     if content.starts_with(WOFF2) {
         return Some(FONT_TYPE);
@@ -117,7 +117,7 @@ fn picture_type(content: &[u8]) -> Option<PictureType> {
     is_webp.then_some(PictureType::Webp)
 }
 
-/// The type of a picture, and how wide and high it is; `None` where it is not complete, is animated, or is none.
+/// Returns the type of a picture, its width and height; `None` if it is incomplete, animated, or not a picture.
 fn measured(content: &[u8]) -> Option<(PictureType, [u32; 2])> {
     let picture_type = picture_type(content)?;
     let measure = match picture_type {
@@ -128,7 +128,7 @@ fn measured(content: &[u8]) -> Option<(PictureType, [u32; 2])> {
     Some((picture_type, measure(content)?))
 }
 
-/// The sides of a PNG picture, chunk by chunk (PNG, section 5.3).
+/// Returns the sides of a PNG picture, chunk by chunk (PNG, section 5.3).
 fn png(content: &[u8]) -> Option<[u32; 2]> {
     let mut rest = content.strip_prefix(PNG)?;
     let (mut sides, mut has_data) = (None, false);
@@ -147,7 +147,7 @@ fn png(content: &[u8]) -> Option<[u32; 2]> {
     }
 }
 
-/// The sides of a JPEG picture, segment by segment (ITU-T T.81, annex B).
+/// Returns the sides of a JPEG picture, segment by segment (ITU-T T.81, annex B).
 fn jpeg(content: &[u8]) -> Option<[u32; 2]> {
     let mut rest = content.strip_prefix(b"\xff\xd8")?;
     let (mut sides, mut has_scan) = (None, false);
@@ -155,10 +155,10 @@ fn jpeg(content: &[u8]) -> Option<[u32; 2]> {
         rest = rest.strip_prefix(b"\xff")?;
         let (marker, after) = rest.split_first()?;
         match marker {
-            // As many as somebody likes may stand before a marker.
+            // Any number of fill bytes may stand before a marker.
             0xff => continue,
             0xd9 => return sides.filter(|_| has_scan && after.is_empty()),
-            // Of frames, browsers show those of Huffman codes that lose something, sequential and progressive.
+            // Browsers show only lossy frames with Huffman codes, sequential and progressive.
             0x00..=0x01 | 0xc3 | 0xc5..=0xcf | 0xd0..=0xd8 => return None,
             0xda if sides.is_none() => return None,
             _ => {}
@@ -174,13 +174,13 @@ fn jpeg(content: &[u8]) -> Option<[u32; 2]> {
     }
 }
 
-/// What follows the coded data of a scan: a marker that is neither a byte of that data nor a restart.
+/// Returns what follows the coded data of a scan: a marker that is neither a byte of that data nor a restart.
 fn after_scan(data: &[u8]) -> Option<&[u8]> {
     let is_marker = |pair: &[u8]| pair[0] == 0xff && !matches!(pair[1], 0x00 | 0xd0..=0xd7);
     data.windows(2).position(is_marker).map(|at| &data[at..])
 }
 
-/// The sides of a WebP picture, chunk by chunk (RFC 9649, section 2).
+/// Returns the sides of a WebP picture, chunk by chunk (RFC 9649, section 2).
 fn webp(content: &[u8]) -> Option<[u32; 2]> {
     let size = u32::from_le_bytes(*content.get(4..)?.first_chunk()?);
     let mut rest = content.get(12..).filter(|_| usize::try_from(size).is_ok_and(|size| size + 8 == content.len()))?;
@@ -196,24 +196,24 @@ fn webp(content: &[u8]) -> Option<[u32; 2]> {
             b"VP8L" => once(&mut image, lossless(data)?)?,
             _ => {}
         }
-        // Chunks begin at even places.
+        // Chunks begin at even offsets.
         rest = after.get(data.len() % 2..)?;
     }
     image.filter(|sides| canvas.is_none_or(|canvas| canvas == *sides))
 }
 
-/// Notes sides, of which a picture says once what they are: readers differ in which they believe of two.
+/// Notes the sides, which a picture may state only once: readers differ in which of two they believe.
 fn once(noted: &mut Option<[u32; 2]>, sides: [u32; 2]) -> Option<()> {
     noted.replace(sides).is_none().then_some(())
 }
 
-/// The sides of a key frame (RFC 6386, section 9.1).
+/// Returns the sides of a key frame (RFC 6386, section 9.1).
 fn lossy(data: &[u8]) -> Option<[u32; 2]> {
     let side = |at: usize| Some(u32::from(u16::from_le_bytes(*data.get(at..)?.first_chunk()?) & 0x3fff));
     if data.get(3..6)? == b"\x9d\x01\x2a" { Some([side(6)?, side(8)?]) } else { None }
 }
 
-/// The sides of a lossless picture (RFC 9649, section 3.4).
+/// Returns the sides of a lossless picture (RFC 9649, section 3.4).
 fn lossless(data: &[u8]) -> Option<[u32; 2]> {
     let bits = u32::from_le_bytes(*data.strip_prefix(b"\x2f")?.first_chunk()?);
     Some([(bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1])
@@ -229,7 +229,7 @@ fn big(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*data.get(at..)?.first_chunk()?))
 }
 
-/// A number of three bytes.
+/// Returns a number of three bytes, little-endian.
 fn little(data: &[u8], at: usize) -> Option<u32> {
     let [low, middle, high] = *data.get(at..)?.first_chunk()?;
     Some(u32::from_le_bytes([low, middle, high, 0]))

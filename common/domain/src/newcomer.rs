@@ -1,4 +1,5 @@
-//! Somebody new, as said in a few words: by who sets a platform up, who founds an instance, or who registers on a page.
+//! Somebody new, described in a few words: by the person who sets a platform up, founds an instance, or registers on a
+//! page.
 
 use std::fmt;
 
@@ -6,10 +7,10 @@ use serde::Deserialize;
 
 use crate::person::{Contact, Person};
 
-/// The longest of what is said, in characters.
+/// The longest value of a member, in characters.
 pub const LONGEST: usize = 200;
 
-/// Somebody new.
+/// A new person.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Newcomer {
@@ -19,31 +20,31 @@ pub struct Newcomer {
     pub given_name: String,
     /// The family name.
     pub family_name: String,
-    /// How the person is reached by mail.
+    /// The e-mail address of the person.
     pub email: Option<String>,
 }
 
-/// What is wrong with what was said.
+/// A member that breaks a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flaw {
-    /// The member.
+    /// The name of the member.
     pub field: &'static str,
-    /// What it breaks.
+    /// The rule that it breaks.
     pub rule: Rule,
 }
 
-/// What holds for a member.
+/// The rules for members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// It is there, and not too long.
+    /// It must be present, and not too long.
     Length,
-    /// It is one line of text.
+    /// It must be one line of text.
     Line,
-    /// It is no id.
+    /// It must not look like an id.
     NotDigits,
-    /// It is an e-mail address.
+    /// It must be an e-mail address.
     Address,
-    /// Nobody else has it.
+    /// It must not be used by somebody else.
     Free,
 }
 
@@ -68,7 +69,7 @@ impl Default for Newcomer {
 }
 
 impl Newcomer {
-    /// What is wrong, one flaw of a member at most.
+    /// Returns the flaws, at most one per member.
     pub fn flaws(&self) -> Vec<Flaw> {
         let Self { username, given_name, family_name, email } = self;
         let is_id = |username: &str| username.bytes().all(|byte| byte.is_ascii_digit());
@@ -83,7 +84,7 @@ impl Newcomer {
         rules.into_iter().filter_map(|(field, rule)| Some(Flaw { field, rule: rule? })).collect()
     }
 
-    /// The person.
+    /// Returns the person.
     pub fn person(self) -> Person {
         let data = [("given_name", self.given_name), ("family_name", self.family_name)];
         Person {
@@ -95,7 +96,7 @@ impl Newcomer {
     }
 }
 
-/// What a text breaks that is to be a line.
+/// Returns the rule that a text breaks that must be one line.
 fn broken(text: &str) -> Option<Rule> {
     if !(1..=LONGEST).contains(&text.chars().count()) {
         return Some(Rule::Length);

@@ -1,13 +1,13 @@
 //! Permissions: what may be done with which kind of object.
 //!
-//! Which permission an operation needs is said in the protos, which are about a resource beside the resource, and which a
-//! role gives in [`crate::role`].
+//! The permission that an operation needs is stated in the protos, the permissions about a resource beside the
+//! resource, and the permissions that a role gives in [`crate::role`].
 
 use crate::context::OwnerType;
 
-/// What is done with most resources.
+/// The verbs that apply to most resources.
 pub const STANDARD: &[&str] = &["read", "write", "delete"];
-/// What is done to what is not there yet, where that is more or less than to write.
+/// The verb for creating an object, where that is more or less than to write.
 pub const CREATE: &str = "create";
 const EVERY_LEVEL: &[OwnerType] = &[OwnerType::System, OwnerType::Instance, OwnerType::Organization];
 
@@ -20,12 +20,12 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// What owners of every level may do with a kind of object.
+    /// Permissions about a kind of object that owners of every level may have.
     pub const fn new(about: &'static str, verbs: &'static [&'static str]) -> Self {
         Self { about, verbs, levels: EVERY_LEVEL }
     }
 
-    /// Only owners of these levels may do it.
+    /// Restricts the permissions to owners of these levels.
     #[must_use]
     pub const fn at(mut self, levels: &'static [OwnerType]) -> Self {
         self.levels = levels;
@@ -33,7 +33,8 @@ impl Permissions {
     }
 }
 
-/// The permission to read what a permission is about: `org.read` of `org.write`, `user.read` of `user.credential.write`.
+/// Returns the permission to read the kind of object that a permission is about: `org.read` for `org.write`,
+/// `user.read` for `user.credential.write`.
 pub fn reading(permission: &str) -> String {
     let of = permission.strip_suffix(".credential.write").or_else(|| permission.rsplit_once('.').map(|(of, _)| of));
     format!("{}.read", of.unwrap_or(permission))

@@ -1,27 +1,27 @@
-//! What is personal of people. It is ciphertext wherever events are, and clear text only where it is read.
+//! Personal data of people. It is ciphertext wherever events are, and clear text only where it is read.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The id of the schema that there is.
+/// The id of the only schema.
 pub const SCHEMA: &str = "human";
-/// The member of a person's state that holds what is personal.
+/// The member of a person's state that holds the personal data.
 pub const MEMBER: &str = "personal";
 
-/// What is personal of a person.
+/// The personal data of a person.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Person {
     /// The name that the person logs in with.
     pub username: String,
-    /// The data, as the schema has it.
+    /// The data, as the schema defines it.
     #[serde(default)]
     pub data: Map<String, Value>,
-    /// How the person is reached by mail.
+    /// The e-mail address of the person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<Contact>,
-    /// How the person is reached by phone.
+    /// The phone number of the person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phone: Option<Contact>,
 }
@@ -29,25 +29,26 @@ pub struct Person {
 /// An e-mail address or a phone number.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Contact {
-    /// What it is.
+    /// The address or number.
     pub value: String,
-    /// Whether it is known to be the person's.
+    /// Whether it is known to belong to the person.
     #[serde(default)]
     pub is_verified: bool,
 }
 
-/// What is personal of a person, as it stands in a state.
+/// The personal data of a person, as it appears in a state.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Personal {
-    /// In events, and in what the writer decides on: the block that has the person's key, and the ciphertext.
+    /// The form in events, and in the state that the writer decides on: the block that has the person's key, and the
+    /// ciphertext.
     Sealed(String),
-    /// In what is read.
+    /// The form in what is read.
     Opened(Box<Person>),
 }
 
 impl Personal {
-    /// The clear text, where it is opened.
+    /// Returns the clear text, if it is opened.
     pub fn opened(&self) -> Option<&Person> {
         match self {
             Self::Opened(person) => Some(person),
@@ -69,12 +70,12 @@ impl fmt::Debug for Personal {
 }
 
 impl Person {
-    /// A member of the data that is text, else nothing.
+    /// Returns a member of the data that is text, or else an empty text.
     pub fn text(&self, name: &str) -> &str {
         self.data.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// What others may know of the person: user name, addresses and the texts of the data.
+    /// Returns the texts that others may know about the person: user name, addresses and the texts of the data.
     pub fn texts(&self) -> Vec<&str> {
         fn texts_in(value: &Value) -> Vec<&str> {
             match value {
@@ -90,7 +91,7 @@ impl Person {
         [self.username.as_str()].into_iter().chain(email).chain(phone).chain(data).collect()
     }
 
-    /// The name that is shown.
+    /// Returns the display name.
     pub fn name(&self) -> String {
         match self.text("name") {
             "" => format!("{} {}", self.text("given_name"), self.text("family_name")),
@@ -99,29 +100,29 @@ impl Person {
     }
 }
 
-/// The state of an aggregate in the payload of an event.
+/// Returns the state of an aggregate in the payload of an event.
 pub(crate) fn state(payload: &mut Value) -> &mut Value {
     if is_change(payload) { &mut payload["to"] } else { payload }
 }
 
-/// Whether it is the payload of a change, which has the state as `to`, with the names of the fields beside it.
+/// Whether this is the payload of a change, which has the state as `to`, and the names of the fields beside it.
 fn is_change(payload: &Value) -> bool {
     payload.get("to").is_some_and(Value::is_object)
 }
 
-/// Where members of the state are in the payload of an event.
+/// Returns the paths of members of the state in the payload of an event.
 pub(crate) fn paths<const N: usize>(payload: &Value, members: [&str; N]) -> [String; N] {
     let above = if is_change(payload) { "to." } else { "" };
     members.map(|member| format!("{above}{member}"))
 }
 
-/// What is sealed in the payload of an event, where something is.
+/// Returns the sealed data in the payload of an event, if there is any.
 pub fn sealed_in(payload: &mut Value) -> Option<&mut Value> {
     let found = state(payload).get_mut("human")?.get_mut(MEMBER)?;
     found.is_string().then_some(found)
 }
 
-/// Puts what was opened in the place of what is sealed: nothing where the key was destroyed.
+/// Replaces the sealed data by what was opened, or removes it if the key was destroyed.
 pub fn put_opened(payload: &mut Value, opened: Option<Person>) {
     let state = state(payload);
     if let Some(person) = &opened {
@@ -134,36 +135,36 @@ pub fn put_opened(payload: &mut Value, opened: Option<Person>) {
     };
 }
 
-/// Where [`put_opened`] puts it: the user name has a place of its own.
+/// Returns the paths at which [`put_opened`] puts it: the user name has a path of its own.
 pub fn opened_at(payload: &Value) -> [String; 2] {
     paths(payload, ["username", "human.personal"])
 }
 
-/// Takes out what is sealed, which is of no use to who cannot open it.
+/// Removes the sealed data, which is useless to a reader who cannot open it.
 pub fn without_sealed(payload: &mut Value) {
     if sealed_in(payload).is_some() {
         put_opened(payload, None);
     }
 }
 
-/// What a property of the schema may be.
+/// The kinds of properties of the schema.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// Text of so many characters at most, in one line.
+    /// Text of at most this many characters, in one line.
     Line(usize),
-    /// Text in lines.
+    /// Text of at most this many characters, in several lines.
     Lines(usize),
-    /// Where something is in the web.
+    /// A link to a page in the web.
     Url,
     /// A day, or a year.
     Date,
-    /// Text of these characters beside letters and digits.
+    /// Text of at most this many letters, digits and these other characters.
     Name(usize, &'static str),
     /// An object with properties of its own.
     Object(&'static [(&'static str, Kind)]),
 }
 
-/// The properties of the schema `human`: the standard claims that have no place of their own.
+/// The properties of the schema `human`: the standard claims that have no field of their own.
 const PROPERTIES: [(&str, Kind); 13] = [
     ("given_name", Kind::Line(200)),
     ("family_name", Kind::Line(200)),
@@ -191,7 +192,7 @@ const REQUIRED: [&str; 2] = ["given_name", "family_name"];
 /// The longest URL, in characters.
 const LONGEST_URL: usize = 2000;
 
-/// The properties of data that break the schema, by their path, and its rules. It quotes no value.
+/// Returns the properties of data that break the schema, by their path, and its rules. No values are quoted.
 pub fn violations(data: &Map<String, Value>) -> Vec<(String, &'static str)> {
     let mut found = vec![];
     for name in REQUIRED.iter().filter(|name| !data.contains_key(**name)) {
@@ -220,7 +221,7 @@ fn check(
 }
 
 impl Kind {
-    /// The rule that a text breaks.
+    /// Returns the rule that a text breaks.
     fn fault(self, text: &str) -> Option<&'static str> {
         let length = text.chars().count();
         let is_long = |most: usize| length == 0 || length > most;
@@ -244,7 +245,7 @@ impl Kind {
     }
 }
 
-/// Whether it is a link to a page, and to nothing that runs where it is shown.
+/// Whether the text is a link to a page, and to nothing that runs where it is shown.
 fn is_url(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let is_plain =
@@ -252,7 +253,7 @@ fn is_url(text: &str) -> bool {
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#']) && rest.chars().all(is_plain))
 }
 
-/// Whether it is a year, or a day in one, which may be 0000 where it is not said.
+/// Whether the text is a year, or a day in one, which may be 0000 if the year is not given.
 fn is_date(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     let number = |part: &str, length: usize| {

@@ -1,16 +1,16 @@
-//! The names and versions of what the read side keeps of resources. What it does with them is its own.
+//! The names and versions of the projections of resources. What the read side does with them is its own matter.
 
-/// A projection by name: a set of tables, or a search index.
+/// The name of a projection: a set of tables, or a search index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Name {
-    /// The name, for example `targets`.
+    /// The name without a version, for example `targets`.
     pub name: &'static str,
     /// The version; a change of tables or of their meaning needs a new one.
     pub version: i32,
 }
 
 impl Name {
-    /// The first version of a projection.
+    /// Names the first version of a projection.
     pub const fn first(name: &'static str) -> Self {
         Self { name, version: 1 }
     }
@@ -19,5 +19,5 @@ impl Name {
 /// The settings of contexts.
 pub const SETTINGS: Name = Name::first("settings");
 
-/// What admits requests and issues tokens: tenants, users, roles, keys.
+/// The data that admits requests and issues tokens: tenants, users, roles, keys.
 pub const ACCESS: Name = Name { name: "access", version: 10 };

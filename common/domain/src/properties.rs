@@ -7,9 +7,9 @@ use crate::{
     settings::{Entries, Set},
 };
 
-/// Makes a settings service of a table of its properties: what is set of it, the writes of one request, and
-/// [`Properties`](crate::settings::Properties) with what stands behind `is`. A property has a default, or holds nowhere before somebody
-/// sets it, and after a comma the rule for what it is set to; `entries` are values by names.
+/// Defines a settings service from a table of its properties: what is set in it, the writes of one request, and
+/// [`Properties`](crate::settings::Properties) with the items after `is`. A property has a default, or is unset until
+/// somebody sets it, and after a comma the rule for its values; `entries` are values by names.
 macro_rules! properties {
     (@rule) => { crate::properties::anything };
     (@rule $rule:expr) => { $rule };
@@ -77,34 +77,34 @@ pub(crate) use properties;
 /// Why a property may not be set to a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It breaks this rule.
+    /// The value breaks this rule.
     Invalid(&'static str),
-    /// It would promise what is not built yet.
+    /// The value would promise what is not built yet.
     NotBuilt,
 }
 
-/// The property can be set to anything of its type.
+/// Permits any value of the type.
 pub(crate) fn anything<T>(_: &T) -> Option<Refusal> {
     None
 }
 
-/// The property can be set to what is in force and to nothing else, because the rest is not built yet.
+/// Permits only the value that is in force, because the rest is not built yet.
 pub(crate) fn only<T: PartialEq>(in_force: T) -> impl Fn(&T) -> Option<Refusal> {
     move |value| (*value != in_force).then_some(Refusal::NotBuilt)
 }
 
-/// The property must be in a range, which the rule says in words.
+/// Permits only values in a range, which the rule describes in words.
 pub(crate) fn within<T: PartialOrd>(range: RangeInclusive<T>, rule: &'static str) -> impl Fn(&T) -> Option<Refusal> {
     move |value| (!range.contains(value)).then_some(Refusal::Invalid(rule))
 }
 
-/// Named values are bounded in all, because every node has them in memory.
+/// Whether named values are within bounds in total, because every node has them in memory.
 pub(crate) fn bounded(entries: &Entries, most: usize, bytes: usize) -> bool {
     let size = |(name, value): (&String, &String)| name.len() + value.len();
     entries.len() <= most && entries.iter().map(size).sum::<usize>() <= bytes
 }
 
-/// The properties of a request that may not be set to what they are set to.
+/// The properties of a request whose values are refused.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     violations: Vec<Violation>,
@@ -112,7 +112,7 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// Applies the rule of a property, where that is set.
+    /// Applies the rule of a property, if it is set.
     #[must_use]
     pub(crate) fn look<T>(
         mut self,
@@ -129,7 +129,7 @@ impl Refused {
         self
     }
 
-    /// Says all that break a rule, or else the first that is not built.
+    /// Returns all properties that break a rule, or else the first that is not built.
     pub(crate) fn end(self) -> Result<(), Rejection> {
         if !self.violations.is_empty() {
             return Err(Rejection::Invalid(self.violations));
@@ -171,7 +171,7 @@ mod tests {
         for wrong in [9, 201] {
             given::<Settings<Password>>([]).when(ask(length(wrong))).then_rejected(&refused);
         }
-        // What was set when the rule was another one hinders nothing.
+        // A value that was set when the rule was another one does not get in the way.
         let older = Event::Changed {
             to: Password { min_length: Some(8), ..Password::default() }.into(),
             fields: vec!["min_length".into()],

@@ -1,28 +1,28 @@
-//! Redirect URIs: which can work at all, and what a URI says of where it leads. That they are absolute URIs of RFC 3986 is said
-//! in the proto.
+//! Redirect URIs: which can work at all, and where a URI leads. That they are absolute URIs of RFC 3986 is stated in
+//! the proto.
 
-/// Schemes that browsers run or open by themselves: nobody answers there, and what is run is what somebody wrote.
+/// Schemes that browsers run or open by themselves: no app answers there, and what is run is whatever somebody wrote.
 const DANGEROUS: [&str; 9] =
     ["about", "blob", "chrome", "data", "file", "filesystem", "javascript", "vbscript", "view-source"];
-/// What an answer adds to the query: a URI that has one of these already would say it twice.
+/// The parameters that an answer adds to the query: a URI that already has one of these would contain it twice.
 const ANSWERED: [&str; 9] =
     ["access_token", "code", "error", "error_description", "id_token", "iss", "response", "session_state", "state"];
 
 /// The parts of a URI that rules are about, as they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parts<'a> {
-    /// What stands before the first colon.
+    /// The part before the first colon.
     pub scheme: &'a str,
-    /// User, host and port, where there may be any.
+    /// User, host and port, if the URI has an authority.
     authority: Option<&'a str>,
     /// The path.
     path: &'a str,
-    /// What follows the question mark.
+    /// The part after the question mark.
     query: Option<&'a str>,
 }
 
 impl<'a> Parts<'a> {
-    /// Those of a text, if it has a scheme.
+    /// Splits a text into its parts, if it has a scheme.
     pub fn of(uri: &'a str) -> Option<Self> {
         let (scheme, rest) = uri.split_once(':')?;
         let is_scheme = scheme.starts_with(|char: char| char.is_ascii_alphabetic())
@@ -40,29 +40,29 @@ impl<'a> Parts<'a> {
         is_scheme.then_some(Self { scheme, authority, path, query })
     }
 
-    /// Whether it is of http.
+    /// Whether the scheme is http.
     pub fn is_http(&self) -> bool {
         self.scheme.eq_ignore_ascii_case("http")
     }
 
-    /// Whether it is of a scheme of its own, which only an app on a device hears of.
+    /// Whether the scheme is neither http nor https: only an app on a device handles it.
     pub fn is_custom(&self) -> bool {
         !self.is_http() && !self.scheme.eq_ignore_ascii_case("https")
     }
 
-    /// Whether it leads to the machine that opens it.
+    /// Whether the URI leads to the machine that opens it.
     pub fn is_loopback(&self) -> bool {
         let host = self.host().to_ascii_lowercase();
         ["localhost", "127.0.0.1", "[::1]"].contains(&host.as_str())
     }
 
-    /// Its origin, if it is in the web and has no wildcard there.
+    /// Returns the origin, if the URI is in the web and has no wildcard there.
     pub fn origin(&self) -> Option<String> {
         let authority = self.authority.filter(|authority| !self.is_custom() && !authority.contains('*'))?;
         Some(format!("{}://{authority}", self.scheme))
     }
 
-    /// Whether it is all of an origin and nothing else.
+    /// Whether the URI is an origin and nothing else.
     fn is_origin(&self) -> bool {
         !self.host().is_empty() && self.path.is_empty() && self.query.is_none()
     }
@@ -75,7 +75,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Why nobody can be sent to a URI, if nobody can.
+/// Returns why nobody can be sent to a URI, if so.
 pub fn refused(uri: &str, has_wildcards: bool) -> Option<&'static str> {
     let is_plain = uri.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte));
     let Some(parts) = Parts::of(uri).filter(|_| is_plain) else {
@@ -105,7 +105,7 @@ pub fn refused(uri: &str, has_wildcards: bool) -> Option<&'static str> {
     None
 }
 
-/// A name as its reader has it: percent-encoding may hide what it says.
+/// Decodes a name as its reader would: percent-encoding may hide what it is.
 fn decoded(name: &str) -> String {
     let mut parts = name.split('%');
     let begins = parts.next().unwrap_or_default().as_bytes().to_vec();
@@ -126,17 +126,17 @@ fn decoded(name: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// How an app is set up that people are sent back to.
+/// The differences that are allowed between a URI and a registered one.
 #[derive(Debug, Clone, Copy)]
 pub struct Leniency {
-    /// Whether it runs on a device of its user, where a port is free only by chance (RFC 8252, section 7.3).
+    /// Whether the app runs on a device of its user, where a port is free only by chance (RFC 8252, section 7.3).
     pub any_port: bool,
     /// Whether `*` stands for any characters of one part of a URI.
     pub wildcards: bool,
 }
 
-/// Whether somebody may be sent to a URI, where this one is registered: they are the same, character by character, but for what the app
-/// is allowed.
+/// Whether somebody may be sent to a URI if this one is registered: they must be the same, character by character,
+/// except for what the app is allowed.
 pub fn is_registered(registered: &str, uri: &str, Leniency { any_port, wildcards }: Leniency) -> bool {
     if refused(uri, false).is_some() {
         return false;
@@ -150,11 +150,11 @@ pub fn is_registered(registered: &str, uri: &str, Leniency { any_port, wildcards
     registered == uri || any_port && same_but_port() || wildcards && is_match(registered.as_bytes(), uri.as_bytes())
 }
 
-/// A URI without its port, where that is a number.
+/// Returns a URI without its port, if that is a number.
 fn without_port(uri: &str) -> Option<(&str, &str)> {
     let host = uri.find("//")? + 2;
     let end = uri[host..].find(['/', '?']).map_or(uri.len(), |end| host + end);
-    // An address of IPv6 has colons, and ends with a bracket.
+    // An IPv6 address has colons, and ends with a bracket.
     let port = uri[host..end].rfind(':').map(|colon| host + colon).filter(|colon| !uri[*colon..end].contains(']'));
     let Some(colon) = port else { return Some((&uri[..end], &uri[end..])) };
     let digits = &uri[colon + 1..end];
@@ -162,8 +162,8 @@ fn without_port(uri: &str) -> Option<(&str, &str)> {
     is_port.then_some((&uri[..colon], &uri[end..]))
 }
 
-/// Whether a text is one of a pattern. None of the characters that separate parts is in what a `*` stands for, so where the first of two
-/// could end later, the second could not do better.
+/// Whether a text matches a pattern. A `*` stands for none of the characters that separate parts, so where the first of
+/// two could end later, the second could not do better.
 fn is_match(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut read, mut star) = (0, 0, None);
     while read < text.len() {
@@ -173,7 +173,7 @@ fn is_match(pattern: &[u8], text: &[u8]) -> bool {
         } else if pattern.get(at) == Some(&text[read]) {
             (at, read) = (at + 1, read + 1);
         } else {
-            // The last wildcard takes one character more.
+            // The last wildcard takes one more character.
             let Some((begun, taken)) = star.filter(|(_, taken)| !b"/?#:@&=".contains(&text[*taken])) else {
                 return false;
             };
@@ -184,7 +184,8 @@ fn is_match(pattern: &[u8], text: &[u8]) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// An origin as browsers say it (RFC 6454, section 6.2): in lower case, without the port that its scheme has anyway.
+/// Returns an origin as browsers send it (RFC 6454, section 6.2): in lower case, without the default port of its
+/// scheme.
 pub fn said_origin(origin: &str) -> String {
     let origin = origin.to_ascii_lowercase();
     let usual = match origin.split_once(':') {
@@ -195,7 +196,7 @@ pub fn said_origin(origin: &str) -> String {
     origin.strip_suffix(usual).map_or(origin.clone(), str::to_owned)
 }
 
-/// Why no page has an origin, if none has.
+/// Returns why no page can have this origin, if so.
 pub fn refused_origin(origin: &str, has_wildcards: bool) -> Option<&'static str> {
     let is_origin = Parts::of(origin).is_some_and(|parts| parts.is_origin());
     refused(origin, has_wildcards)

@@ -1,41 +1,41 @@
-//! References: which aggregates name which others, and as what.
+//! References: which aggregates name which others, and by which link.
 //!
 //! They follow from the state, as claims do. What a command takes and releases is the difference between two states.
 
 use crate::context::{Owner, OwnerType};
 
-/// A way in which objects of one kind name those of another, such as an execution its targets.
+/// A link by which objects of one kind name those of another, such as an execution its targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Link {
-    /// As what they are named. No two links to the same kind have one name.
+    /// The name of the link. Links to the same kind have different names.
     pub name: &'static str,
-    /// What is named: the name of a resource.
+    /// The kind that is named: the name of a resource.
     pub to: &'static str,
 }
 
 impl Link {
-    /// That of an object to the organization that it belongs to.
+    /// The link from an object to the organization that it belongs to.
     pub const ORGANIZATION: Self = Self { name: "owner", to: "organization" };
-    /// That of an object to the instance that it belongs to.
+    /// The link from an object to the instance that it belongs to.
     pub const INSTANCE: Self = Self { name: "owner", to: "instance" };
 }
 
-/// That an aggregate names another one of its instance.
+/// The naming of one aggregate by another one of its instance.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Reference {
-    /// As what.
+    /// The link.
     pub link: Link,
-    /// The id of what is named.
+    /// The id of the aggregate that is named.
     pub id: String,
 }
 
 impl Reference {
-    /// A reference by this link.
+    /// Creates a reference by this link.
     pub fn new(link: Link, id: impl Into<String>) -> Self {
         Self { link, id: id.into() }
     }
 
-    /// That to the context that an object belongs to; nothing names the system.
+    /// Returns the reference to the context that an object belongs to; nothing names the system.
     pub fn to_owner(owner: &Owner) -> Option<Self> {
         let link = match owner.kind {
             OwnerType::System => return None,

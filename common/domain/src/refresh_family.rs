@@ -1,5 +1,5 @@
-//! Refresh token families (RFC 9700, section 4.14.2): all refresh tokens that follow each other from one login. With each use
-//! the family gets another generation, of which there is one token; whoever shows an older one may have stolen it.
+//! Refresh token families (RFC 9700, section 4.14.2): all refresh tokens that follow each other from one login. Each
+//! use gives the family another generation, which has one token; whoever shows an older one may have stolen it.
 
 use std::time::Duration;
 
@@ -7,85 +7,85 @@ use serde::{Deserialize, Serialize};
 
 use crate::{aggregate::Aggregate, log_class::LogClass, rejection::Rejection};
 
-/// How long the token before the newest one still gives the newest one, for whoever lost the answer or asked twice at once: as long as
-/// the writer is waited for, and ten seconds more.
+/// How long the previous token still yields the newest one, for a client that lost the answer or asked twice at once:
+/// as long as the writer is waited for, and ten seconds more.
 pub const GRACE: Duration = Duration::from_secs(20);
 /// The generation of the first token.
 pub const FIRST: u64 = 1;
 
-/// The aggregate of one family, whose id is that of what its first token was got by.
+/// The aggregate of one family, whose id is that of the code or token that its first token was obtained with.
 pub struct RefreshFamily;
 
-/// What tokens of a family are refreshed for.
+/// A refresh token family.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Family {
     /// The user.
     pub user_id: String,
-    /// The client that shows them.
+    /// The client that may use the tokens.
     pub client_id: String,
-    /// The session that the user has logged in with.
+    /// The session in which the user has logged in.
     pub session_id: String,
-    /// When the last of them expires, whatever happens, in milliseconds since the Unix epoch.
+    /// When all tokens expire, whatever happens, in milliseconds since the Unix epoch.
     pub expires_at: i64,
-    /// That of the newest token.
+    /// The generation of the newest token.
     pub generation: u64,
-    /// Whether it was ended before its time.
+    /// Whether the family was ended before its time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_ended: bool,
 }
 
-/// What becomes of whoever shows a token.
+/// The outcome of showing a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is the newest: it is used up, and there is another one.
+    /// The token is the newest: it is used up, and replaced by another one.
     Renewed,
-    /// It was the newest a moment ago: its answer may have been lost, so it is the same once more.
+    /// The token was the newest a moment ago: its answer may have been lost, so the newest one is returned once more.
     Repeated,
-    /// It was used up before: somebody else may have it.
+    /// The token was used up before: somebody else may have it.
     Reused,
-    /// There is nothing to refresh.
+    /// The family has ended, or is not known.
     Over,
 }
 
-/// What can be asked of a family.
+/// The commands on a family.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// That there be one, as it is at first.
+    /// Begins the family in this state.
     Begin(Family),
-    /// That its newest token be used up.
+    /// Uses up its newest token.
     Renew,
-    /// That it end.
+    /// Ends the family.
     End,
 }
 
-/// What happens to a family, each with what it is afterwards.
+/// The events of a family, each with the state after it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event {
-    /// There is one.
+    /// The family began.
     Begun(Family),
     /// Its newest token was used up.
     Renewed(Family),
-    /// It ended before its time.
+    /// The family ended before its time.
     Ended(Family),
 }
 
-/// When a token is shown.
+/// The time at which a token is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shown {
-    /// In milliseconds since the Unix epoch.
+    /// The time, in milliseconds since the Unix epoch.
     pub at: i64,
-    /// For how long nothing had happened to the family.
+    /// How long the family had not changed.
     pub unchanged_for: Duration,
 }
 
 impl Family {
-    /// What becomes of whoever shows the token of a generation.
+    /// Returns the outcome of showing the token of a generation.
     pub fn fate(&self, generation: u64, shown: Shown) -> Fate {
         let was_newest = generation.checked_add(1) == Some(self.generation);
         match generation {
             _ if self.has_ended || self.expires_at <= shown.at => Fate::Over,
-            // The log has lost what made it.
+            // The log has lost the event that made it.
             later if later > self.generation => Fate::Over,
             newest if newest == self.generation => Fate::Renewed,
             _ if was_newest && shown.unchanged_for <= GRACE => Fate::Repeated,
@@ -106,7 +106,7 @@ impl Aggregate for RefreshFamily {
         let living = state.clone().filter(|family| !family.has_ended);
         let event = match (state, command) {
             (None, Command::Begin(family)) => Some(Event::Begun(family)),
-            // It begins once, and stays ended.
+            // A family begins once, and stays ended.
             (Some(_), Command::Begin(_)) => None,
             (_, Command::Renew) => {
                 living.map(|family| Event::Renewed(Family { generation: family.generation + 1, ..family }))

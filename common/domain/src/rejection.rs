@@ -1,4 +1,4 @@
-//! Why a command was refused.
+//! Refusals of commands.
 
 /// A refusal the caller can act on. Failures of the machinery are not rejections.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum Rejection {
     NotBuilt(&'static str),
 }
 
-/// What is said of a setting that would promise what is not built yet.
+/// The rule for a setting that would promise what is not built yet.
 pub const NOT_BUILT: &str = "can only be set to what it is: anything else is not built yet";
 
 /// One field that breaks its rule.
@@ -33,7 +33,7 @@ pub struct Violation {
 }
 
 impl Rejection {
-    /// One field breaks its rule.
+    /// Creates a rejection of one field.
     pub fn invalid(field: &'static str, rule: &'static str) -> Self {
         Self::Invalid(vec![Violation { field, rule }])
     }

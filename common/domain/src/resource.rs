@@ -21,12 +21,12 @@ pub mod user;
 pub mod user_grant;
 pub mod user_metadata;
 
-/// What can be switched off is on at first, and was always on before it could be.
+/// Returns the default of what can be switched off: everything was on before it could be.
 fn active() -> bool {
     true
 }
 
-/// Words in one text, with a space before and after each, so that a search finds whole ones.
+/// Joins words to one text, with a space before and after each, so that a search finds complete words.
 fn spaced(words: &[String]) -> String {
     words.iter().fold(" ".to_owned(), |text, word| text + word + " ")
 }

@@ -47,7 +47,7 @@ use crate::{
 };
 
 /// What a node knows of the log.
-pub struct Known {
+pub struct ReadModels {
     /// Instances, organizations, users, and the projects, apps and grants that tokens stand on.
     pub directory: Directory,
     /// What was deactivated or removed.
@@ -96,7 +96,7 @@ struct Recognised {
 impl Edge {
     /// An edge with an empty cache of verified tokens.
     pub fn new(
-        Known { directory, ended, settings }: Known,
+        ReadModels { directory, ended, settings }: ReadModels,
         tokens: Tokens,
         (external, system): (External, SystemUsers),
         actions: Actions,

@@ -10,7 +10,7 @@ use base::{
     clock::since_start,
     explain::explain,
     metric::{Histogram, catalog::CONSISTENCY_WAIT},
-    secret::{self, Key},
+    secret::{self, SymmetricKey},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::log_class::OfEach;
@@ -146,7 +146,7 @@ impl Tokens {
 
 impl Form {
     /// The token of a sequence of each log, under a key.
-    pub fn write(&self, key: &Key, sequences: OfEach<u64>) -> String {
+    pub fn write(&self, key: &SymmetricKey, sequences: OfEach<u64>) -> String {
         let mut token = self.body(sequences);
         let mac = key.mac(&[&token]);
         token.extend_from_slice(&mac[..MAC]);
@@ -154,7 +154,7 @@ impl Form {
     }
 
     /// The sequences of a token, if it was written in this form and under this key.
-    pub fn read(&self, key: &Key, token: &str) -> Option<OfEach<u64>> {
+    pub fn read(&self, key: &SymmetricKey, token: &str) -> Option<OfEach<u64>> {
         let bytes = URL_SAFE_NO_PAD.decode(token.trim()).ok()?;
         let (body, mac) = bytes.split_at_checked(bytes.len().checked_sub(MAC)?)?;
         let (events, rest) = body.split_at_checked(HEAD)?.1.split_first_chunk()?;
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_token_has_a_sequence_of_each_log_and_who_has_seen_one_log_the_token_of_older_builds() {
-        let (key, form) = (Key::new([3; 32]), Form { shard: 0, log_id: [7; 16], incarnation: 1 });
+        let (key, form) = (SymmetricKey::new([3; 32]), Form { shard: 0, log_id: [7; 16], incarnation: 1 });
         let of = |events, sessions| OfEach { events, sessions };
         for sequences in [of(0, 0), of(7, 0), of(7, 9), of(0, 9), of(u64::MAX, u64::MAX)] {
             let token = form.write(&key, sequences);
@@ -274,7 +274,7 @@ mod tests {
             for other in [Form { shard: 1, ..form.clone() }, Form { incarnation: 2, ..form.clone() }] {
                 assert_eq!(other.read(&key, &token), None);
             }
-            assert_eq!(form.read(&Key::new([4; 32]), &token), None);
+            assert_eq!(form.read(&SymmetricKey::new([4; 32]), &token), None);
         }
         let signed = |body: &[u8]| URL_SAFE_NO_PAD.encode([body, &key.mac(&[body])[..MAC]].concat());
         let genuine = form.body(of(7, 9));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_nats::{Client, RequestErrorKind};
 use base::{
     clock,
-    secret::{self, Key},
+    secret::{self, SymmetricKey},
 };
 use prost::Message;
 use proto::bus::{InternalAnswer, InternalCommand, InternalOutcome, InternalRequest, internal_command::Command};
@@ -60,12 +60,12 @@ pub fn subject(shard: u16) -> String {
 ///
 /// # Errors
 /// When it cannot be had.
-pub async fn key(keyring: &Keyring) -> Result<std::sync::Arc<Key>, KeyringFailure> {
+pub async fn key(keyring: &Keyring) -> Result<std::sync::Arc<SymmetricKey>, KeyringFailure> {
     keyring.key(SYSTEM, Purpose::Consistency).await
 }
 
 /// The command of a request, if a node has signed it a moment ago.
-pub fn opened(key: &Key, request: &InternalRequest) -> Option<InternalCommand> {
+pub fn opened(key: &SymmetricKey, request: &InternalRequest) -> Option<InternalCommand> {
     let is_ours = secret::same(&key.mac(&[OF_COMMAND, &request.command]), &request.mac);
     let command = is_ours.then(|| InternalCommand::decode(&*request.command).ok())??;
     let age = clock::now().as_microsecond().abs_diff(command.sent_at);
@@ -73,20 +73,20 @@ pub fn opened(key: &Key, request: &InternalRequest) -> Option<InternalCommand> {
 }
 
 /// The answer that says what became of a command.
-pub fn answer(key: &Key, outcome: &InternalOutcome) -> InternalAnswer {
+pub fn answer(key: &SymmetricKey, outcome: &InternalOutcome) -> InternalAnswer {
     let outcome = outcome.encode_to_vec();
     let mac = key.mac(&[OF_OUTCOME, &outcome]).to_vec();
     InternalAnswer { outcome: outcome.into(), mac: mac.into() }
 }
 
-fn request(key: &Key, command: &InternalCommand) -> InternalRequest {
+fn request(key: &SymmetricKey, command: &InternalCommand) -> InternalRequest {
     let command = command.encode_to_vec();
     let mac = key.mac(&[OF_COMMAND, &command]).to_vec();
     InternalRequest { command: command.into(), mac: mac.into() }
 }
 
 /// What became of a command, if that is what a node says that has its key.
-fn outcome(key: &Key, nonce: &[u8], answer: &InternalAnswer) -> Option<InternalOutcome> {
+fn outcome(key: &SymmetricKey, nonce: &[u8], answer: &InternalAnswer) -> Option<InternalOutcome> {
     let is_ours = secret::same(&key.mac(&[OF_OUTCOME, &answer.outcome]), &answer.mac);
     let outcome = is_ours.then(|| InternalOutcome::decode(&*answer.outcome).ok())??;
     (outcome.nonce == nonce).then_some(outcome)
@@ -183,10 +183,10 @@ mod tests {
 
     #[test]
     fn only_what_a_node_has_signed_a_moment_ago_is_done() {
-        let (key, now) = (Key::random(), clock::now().as_microsecond());
+        let (key, now) = (SymmetricKey::random(), clock::now().as_microsecond());
         let sent = request(&key, &command(now));
         assert_eq!(opened(&key, &sent), Some(command(now)));
-        assert_eq!(opened(&Key::random(), &sent), None, "another key");
+        assert_eq!(opened(&SymmetricKey::random(), &sent), None, "another key");
         let changed = InternalRequest { command: command(now + 1).encode_to_vec().into(), ..sent };
         assert_eq!(opened(&key, &changed), None, "changed on its way");
         for at in [now - 2 * OLDEST, now + 2 * OLDEST, i64::MIN, i64::MAX] {
@@ -199,10 +199,10 @@ mod tests {
 
     #[test]
     fn an_outcome_is_that_of_its_command() {
-        let key = Key::random();
+        let key = SymmetricKey::random();
         let told = InternalOutcome { nonce: "n".into(), sequence: 7, ..InternalOutcome::default() };
         assert_eq!(outcome(&key, b"n", &answer(&key, &told)), Some(told.clone()));
         assert_eq!(outcome(&key, b"m", &answer(&key, &told)), None);
-        assert_eq!(outcome(&key, b"n", &answer(&Key::random(), &told)), None);
+        assert_eq!(outcome(&key, b"n", &answer(&SymmetricKey::random(), &told)), None);
     }
 }

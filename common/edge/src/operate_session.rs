@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use base::{clock, secret, secret::Key};
+use base::{clock, secret, secret::SymmetricKey};
 use domain::context::Owner;
 use serde::{Deserialize, Serialize};
 use view::{
@@ -65,9 +65,9 @@ pub struct Sealed {
 
 /// The keys of the pages, each made of the system's own for one use.
 pub struct Keys {
-    seal: Key,
+    seal: SymmetricKey,
     /// What forms are signed with.
-    pub form: Key,
+    pub form: SymmetricKey,
 }
 
 impl Sealed {
@@ -83,8 +83,8 @@ impl Keys {
     /// # Errors
     /// When the system's own key cannot be read.
     pub async fn of(keyring: &Keyring) -> Result<Self, KeyringFailure> {
-        let key: Arc<Key> = keyring.key(SYSTEM, Purpose::Resource).await?;
-        let derived = |name: &str| Key::new(key.mac(&[b"ui/operate", name.as_bytes()]));
+        let key: Arc<SymmetricKey> = keyring.key(SYSTEM, Purpose::Resource).await?;
+        let derived = |name: &str| SymmetricKey::new(key.mac(&[b"ui/operate", name.as_bytes()]));
         Ok(Self { seal: derived("seal"), form: derived("form") })
     }
 
@@ -119,13 +119,13 @@ mod tests {
 
     #[test]
     fn a_sealed_text_is_for_one_use_on_one_instance_until_it_ends() {
-        let keys = Keys { seal: Key::random(), form: Key::random() };
+        let keys = Keys { seal: SymmetricKey::random(), form: SymmetricKey::random() };
         let later = clock::now().as_second() + 60;
         let sealed = keys.seal(For::Link, "1", &Sealed::new("token", later));
         assert_eq!(keys.open(For::Link, "1", &sealed).map(|sealed| sealed.token).as_deref(), Some("token"));
         assert!([For::Session, For::Login].iter().all(|other| keys.open(*other, "1", &sealed).is_none()));
         assert!(keys.open(For::Link, "2", &sealed).is_none());
-        let others = Keys { seal: Key::random(), form: Key::random() };
+        let others = Keys { seal: SymmetricKey::random(), form: SymmetricKey::random() };
         assert!(others.open(For::Link, "1", &sealed).is_none());
         let ended = keys.seal(For::Link, "1", &Sealed::new("token", later - 61));
         assert!(keys.open(For::Link, "1", &ended).is_none());

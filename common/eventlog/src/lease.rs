@@ -25,7 +25,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::{
     entries::{Entries, Holder, UnitEntry},
-    process::{Held, Process, Tenure},
+    process::{HeldUnit, Process, Tenure},
 };
 use crate::log::LogFailure;
 
@@ -53,7 +53,7 @@ pub struct Leases {
 /// A unit of work that is held as long as the lease of this process is.
 #[derive(Debug)]
 pub struct Lease {
-    held: Arc<Held>,
+    held: Arc<HeldUnit>,
     process: Arc<Process>,
     tenures: watch::Receiver<Option<Tenure>>,
     _running: Arc<DropGuard>,
@@ -186,7 +186,7 @@ impl Leases {
         };
         let holder = Some(Holder { process: process.clone(), name: self.process.name.clone() });
         let taken = self.entries.replace(unit, &UnitEntry { epoch, holder }, revision).await?;
-        let held = taken.and_then(|revision| self.process.add(Held::new(unit, process, (epoch, revision))));
+        let held = taken.and_then(|revision| self.process.add(HeldUnit::new(unit, process, (epoch, revision))));
         let Some(held) = held else { return Ok(Attempt::Missed) };
         tracing::debug!(lease = unit, epoch, "the lease was taken");
         let (process, running) = (self.process.clone(), self.running.clone());

@@ -54,12 +54,12 @@ struct Part<'a> {
 
 /// By what matches are sorted, so that it means the same in every segment.
 struct Pivot {
-    key: Key,
+    key: SortValue,
     id: u64,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum SortValue {
     Number(u64),
     Text(Vec<u8>),
 }
@@ -172,9 +172,9 @@ impl Order {
     fn before(self, source: &Source, place: &Pivot) -> tantivy::Result<Before> {
         // The first key that is not lower, and whether it is the same.
         let (first, is_there) = match (&source.dictionary, &place.key) {
-            (_, Key::Number(number)) => (*number, true),
-            (None, Key::Text(_)) => (0, false),
-            (Some(terms), Key::Text(term)) => match terms.dictionary().term_ord_or_next(term)? {
+            (_, SortValue::Number(number)) => (*number, true),
+            (None, SortValue::Text(_)) => (0, false),
+            (Some(terms), SortValue::Text(term)) => match terms.dictionary().term_ord_or_next(term)? {
                 TermOrdHit::Exact(ordinal) => (ordinal, true),
                 TermOrdHit::Next(ordinal) => (ordinal, false),
             },
@@ -211,10 +211,11 @@ impl Source {
     }
 
     /// What keys, which ascend, mean. Terms beside each other are read together.
-    fn resolve(&self, keys: Vec<u64>) -> tantivy::Result<Vec<Key>> {
-        let Some(terms) = &self.dictionary else { return Ok(keys.into_iter().map(Key::Number).collect()) };
+    fn resolve(&self, keys: Vec<u64>) -> tantivy::Result<Vec<SortValue>> {
+        let Some(terms) = &self.dictionary else { return Ok(keys.into_iter().map(SortValue::Number).collect()) };
         let mut resolved = Vec::with_capacity(keys.len());
-        let all = terms.dictionary().sorted_ords_to_term_cb(&keys, |term| resolved.push(Key::Text(term.to_vec())))?;
+        let all =
+            terms.dictionary().sorted_ords_to_term_cb(&keys, |term| resolved.push(SortValue::Text(term.to_vec())))?;
         all.then_some(resolved).ok_or_else(unknown)
     }
 }

@@ -1,6 +1,6 @@
 //! Forms: what a browser sends, and the token that only a page which this browser was given has.
 
-use base::secret::{self, Key};
+use base::secret::{self, SymmetricKey};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, header};
 
@@ -54,14 +54,14 @@ impl Form {
 
 /// A token for the forms of a browser, which a cookie names. Each is another text, so that who sees how well answers are
 /// compressed learns nothing of it.
-pub fn token(key: &Key, browser: &str) -> String {
+pub fn token(key: &SymmetricKey, browser: &str) -> String {
     let nonce: [u8; NONCE] = secret::random();
     let mac = key.mac(&[b"form", browser.as_bytes(), &nonce]);
     URL_SAFE_NO_PAD.encode([nonce.as_slice(), &mac].concat())
 }
 
 /// Whether a form has a token of this browser.
-pub fn is_of(key: &Key, browser: &str, form: &Form) -> bool {
+pub fn is_of(key: &SymmetricKey, browser: &str, form: &Form) -> bool {
     let given = form.get(TOKEN).and_then(|token| URL_SAFE_NO_PAD.decode(token).ok());
     let Some(given) = given.filter(|given| given.len() == NONCE + 32) else { return false };
     let (nonce, mac) = given.split_at(NONCE);
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_token_is_of_one_browser_and_key() {
-        let (key, other) = (Key::random(), Key::random());
+        let (key, other) = (SymmetricKey::random(), SymmetricKey::random());
         let token = token(&key, "browser");
         let sent = form(&format!("token={token}")).unwrap();
         assert!(is_of(&key, "browser", &sent));

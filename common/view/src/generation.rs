@@ -20,7 +20,7 @@ pub use self::{
 use crate::{
     checkpoint::{CHANGING, Checkpoint, unsigned},
     database::{Database, DatabaseFailure},
-    projection::{PROJECTIONS, Place, Projection, beside},
+    projection::{GenerationSlot, PROJECTIONS, Projection, beside},
 };
 
 /// For how long an exchange is tried where what is beside is just a little behind, or others keep it waiting, and the pause between
@@ -43,7 +43,7 @@ pub struct Generation {
     /// What keeps it up to date.
     pub projection: &'static Projection,
     /// Where it is.
-    pub place: Place,
+    pub place: GenerationSlot,
     /// Since when.
     pub since: Timestamp,
     /// How far it is; `None` before it began.
@@ -83,7 +83,7 @@ pub async fn generations(database: &Database, shard: u16) -> Result<Vec<Generati
         for row in connection.query(&statement, &[]).await? {
             let (name, version): (&str, i32) = (row.get("projection"), row.get("version"));
             let known = PROJECTIONS.iter().find(|known| known.name == name && known.version == version);
-            let place = Place::ALL.into_iter().find(|place| place.name() == row.get::<_, &str>("place"));
+            let place = GenerationSlot::ALL.into_iter().find(|place| place.name() == row.get::<_, &str>("place"));
             let of = |place| known.and_then(|known| Some((place, beside(known, place)?)));
             let Some((place, projection)) = place.and_then(of) else { continue };
             let verified = row.get::<_, Option<Timestamp>>("verified_at").map(|at| Verified {
@@ -106,14 +106,14 @@ pub async fn generations(database: &Database, shard: u16) -> Result<Vec<Generati
 /// # Errors
 /// When Postgres does not answer, others hold what has to change, or the projection is not kept there.
 pub async fn replay(database: &Database, projection: &Projection) -> Result<bool, DatabaseFailure> {
-    let next = at(projection, Place::Next)?;
+    let next = at(projection, GenerationSlot::Next)?;
     patiently(|| try_replay(database, projection, next)).await
 }
 
 async fn try_replay(database: &Database, projection: &Projection, next: &Projection) -> Result<bool, DatabaseFailure> {
     let mut connection = database.connection().await?;
     let transaction = change(&mut connection, projection).await?;
-    let is_new = note(&transaction, projection, Place::Next).await?;
+    let is_new = note(&transaction, projection, GenerationSlot::Next).await?;
     if is_new {
         forget(&transaction, next).await?;
         transaction.batch_execute(&next.schema().unwrap_or_default()).await?;
@@ -151,7 +151,7 @@ async fn patiently<T, F: Future<Output = Result<T, DatabaseFailure>> + Send>(
 /// When Postgres does not answer, or the projection is not kept there.
 pub async fn exchange(
     database: &Database,
-    (projection, place): (&Projection, Place),
+    (projection, place): (&Projection, GenerationSlot),
     is_forced: bool,
 ) -> Result<Exchanged, DatabaseFailure> {
     let until = Instant::now() + PATIENCE;
@@ -161,7 +161,7 @@ pub async fn exchange(
 async fn attempt(
     database: &Database,
     projection: &Projection,
-    place: Place,
+    place: GenerationSlot,
     (is_forced, until): (bool, Instant),
 ) -> Result<Exchanged, DatabaseFailure> {
     let (other, kept_at) = (at(projection, place)?, place.opposite());
@@ -202,7 +202,7 @@ async fn attempt(
     }
     fence(&transaction, projection, kept).await?;
     let text = "delete from platform.generations where projection = $1 and version = $2 and place = any($3)";
-    let changed = Place::ALL.map(Place::name);
+    let changed = GenerationSlot::ALL.map(GenerationSlot::name);
     transaction.execute(text, &[&projection.view, &projection.version, &changed.as_slice()]).await?;
     note(&transaction, projection, kept_at).await?;
     transaction.commit().await?;
@@ -213,7 +213,11 @@ async fn attempt(
 ///
 /// # Errors
 /// When Postgres does not answer, others hold what has to change, or the projection is not kept there.
-pub async fn drop_at(database: &Database, projection: &Projection, place: Place) -> Result<bool, DatabaseFailure> {
+pub async fn drop_at(
+    database: &Database,
+    projection: &Projection,
+    place: GenerationSlot,
+) -> Result<bool, DatabaseFailure> {
     let other = at(projection, place)?;
     patiently(|| try_drop(database, projection, (other, place))).await
 }
@@ -221,7 +225,7 @@ pub async fn drop_at(database: &Database, projection: &Projection, place: Place)
 async fn try_drop(
     database: &Database,
     projection: &Projection,
-    (other, place): (&Projection, Place),
+    (other, place): (&Projection, GenerationSlot),
 ) -> Result<bool, DatabaseFailure> {
     let mut connection = database.connection().await?;
     let transaction = change(&mut connection, projection).await?;
@@ -253,18 +257,26 @@ async fn change<'a>(connection: &'a mut Client, projection: &Projection) -> Resu
 }
 
 /// What a projection is at a place beside it.
-fn at(projection: &Projection, place: Place) -> Result<&'static Projection, DatabaseFailure> {
+fn at(projection: &Projection, place: GenerationSlot) -> Result<&'static Projection, DatabaseFailure> {
     beside(projection, place).ok_or(DatabaseFailure::Elsewhere(projection.view))
 }
 
-async fn note(transaction: &Transaction<'_>, projection: &Projection, place: Place) -> Result<bool, DatabaseFailure> {
+async fn note(
+    transaction: &Transaction<'_>,
+    projection: &Projection,
+    place: GenerationSlot,
+) -> Result<bool, DatabaseFailure> {
     // What answered before is compared only where somebody asks for that.
     let text = "insert into platform.generations values ($1, $2, $3, now(), case when $4 then now() end) on conflict do nothing";
-    let is_compared = place == Place::Next;
+    let is_compared = place == GenerationSlot::Next;
     Ok(transaction.execute(text, &[&projection.view, &projection.version, &place.name(), &is_compared]).await? > 0)
 }
 
-async fn is_there(client: &impl GenericClient, projection: &Projection, place: Place) -> Result<bool, DatabaseFailure> {
+async fn is_there(
+    client: &impl GenericClient,
+    projection: &Projection,
+    place: GenerationSlot,
+) -> Result<bool, DatabaseFailure> {
     let text = "select from platform.generations where projection = $1 and version = $2 and place = $3";
     Ok(client.query_opt(text, &[&projection.view, &projection.version, &place.name()]).await?.is_some())
 }

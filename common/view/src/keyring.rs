@@ -8,7 +8,7 @@ use std::{
 };
 
 pub use self::master::{Malformed, MasterKeys};
-use base::{fold::fold, secret::Key};
+use base::{fold::fold, secret::SymmetricKey};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{
     claim::Claim,
@@ -99,14 +99,14 @@ pub struct Outdated {
 pub struct Keyring {
     master: Arc<RwLock<Arc<MasterKeys>>>,
     database: Database,
-    keys: Arc<Cache<Name, Arc<Key>>>,
+    keys: Arc<Cache<Name, Arc<SymmetricKey>>>,
     /// What is being loaded, for all who ask for it meanwhile; gone when none of them is left.
     loading: Arc<Mutex<HashMap<Name, WeakShared<Loading>>>>,
 }
 
 /// The instance of a data key, and what the key is for.
 type Name = (String, Purpose);
-type Loading = BoxFuture<'static, Result<Arc<Key>, KeyringFailure>>;
+type Loading = BoxFuture<'static, Result<Arc<SymmetricKey>, KeyringFailure>>;
 
 impl std::fmt::Debug for Keyring {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -141,7 +141,7 @@ impl Keyring {
     }
 
     /// The data key of an instance for a purpose.
-    pub async fn key(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, KeyringFailure> {
+    pub async fn key(&self, instance_id: &str, purpose: Purpose) -> Result<Arc<SymmetricKey>, KeyringFailure> {
         let name = (instance_id.to_owned(), purpose);
         if let Some(key) = self.keys.get(&name) {
             return Ok(key);
@@ -160,7 +160,7 @@ impl Keyring {
         loading
     }
 
-    async fn load(self, name: Name) -> Result<Arc<Key>, KeyringFailure> {
+    async fn load(self, name: Name) -> Result<Arc<SymmetricKey>, KeyringFailure> {
         // It may have been loaded since it was found missing.
         let loaded = match self.keys.get(&name) {
             Some(key) => Ok(key),
@@ -173,7 +173,12 @@ impl Keyring {
         loaded
     }
 
-    async fn open(&self, master: &MasterKeys, instance_id: &str, purpose: Purpose) -> Result<Arc<Key>, KeyringFailure> {
+    async fn open(
+        &self,
+        master: &MasterKeys,
+        instance_id: &str,
+        purpose: Purpose,
+    ) -> Result<Arc<SymmetricKey>, KeyringFailure> {
         let wrapped = self
             .database
             .within(self.wrapped(instance_id, purpose))
@@ -235,13 +240,13 @@ impl Keyring {
     ///
     /// # Errors
     /// Where the master key is not the one that wrapped it.
-    pub fn unwrapped(&self, instance_id: &str, key: &DataKey) -> Result<Arc<Key>, KeyringFailure> {
+    pub fn unwrapped(&self, instance_id: &str, key: &DataKey) -> Result<Arc<SymmetricKey>, KeyringFailure> {
         unwrap(&self.master(), instance_id, &key.purpose, &key.wrapped)
     }
 
     /// A new data key, and the resource that lets every node unwrap it.
-    pub fn create(&self, instance_id: &str, purpose: Purpose) -> (Key, DataKey) {
-        let key = Key::random();
+    pub fn create(&self, instance_id: &str, purpose: Purpose) -> (SymmetricKey, DataKey) {
+        let key = SymmetricKey::random();
         let wrapped = self.master().seal(&associated(instance_id, purpose.name()), key.expose());
         (key, DataKey { purpose: purpose.name().to_owned(), wrapped: Wrapped::new(wrapped) })
     }
@@ -249,7 +254,7 @@ impl Keyring {
 
 /// The hash of a secret under its instance's key ([`Purpose::ClientSecret`]), as it is stored: of a client, or of a personal
 /// access token, by its id.
-pub fn secret_hash(key: &Key, id: &str, secret: &str) -> Hashed {
+pub fn secret_hash(key: &SymmetricKey, id: &str, secret: &str) -> Hashed {
     Hashed::new(URL_SAFE_NO_PAD.encode(key.mac(&[id.as_bytes(), secret.as_bytes()])))
 }
 
@@ -258,15 +263,15 @@ fn unwrap(
     instance_id: &str,
     purpose: &str,
     wrapped: &Wrapped,
-) -> Result<Arc<Key>, KeyringFailure> {
+) -> Result<Arc<SymmetricKey>, KeyringFailure> {
     let wrong = |_| KeyringFailure::WrongMasterKey;
     let (opened, _) = master.open(&associated(instance_id, purpose), wrapped.expose()).map_err(wrong)?;
     let bytes = opened.try_into().map_err(|_| KeyringFailure::WrongMasterKey)?;
-    Ok(Arc::new(Key::new(bytes)))
+    Ok(Arc::new(SymmetricKey::new(bytes)))
 }
 
 /// The hash of a claim under the key of its bounds.
-pub fn claim_hash(key: &Key, claim: &Claim) -> ClaimHash {
+pub fn claim_hash(key: &SymmetricKey, claim: &Claim) -> ClaimHash {
     if claim.is_hashed {
         // A text that is no hash is hashed like any other, and is nobody else's.
         let hash = URL_SAFE_NO_PAD.decode(&claim.value).ok().and_then(|hash| hash.try_into().ok());
@@ -298,7 +303,7 @@ pub fn opens(master: &MasterKeys, instance_id: &str, key: &DataKey) -> bool {
 }
 
 /// The same as text, for states of which the value is sealed.
-pub fn hashed_claim(key: &Key, claim: &Claim) -> Hashed {
+pub fn hashed_claim(key: &SymmetricKey, claim: &Claim) -> Hashed {
     Hashed::new(URL_SAFE_NO_PAD.encode(claim_hash(key, claim)))
 }
 

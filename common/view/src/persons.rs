@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_nats::jetstream::kv::Store;
-use base::secret::Key;
+use base::secret::SymmetricKey;
 use domain::{
     person::{Person, Personal},
     resource::{data_key::DataKey, session::Session, user::User, user_metadata::UserMetadata},
@@ -77,7 +77,7 @@ pub struct Persons {
 
 /// The key of a person.
 pub struct PersonKey {
-    key: Key,
+    key: SymmetricKey,
     slot: Slot,
     name: String,
 }
@@ -193,10 +193,10 @@ impl Persons {
     /// When NATS does not take it.
     pub async fn create_under(
         &self,
-        data_key: &Key,
+        data_key: &SymmetricKey,
         (instance_id, person_id): (&str, &str),
     ) -> Result<PersonKey, PersonFailure> {
-        let (key, name) = (Key::random(), name(instance_id, person_id));
+        let (key, name) = (SymmetricKey::random(), name(instance_id, person_id));
         let wrapped = data_key.seal(&wrapping(&name), key.expose());
         let slot = self.blocks.add(wrapped).await?;
         Ok(PersonKey { key, slot, name })
@@ -235,7 +235,7 @@ impl Persons {
 
     fn unwrap(
         &self,
-        data_key: &Key,
+        data_key: &SymmetricKey,
         (slot, values): (Slot, Option<&Values>),
         name: &str,
     ) -> Result<Option<PersonKey>, PersonFailure> {
@@ -258,7 +258,7 @@ impl Persons {
     }
 
     /// The data key of an instance, of which there is something at a sequence; `None` where it went with its instance.
-    async fn data_key(&self, instance_id: &str, sequence: u64) -> Result<Option<Arc<Key>>, PersonFailure> {
+    async fn data_key(&self, instance_id: &str, sequence: u64) -> Result<Option<Arc<SymmetricKey>>, PersonFailure> {
         match self.keyring.key(instance_id, Purpose::Resource).await {
             // While read models are built again they lack it, or have it as an older master key wraps it.
             Err(KeyringFailure::Absent { .. } | KeyringFailure::WrongMasterKey) => {}
@@ -277,10 +277,10 @@ impl Persons {
     }
 }
 
-fn unwrapped(data_key: &Key, (slot, wrapped): (Slot, &str), name: &str) -> Result<PersonKey, PersonFailure> {
+fn unwrapped(data_key: &SymmetricKey, (slot, wrapped): (Slot, &str), name: &str) -> Result<PersonKey, PersonFailure> {
     let opened = data_key.open(&wrapping(name), wrapped).map_err(|_| PersonFailure::Unopened)?;
     let bytes: [u8; 32] = opened.try_into().map_err(|_| PersonFailure::Unopened)?;
-    Ok(PersonKey { key: Key::new(bytes), slot, name: name.to_owned() })
+    Ok(PersonKey { key: SymmetricKey::new(bytes), slot, name: name.to_owned() })
 }
 
 /// Where the key is with which something was sealed.
@@ -325,8 +325,8 @@ mod tests {
 
     #[test]
     fn what_is_sealed_opens_for_its_person_only() {
-        let data_key = Key::random();
-        let (key, person) = (Key::random(), Person { username: "ada".to_owned(), ..Person::default() });
+        let data_key = SymmetricKey::random();
+        let (key, person) = (SymmetricKey::random(), Person { username: "ada".to_owned(), ..Person::default() });
         let wrapped = data_key.seal(&wrapping("1/2"), key.expose());
         let slot = || Slot { block: "ab".to_owned(), entry: "01".to_owned() };
         let own = unwrapped(&data_key, (slot(), &wrapped), "1/2").unwrap();

@@ -46,7 +46,7 @@ pub struct Projection {
 
 /// Where a generation is beside the one that answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum GenerationSlot {
     /// It is built, to answer next.
     Next,
     /// It answered before, and is kept up to date to go back to.
@@ -92,14 +92,14 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
 });
 
 /// The generations that can be beside those in Postgres.
-static BESIDE: LazyLock<Vec<(Place, Projection)>> = LazyLock::new(|| {
+static BESIDE: LazyLock<Vec<(GenerationSlot, Projection)>> = LazyLock::new(|| {
     let in_postgres = PROJECTIONS.iter().filter(|projection| projection.schema().is_some());
-    in_postgres.flat_map(|projection| Place::ALL.map(|place| (place, projection.beside_at(place)))).collect()
+    in_postgres.flat_map(|projection| GenerationSlot::ALL.map(|place| (place, projection.beside_at(place)))).collect()
 });
 
 /// The generation of a projection in Postgres at a place beside it; `None` for one that is kept elsewhere.
-pub fn beside(projection: &Projection, place: Place) -> Option<&'static Projection> {
-    let is_it = |(at, beside): &&(Place, Projection)| *at == place && beside.view == projection.view;
+pub fn beside(projection: &Projection, place: GenerationSlot) -> Option<&'static Projection> {
+    let is_it = |(at, beside): &&(GenerationSlot, Projection)| *at == place && beside.view == projection.view;
     BESIDE.iter().find(is_it).map(|(_, beside)| beside)
 }
 
@@ -206,7 +206,7 @@ impl Visitor for Found {
     }
 }
 
-impl Place {
+impl GenerationSlot {
     /// The other one.
     pub(crate) const fn opposite(self) -> Self {
         match self {
@@ -232,7 +232,7 @@ impl Projection {
         Self { name, view: name, version, class, kind }
     }
 
-    fn beside_at(&self, place: Place) -> Self {
+    fn beside_at(&self, place: GenerationSlot) -> Self {
         let Self { view, version, class, ref kind, .. } = *self;
         Self { name: format!("{view}_{}", place.name()).leak(), view, version, class, kind: kind.clone() }
     }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use base::{explain::explain, fault::shortened, secret::Key};
+use base::{explain::explain, fault::shortened, secret::SymmetricKey};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -71,7 +71,7 @@ pub(crate) async fn rotate(options: cli::RotateMasterKey) -> Result<(), Failure>
     let own = options.at.of.data.data_dir.join("master.key");
     let file = options.master_key_file.unwrap_or(own);
     let keys = read_master_keys(&file)?;
-    let keys = if keys.count() == 1 { keys.with_newer(Key::random()) } else { keys };
+    let keys = if keys.count() == 1 { keys.with_newer(SymmetricKey::random()) } else { keys };
     write(&file, &keys)?;
     if options.prepare {
         output::print(format!(

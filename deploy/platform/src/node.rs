@@ -30,7 +30,7 @@ use domain::{
     log_class::{LogClass, OfEach},
 };
 use edge::{
-    admission::{Edge, Known},
+    admission::{Edge, ReadModels},
     caller::{External, SystemUsers},
     consistency::Tokens,
     internal::Internal,
@@ -283,7 +283,7 @@ impl Node {
         let tokens = Tokens::new(self.keyring.clone(), SHARD, &record.commit.log_id, record.commit.incarnation);
         let (directory, ended, settings) = (self.directory.clone(), self.ended.clone(), self.settings.clone());
         Ok(Arc::new(Edge::new(
-            Known { directory, ended, settings },
+            ReadModels { directory, ended, settings },
             tokens,
             (self.external.clone(), self.system_users.clone()),
             self.actions.clone(),

@@ -1,4 +1,4 @@
-//! What an app may ask for, parameter by parameter.
+//! The checks of the parameters of an authorization request.
 
 use domain::{
     redirect_uri::{Leniency, Parts, is_registered},
@@ -19,27 +19,27 @@ use crate::{
 
 /// The longest nonce, in bytes. It comes back in the ID token.
 const LONGEST_NONCE: usize = 512;
-/// The longest redirect URI, in bytes, as of those that are registered.
+/// The longest redirect URI, in bytes: as long as registered ones may be.
 const LONGEST_URI: usize = 2000;
 /// The longest hint of a login name, and the longest list of languages.
 const LONGEST_HINT: usize = 800;
-/// How many languages of a list count.
+/// How many languages of a list are considered.
 const MOST_LOCALES: usize = 20;
-/// What an app can ask for, by the words in their order.
+/// The supported response types, by their words in alphabetical order.
 pub(crate) const RESPONSE_TYPES: [(&str, ResponseType); 3] =
     [("code", ResponseType::Code), ("id_token", ResponseType::IdToken), ("id_token token", ResponseType::IdTokenToken)];
-/// How a person can be asked to be asked (OpenID Connect Core 1.0, section 3.1.2.1; Initiating User Registration 1.0).
+/// The supported prompts (OpenID Connect Core 1.0, section 3.1.2.1; Initiating User Registration 1.0).
 pub(crate) const PROMPTS: [&str; 5] = ["none", "login", "consent", "select_account", "create"];
-/// How the challenge is made of the verifier (RFC 7636, section 4.2).
+/// The method that derives the challenge from the verifier (RFC 7636, section 4.2).
 pub(crate) const CHALLENGE_METHOD: &str = "S256";
-/// How long a challenge is, and a verifier (RFC 7636, sections 4.1 and 4.2).
+/// The length of a challenge and of a verifier (RFC 7636, sections 4.1 and 4.2).
 pub(crate) const CHALLENGE_LENGTH: std::ops::RangeInclusive<usize> = 43..=128;
 
 const fn invalid(description: &'static str) -> Refusal {
     Refusal { error: "invalid_request", description }
 }
 
-/// The request of an app, if nothing is wrong with it.
+/// Returns the request of an app, if all parameters are valid.
 pub(super) fn checked(
     (app, settings): (&Client, &Settings),
     form: &Form,
@@ -61,7 +61,7 @@ pub(super) fn checked(
     }
     let challenge = if response == ResponseType::Code { challenge(form, settings)? } else { None };
     if prompts.iter().any(|prompt| prompt == "none") && !settings.login_uri.is_empty() {
-        // Whom the login pages of somebody else know is not known.
+        // The platform does not know who is logged in on the login pages of somebody else.
         let description = "nobody is logged in, and nobody may be asked to";
         return Err(Refusal { error: "login_required", description });
     }
@@ -84,7 +84,7 @@ pub(super) fn checked(
     })
 }
 
-/// Whether people may be sent to a URI, of those that an app has registered for something, and by where it runs.
+/// Whether people may be sent to a URI: it is among those that are registered, and allowed for the type of the app.
 pub(crate) fn leads_to(settings: &Settings, registered: &[String], uri: &str) -> bool {
     let leniency = Leniency { any_port: settings.app_type == AppType::Native, wildcards: settings.dev_mode };
     uri.len() <= LONGEST_URI
@@ -92,7 +92,7 @@ pub(crate) fn leads_to(settings: &Settings, registered: &[String], uri: &str) ->
         && registered.iter().any(|registered| is_registered(registered, uri, leniency))
 }
 
-/// Why people are not sent to a URI, for the operator of the app.
+/// Returns why people are not sent to a URI, for the log that the operator of the app reads.
 pub(crate) fn no_way(settings: &Settings, uri: &str) -> &'static str {
     if settings.may_lead_to(uri) {
         "the address is not registered"
@@ -101,12 +101,12 @@ pub(crate) fn no_way(settings: &Settings, uri: &str) -> &'static str {
     }
 }
 
-/// Whether an app may be answered with this.
+/// Whether an app is registered for a response type.
 fn may_ask_for(settings: &Settings, response: ResponseType) -> bool {
     settings.response_types.contains(&response)
 }
 
-/// Whether an app may still have what it has asked for, as it is set up now.
+/// Whether the current settings of an app still permit its request.
 pub(crate) fn still_may(app: &Client, AuthRequest { response, challenge, callback, .. }: &AuthRequest) -> bool {
     let Some(settings) = app.app.config.oidc() else { return false };
     let has_code = *response == ResponseType::Code;
@@ -114,7 +114,8 @@ pub(crate) fn still_may(app: &Client, AuthRequest { response, challenge, callbac
     is_safe && may_ask_for(settings, *response) && leads_to(settings, &settings.redirect_uris, &callback.redirect_uri)
 }
 
-/// Requests are sent as parameters or as an object, which was opened before (OpenID Connect Core 1.0, section 6): nothing is ever fetched.
+/// Refuses requests by reference: only parameters and request objects (OpenID Connect Core 1.0, section 6) are read,
+/// nothing is fetched.
 fn no_references(form: &Form) -> Result<(), Refusal> {
     let refusals = [
         ("request_uri", "request_uri_not_supported", "the request is sent itself here, not by reference"),
@@ -124,14 +125,14 @@ fn no_references(form: &Form) -> Result<(), Refusal> {
     sent.map_or(Ok(()), |(_, error, description)| Err(Refusal { error, description }))
 }
 
-/// What a request wants to be answered with (OAuth 2.0 Multiple Response Types, section 3), whatever the order of its words.
+/// Returns the requested response type (OAuth 2.0 Multiple Response Types, section 3), whatever the order of its words.
 fn wanted(form: &Form) -> Option<ResponseType> {
     let mut words: Vec<&str> = form.get("response_type")?.split(' ').filter(|word| !word.is_empty()).collect();
     words.sort_unstable();
     RESPONSE_TYPES.into_iter().find(|(name, _)| words == name.split(' ').collect::<Vec<_>>()).map(|(_, known)| known)
 }
 
-/// What the app is answered with.
+/// Returns the response type, if it is supported and the app is registered for it.
 fn response(form: &Form, settings: &Settings) -> Result<ResponseType, Refusal> {
     if form.get("response_type").is_none() {
         return Err(invalid("response_type is missing"));
@@ -143,7 +144,8 @@ fn response(form: &Form, settings: &Settings) -> Result<ResponseType, Refusal> {
     if may_ask_for(settings, response) { Ok(response) } else { Err(refusal) }
 }
 
-/// How it is: tokens stand in no query, which would be kept in logs, and go over http to this machine only; forms are sent by pages.
+/// Checks the response mode: no tokens in a query, which logs would store, or over http to other machines; forms need
+/// pages.
 fn insist_on_mode(form: &Form, (response, callback): (ResponseType, &Callback)) -> Result<(), Refusal> {
     let has_tokens = response != ResponseType::Code;
     let uri = Parts::of(&callback.redirect_uri);
@@ -165,7 +167,7 @@ fn insist_on_mode(form: &Form, (response, callback): (ResponseType, &Callback)) 
     }
 }
 
-/// How an app is answered: as it says, as far as that is possible, or as it is usual.
+/// Returns the response mode: the requested one where that is possible, else the default of the response type.
 pub(super) fn mode(form: &Form, (redirect_uri, has_pages): (&str, bool)) -> Mode {
     let words = form.get("response_type").unwrap_or_default().split(' ');
     let has_tokens = words.into_iter().any(|word| ["id_token", "token"].contains(&word));
@@ -179,7 +181,7 @@ pub(super) fn mode(form: &Form, (redirect_uri, has_pages): (&str, bool)) -> Mode
     form.get("response_mode").and_then(Mode::named).filter(is_possible).unwrap_or(usual)
 }
 
-/// What is asked for, as far as it is known and the app may have it.
+/// Returns the requested scopes that are known and that the app may have.
 fn scopes(form: &Form, (settings, response): (&Settings, ResponseType)) -> Result<String, Refusal> {
     let known = scope::parse(form.get("scope")).map_err(|error| Refusal::of_scope(&error))?;
     if !known.iter().any(|(_, scope)| *scope == Scope::OpenId) {
@@ -215,13 +217,14 @@ fn max_age(form: &Form) -> Result<Option<u32>, Refusal> {
     seconds.map(Some).ok_or(invalid("max_age must be a number of seconds"))
 }
 
-/// Single claims cannot be asked for, but whoever does so must do it right (OpenID Connect Core 1.0, section 5.5).
+/// Checks that `claims` is well-formed. It is ignored otherwise: single claims cannot be requested (OpenID Connect Core
+/// 1.0, section 5.5).
 fn claims(form: &Form) -> Result<(), Refusal> {
     let is_object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).is_ok();
     if form.get("claims").is_none_or(is_object) { Ok(()) } else { Err(invalid("claims must be a JSON object")) }
 }
 
-/// The challenge (RFC 7636, section 4.3). Who does not authenticate must have sent one.
+/// Returns the challenge (RFC 7636, section 4.3), which an app that does not authenticate must send.
 fn challenge(form: &Form, settings: &Settings) -> Result<Option<String>, Refusal> {
     match (form.get("code_challenge"), form.get("code_challenge_method")) {
         (None, None) if settings.auth_method == AuthMethod::None => {

@@ -20,11 +20,11 @@ use crate::{
     form::Form,
 };
 
-/// The type that tells request objects from other JWTs (RFC 9101, section 10.8).
+/// The `typ` that distinguishes request objects from other JWTs (RFC 9101, section 10.8).
 const TYPE: &str = "oauth-authz-req+jwt";
-/// What says of the object itself, and is no parameter.
+/// The claims about the object itself, which are no parameters.
 const OWN: [&str; 6] = ["iss", "aud", "exp", "iat", "nbf", "jti"];
-/// What is read of a request.
+/// The parameters of a request that are read.
 const TEXTS: [&str; 16] = [
     "claims",
     "client_id",
@@ -55,14 +55,14 @@ const NOT_SIGNED: Refusal = Refusal {
 const UNSIGNED: Refusal =
     invalid("the request object must be signed with a key of the app that is valid now, which its header names by kid");
 
-/// What is asked for by an object in a request; nothing where there is none. What is said in the object counts, and where that is of the
-/// type of RFC 9101 nothing else does.
+/// Returns the parameters of a request with a request object; nothing where there is none. Parameters in the object
+/// take precedence, and where its `typ` is that of RFC 9101 those outside are ignored.
 pub(super) async fn opened(
     (oidc, tenant): (&Oidc, &Tenant),
     app: &Client,
     form: &Form,
 ) -> Result<Option<Form>, Refusal> {
-    // What is sent by reference is refused as that.
+    // Requests by reference are refused later, with errors of their own.
     let is_by_reference = ["request_uri", "registration"].iter().any(|name| form.get(name).is_some());
     let Some(text) = form.get("request").filter(|_| !is_by_reference) else { return Ok(None) };
     if text.len() > LONGEST {
@@ -82,7 +82,7 @@ pub(super) async fn opened(
     Ok(Some(Form::from(kept.into_iter().chain(parameters(object)?).collect::<HashMap<_, _>>())))
 }
 
-/// Whether it says by itself that nobody has signed it, or in a way that there is not here.
+/// Whether the object is unsigned, or signed by an algorithm that is not supported.
 fn is_unsigned(text: &str) -> bool {
     let header = text.split('.').next().and_then(|header| URL_SAFE_NO_PAD.decode(header).ok());
     let header: Option<Value> = header.and_then(|header| serde_json::from_slice(&header).ok());
@@ -90,7 +90,7 @@ fn is_unsigned(text: &str) -> bool {
     alg.is_some_and(|alg| !ALGORITHMS.contains(&alg))
 }
 
-/// Whether what the object says of the app and of the answer is what is said beside it.
+/// Whether `client_id` and `response_type` in the object agree with those outside.
 fn agrees(object: &Map<String, Value>, (form, is_whole): (&Form, bool)) -> bool {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
     let is_same = |name: &str| match (form.get(name), object.get(name)) {
@@ -100,7 +100,7 @@ fn agrees(object: &Map<String, Value>, (form, is_whole): (&Form, bool)) -> bool 
     is_same("client_id") && (is_whole || is_same("response_type"))
 }
 
-/// What is in an object that a key of the app has signed.
+/// Returns the contents of an object that a key of the app has signed.
 async fn signed(
     (oidc, tenant): (&Oidc, &Tenant),
     app: &Client,
@@ -123,7 +123,7 @@ async fn signed(
     serde_json::from_slice(&payload).map_err(|_| UNSIGNED)
 }
 
-/// Checks who says that to whom, and when, at a time in seconds since the Unix epoch.
+/// Checks issuer, audience and times, at a time in seconds since the Unix epoch.
 fn check(object: &Map<String, Value>, (client_id, issuer): (&str, &str), now: i64) -> Result<(), Refusal> {
     let time = |name: &str| object.get(name).map(|value| value.as_i64().ok_or(())).transpose();
     let (Ok(exp), Ok(iat), Ok(nbf)) = (time("exp"), time("iat"), time("nbf")) else {
@@ -141,7 +141,8 @@ fn check(object: &Map<String, Value>, (client_id, issuer): (&str, &str), now: i6
             "the iss of the request object must be the client_id",
         ),
         (is_for_us, "the aud of the request object must have the issuer"),
-        // Else what authenticates a client, or gets tokens, could be taken for one.
+        // Otherwise an assertion, which authenticates a client or is exchanged for tokens, could be used as a request
+        // object.
         (!object.contains_key("sub"), "the request object must not have a sub"),
         (exp.is_some_and(|exp| exp > now), "the request object has expired, or has no exp"),
         (
@@ -161,7 +162,8 @@ fn check(object: &Map<String, Value>, (client_id, issuer): (&str, &str), now: i6
     rules.iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, rule)| Err(invalid(rule)))
 }
 
-/// The parameters, as a form has them. What is empty or null counts as omitted, and what nobody reads may be anything.
+/// Returns the parameters as those of a form. Empty or null values count as omitted, and unknown parameters are
+/// ignored.
 fn parameters(object: Map<String, Value>) -> Result<HashMap<String, String>, Refusal> {
     let mut parameters = HashMap::new();
     for (name, value) in object.into_iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {

@@ -1,4 +1,4 @@
-//! With which of the accounts of a browser somebody goes on, and which of them it forgets.
+//! The pages on which somebody chooses one of the accounts of a browser, or removes one.
 
 use askama::Template;
 use axum::response::Response;
@@ -9,7 +9,7 @@ use super::{
     logout::end,
     next::go_on,
     shell::Shell,
-    visit::{Instead, Known, Posted, Shown, Visit},
+    visit::{Instead, KnownAccount, Posted, Shown, Visit},
 };
 use crate::told::Told;
 
@@ -22,7 +22,7 @@ struct Accounts<'a> {
     accounts: Vec<Shown>,
 }
 
-/// Asks which account.
+/// Shows the accounts to choose from.
 pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
     if known.is_empty() {
@@ -35,12 +35,12 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     Ok(visit.visitor.page(StatusCode::OK, &page))
 }
 
-/// An account as it is shown among all on the way to an app.
-fn shown(visit: &Visit, account: &Known, known: &[Known]) -> Shown {
+/// Returns an account as the list shows it.
+fn shown(visit: &Visit, account: &KnownAccount, known: &[KnownAccount]) -> Shown {
     Shown { login_name: visit.shown_name_among(&account.user, known).to_owned(), ..Shown::from(account) }
 }
 
-/// Goes on with one.
+/// Goes on with the chosen account.
 pub(super) async fn choose(Posted(visit): Posted) -> Result<Response, Instead> {
     let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
     if visit.visitor.browser.account(&user_id).is_none() {
@@ -63,7 +63,8 @@ pub(super) async fn removal(visit: Visit) -> Result<Response, Instead> {
     if known.is_empty() {
         return Ok(visit.visitor.step("/ui/login/name"));
     }
-    let text = |it: &Known| visit.words.with("remove.submit", &[("name", visit.shown_name_among(&it.user, &known))]);
+    let text =
+        |it: &KnownAccount| visit.words.with("remove.submit", &[("name", visit.shown_name_among(&it.user, &known))]);
     let accounts = known.iter().rev().map(|it| (it.account.user_id.clone(), text(it))).collect();
     let (frame, shell) = Shell::new(&visit, visit.words.get("remove.title").to_owned());
     Ok(visit.visitor.page(StatusCode::OK, &Removal { frame, shell, accounts }))

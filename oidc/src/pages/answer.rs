@@ -1,4 +1,5 @@
-//! The form by which an app is answered (OAuth 2.0 Form Post Response Mode, section 2): a script sends it, or whoever presses its button.
+//! The page with the form that answers an app (OAuth 2.0 Form Post Response Mode, section 2): a script submits it, or a
+//! person who presses its button.
 
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
     let by_form = opened.ok_or_else(|| visitor.told(Told::EXPIRED, &words))?;
     let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("name.submit").to_owned());
     let frame = Frame { script: Some(FILES.sends.path.clone()), ..frame };
-    // To look at it in another language would be to look at it twice.
+    // Without a choice of language: the form opens only once.
     let shell = Shell { languages: vec![], ..shell };
     Ok(visitor.page_with(&FILES.sends, StatusCode::OK, &Page { frame, shell, by_form: &by_form }))
 }

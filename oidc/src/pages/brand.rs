@@ -1,4 +1,4 @@
-//! The pictures and the font that pages show, of those that are set in a context.
+//! The logos, icons and fonts of pages, as the branding of a context sets them.
 
 use api::branding_asset::path;
 use axum::{
@@ -16,22 +16,22 @@ use page::{asset::Asset, component::Icon, theme};
 
 use crate::uploads;
 
-/// Where the stylesheets of fonts are.
+/// The path below which the stylesheets of fonts are served.
 const FOLDER: &str = "/ui/login/font/";
-/// The same for the router.
+/// The route of the stylesheets of fonts.
 pub(super) const FONT_ROUTE: &str = "/ui/login/font/{owner}/{name}";
-/// The most pixels that a logo takes.
+/// The largest width and height of a logo, in pixels.
 const MOST: [u32; 2] = [240, 48];
 const WHERE_DARK: &str = "(prefers-color-scheme:dark)";
 
 /// The logo of a page.
 pub(super) struct Logo {
     pub(super) image: Image,
-    /// The one for where it is dark, if that is another.
+    /// The image for dark mode, if there is another.
     pub(super) dark: Option<Image>,
-    /// The classes of the plate that it needs to be seen.
+    /// The CSS classes of the plate behind the logo, where it needs one to be seen.
     pub(super) plate: &'static str,
-    /// Whose it is.
+    /// The context that sets the logo.
     pub(super) owner: Owner,
 }
 
@@ -42,16 +42,16 @@ pub(super) struct Image {
     pub(super) height: u32,
 }
 
-/// A picture that is set, and in which context.
+/// A picture, and the context that sets it.
 type Found<'a> = (&'a Picture, &'a Owner);
 
-/// One for where it is light, and one for where it is dark.
+/// The pictures for light mode and for dark mode.
 type Pair<'a> = [Option<Found<'a>>; 2];
 
-/// A property that is a picture.
+/// A property of the branding that is a picture.
 type Property = fn(&Branding) -> Option<&Picture>;
 
-/// Those of the nearest context that has one: what is set above is of another brand.
+/// Returns the pictures of the nearest context that sets one: those of a context above belong to another brand.
 fn pair<'a>(of: (&'a Chain<Branding>, &'a Owner), properties: [Property; 2]) -> Pair<'a> {
     let found = properties.map(|property| found(of, property));
     let height = |(_, owner): Found<'_>| of.0.above.iter().position(|(above, _)| above == owner);
@@ -63,15 +63,15 @@ fn found<'a>((chain, context): (&'a Chain<Branding>, &'a Owner), property: Prope
     chain.find(property).map(|found| (found.value, found.owner.unwrap_or(context)))
 }
 
-/// The logo of a context.
+/// Returns the logo of a context.
 pub(super) fn logo(of: (&Chain<Branding>, &Owner), mode: ThemeMode) -> Option<Logo> {
     let pair = pair(of, [|it| it.light_logo.as_ref(), |it| it.dark_logo.as_ref()]);
     let (shown, dark, plate) = chosen(pair, mode)?;
     Some(Logo { image: image(shown), dark: dark.map(image), plate, owner: shown.1.clone() })
 }
 
-/// Which of two logos is shown, which one instead of it where it is dark, and the plate that it needs because it is made for the other
-/// scheme.
+/// Returns which of two logos is shown, which one replaces it in dark mode, and the plate that a logo needs that is
+/// made for the other color scheme.
 fn chosen(pair: Pair<'_>, mode: ThemeMode) -> Option<(Found<'_>, Option<Found<'_>>, &'static str)> {
     let (on_light, on_dark) = ("plate", "plate dark");
     match (mode, pair) {
@@ -88,7 +88,7 @@ fn image((picture, owner): Found<'_>) -> Image {
     Image { path: path(owner, &picture.digest), width, height }
 }
 
-/// The sides of a picture where it takes no more than a logo may.
+/// Scales the sides of a picture down to the limits of a logo.
 fn fitted([width, height]: [u32; 2]) -> [u32; 2] {
     let [most_width, most_height] = MOST;
     if width <= most_width && height <= most_height {
@@ -101,7 +101,7 @@ fn fitted([width, height]: [u32; 2]) -> [u32; 2] {
     [width.max(1), height.max(1)]
 }
 
-/// The icons of a context; none where none is set.
+/// Returns the icons of a context; none where none is set.
 pub(super) fn icons(of: (&Chain<Branding>, &Owner), mode: ThemeMode) -> Vec<Icon> {
     let pair = pair(of, [|it| it.light_icon.as_ref(), |it| it.dark_icon.as_ref()]);
     let Some((shown, dark, _)) = chosen(pair, mode) else { return vec![] };
@@ -113,7 +113,7 @@ pub(super) fn icons(of: (&Chain<Branding>, &Owner), mode: ThemeMode) -> Vec<Icon
     std::iter::once(icon(shown, "")).chain(dark.map(|dark| icon(dark, WHERE_DARK))).collect()
 }
 
-/// The path of the stylesheet that brings the font of a context.
+/// Returns the path of the stylesheet with the font of a context.
 pub(super) fn font_path((chain, context): (&Chain<Branding>, &Owner)) -> Option<String> {
     let found = chain.find(|it| it.font.as_ref())?;
     let served = path(found.owner.unwrap_or(context), &found.value.digest);
@@ -121,7 +121,7 @@ pub(super) fn font_path((chain, context): (&Chain<Branding>, &Owner)) -> Option<
     Some(format!("{FOLDER}{named}.{}.css", theme::rules()))
 }
 
-/// The stylesheet of a font, which is made of its path alone.
+/// Serves the stylesheet of a font, which depends on nothing but the path.
 pub(super) async fn font(Path((owner, name)): Path<(String, String)>) -> Response {
     let Some(text) = stylesheet(&owner, &name) else { return StatusCode::NOT_FOUND.into_response() };
     Asset::new(FOLDER, "font.css", text).answer()
@@ -129,7 +129,7 @@ pub(super) async fn font(Path((owner, name)): Path<(String, String)>) -> Respons
 
 fn stylesheet(owner: &str, name: &str) -> Option<String> {
     let (digest, rules) = name.strip_suffix(".css")?.split_once('.')?;
-    // Of which instance it is, the path of a stylesheet does not say.
+    // The path does not name the instance.
     uploads::named(owner, (owner, digest)).filter(|_| rules == theme::rules())?;
     let url = format!("{}{owner}/{digest}", api::branding_asset::FOLDER);
     Some(format!(

@@ -1,11 +1,11 @@
-//! What a browser is known by: a sealed cookie that names its sessions. Nobody outside can make, read or change one, and it is good on one
-//! instance only.
+//! The sealed cookie that identifies a browser and names its sessions. Nobody outside can make, read or change one, and
+//! it is valid on one instance only.
 
 use std::time::Duration;
 
 use base::{
     explain::explain,
-    secret::{Key, random_text},
+    secret::{SymmetricKey, random_text},
 };
 use edge::secret_token::SESSION;
 use http::{HeaderMap, HeaderValue};
@@ -15,29 +15,29 @@ use view::{directory::Tenant, keyring::Purpose};
 
 use crate::{Oidc, error::Error, session};
 
-/// The cookie.
+/// The name of the cookie.
 const COOKIE: &str = "login";
-/// As long as a session lives at most.
+/// The lifetime of the cookie: the longest of a session.
 const LASTS: Duration = Duration::from_hours(90 * 24);
-/// How many accounts a browser has at a time: more are too long for a cookie.
+/// How many accounts a browser has at a time, so that they fit a cookie.
 const MOST_ACCOUNTS: usize = 8;
-/// How many apps an account has allowed in a browser, so that they do not ask again.
+/// How many consents an account remembers in a browser, so that the apps do not ask again.
 const MOST_ALLOWED: usize = 4;
-/// How many bytes of a login name are kept between two pages.
+/// How many bytes of a login name are stored between two pages.
 const LONGEST_NAME: usize = 800;
 /// The longest text that is sealed, in bytes: browsers drop cookies above 4096 with their names and attributes.
 const LONGEST: usize = 2900;
 const ID: usize = 22;
 
-/// A browser as its cookie says. Names of members are short, because cookies are.
+/// The contents of the cookie. Names of members are short, because cookies are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Browser {
-    /// What its forms are bound to. Whenever somebody has logged in it is another one.
+    /// The id that its forms are bound to, renewed at each login.
     #[serde(rename = "i")]
     id: String,
     #[serde(rename = "a")]
     accounts: Vec<Account>,
-    /// Who says to log in, until that is known.
+    /// The login name that was entered, until the user is checked.
     #[serde(rename = "n")]
     named: Option<Named>,
     #[serde(rename = "l")]
@@ -53,15 +53,15 @@ pub(super) struct Account {
     /// The newest token of the session.
     #[serde(rename = "t")]
     pub(super) token: String,
-    /// The sequence of the log as of which the user was checked: no node knows less of that one afterwards.
+    /// The sequence of the log as of which the user was checked: a node must not read an older state of the user.
     #[serde(rename = "s")]
     pub(super) seen: u64,
-    /// The apps that may have what they ask for, newest last, each with the digest of that.
+    /// The consents, newest last: each the digest of an app and what it may have.
     #[serde(rename = "c", default, skip_serializing_if = "Vec::is_empty")]
     allowed: Vec<String>,
 }
 
-/// A login name that was said for a request.
+/// A login name that was entered for an authorization request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Named {
     #[serde(rename = "r")]
@@ -70,7 +70,7 @@ struct Named {
     name: String,
 }
 
-/// A language that was picked at a request.
+/// A language that was picked on a page of an authorization request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Picked {
     #[serde(rename = "r")]
@@ -81,8 +81,8 @@ struct Picked {
 
 /// The keys of an instance's cookies and forms.
 pub(super) struct Keys {
-    seal: Key,
-    pub(super) form: Key,
+    seal: SymmetricKey,
+    pub(super) form: SymmetricKey,
 }
 
 impl Keys {
@@ -97,10 +97,11 @@ fn purpose(instance_id: &str) -> String {
     format!("browser at login pages of {instance_id}")
 }
 
-/// Whether a browser is signed in to this session, or else to others; nothing where it is signed in to none.
+/// Returns whether a browser is signed in to this session (`true`) or to others only (`false`); nothing where it is
+/// signed in to none.
 ///
 /// # Errors
-/// When that cannot be known.
+/// When that cannot be determined.
 pub(crate) async fn is_signed_in_to(
     oidc: &Oidc,
     (tenant, site): (&Tenant, &Site),
@@ -128,19 +129,19 @@ impl Account {
 }
 
 impl Browser {
-    /// One that was never here.
+    /// Returns a new browser without accounts.
     pub(super) fn new() -> Self {
         Self { id: random_text(ID), accounts: vec![], named: None, language: None }
     }
 
-    /// The one that a cookie of an instance names.
+    /// Opens the cookie of an instance.
     pub(super) fn read(keys: &Keys, (instance_id, site): (&str, &Site), headers: &HeaderMap) -> Option<Self> {
         let sealed = cookie::read(headers, site, COOKIE)?;
         let said = keys.seal.open(&purpose(instance_id), sealed).ok()?;
         serde_json::from_slice(&said).ok()
     }
 
-    /// The cookie that names it.
+    /// Returns the `Set-Cookie` header for the browser.
     pub(super) fn cookie(&self, keys: &Keys, (instance_id, site): (&str, &Site)) -> Option<HeaderValue> {
         let said = self.fitting().said()?;
         cookie::set(site, (COOKIE, &keys.seal.seal(&purpose(instance_id), &said)), LASTS)
@@ -151,7 +152,7 @@ impl Browser {
         said.inspect_err(|error| tracing::error!(error = explain(error), "a cookie cannot be made")).ok()
     }
 
-    /// As much of it as fits into a cookie: what apps may have goes first, then the oldest accounts.
+    /// Returns as much as fits into a cookie: consents are dropped first, then the oldest accounts.
     fn fitting(&self) -> Self {
         let mut fitting = self.clone();
         while fitting.said().is_some_and(|said| said.len() > LONGEST) {
@@ -166,22 +167,23 @@ impl Browser {
         fitting
     }
 
-    /// What a form is bound to that is about a request, or about none.
+    /// Returns the text that the form of a request, or of none, is bound to.
     pub(super) fn binding(&self, request: &str) -> String {
         format!("{}/{request}", self.id)
     }
 
-    /// The accounts, newest last.
+    /// Returns the accounts, newest last.
     pub(super) fn accounts(&self) -> &[Account] {
         &self.accounts
     }
 
-    /// The account of a user.
+    /// Returns the account of a user.
     pub(super) fn account(&self, user_id: &str) -> Option<&Account> {
         self.accounts.iter().find(|account| account.user_id == user_id)
     }
 
-    /// That a user has logged in, in the session of this token. Whoever knew the browser before does not know it any more.
+    /// Adds the account of a user who has logged in, with the token of the session. The id changes, so that forms and
+    /// cookies from before the login are useless.
     pub(super) fn logged_in(&mut self, user_id: String, (token, seen): (String, u64)) {
         let allowed = self.account(&user_id).map(|account| account.allowed.clone()).unwrap_or_default();
         self.forget(&user_id);
@@ -196,12 +198,12 @@ impl Browser {
         self.accounts.retain(|account| account.user_id != user_id);
     }
 
-    /// Whether a user has let an app have something in this browser.
+    /// Whether a user has consented to something in this browser.
     pub(super) fn has_allowed(&self, user_id: &str, what: &str) -> bool {
         self.account(user_id).is_some_and(|account| account.allowed.iter().any(|allowed| allowed == what))
     }
 
-    /// Lets an app have it.
+    /// Stores a consent of a user.
     pub(super) fn allow(&mut self, user_id: &str, what: String) {
         let Some(account) = self.accounts.iter_mut().find(|account| account.user_id == user_id) else { return };
         account.allowed.retain(|allowed| *allowed != what);
@@ -210,18 +212,18 @@ impl Browser {
         account.allowed.drain(..beyond);
     }
 
-    /// The login name that was said for a request.
+    /// Returns the login name that was entered for a request.
     pub(super) fn named(&self, request: &str) -> Option<&str> {
         self.named.as_ref().filter(|named| named.request == request).map(|named| named.name.as_str())
     }
 
-    /// Keeps a login name until the next page of a request. One that is longer than any is cut.
+    /// Stores a login name until the next page of a request, cut at [`LONGEST_NAME`].
     pub(super) fn name(&mut self, request: &str, name: &str) {
         let end = (0..=name.len().min(LONGEST_NAME)).rev().find(|end| name.is_char_boundary(*end)).unwrap_or_default();
         self.named = Some(Named { request: request.to_owned(), name: name[..end].to_owned() });
     }
 
-    /// The language that was picked at a request, and the one that was picked last.
+    /// Returns the language that was picked at a request, and the one that was picked last.
     pub(super) fn languages(&self, request: &str) -> (Option<&str>, Option<&str>) {
         let last = self.language.as_ref();
         (
@@ -230,7 +232,7 @@ impl Browser {
         )
     }
 
-    /// Picks a language.
+    /// Stores the language that was picked at a request.
     pub(super) fn pick(&mut self, request: &str, code: &str) {
         let code = code.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
         self.language = Some(Picked { request: request.to_owned(), code });
@@ -255,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_cookie_is_of_one_instance_and_fits() {
-        let keys = Keys { seal: Key::random(), form: Key::random() };
+        let keys = Keys { seal: SymmetricKey::random(), form: SymmetricKey::random() };
         let mut browser = Browser::new();
         for number in 0..MOST_ACCOUNTS + 2 {
             let user_id = format!("11748651421191373{number}");
@@ -280,7 +282,7 @@ mod tests {
         assert!(cookie.len() <= 4096, "{}", cookie.len());
         assert_eq!(Browser::read(&keys, ("1", &site()), &sent(&cookie)), Some(browser));
         assert_eq!(Browser::read(&keys, ("2", &site()), &sent(&cookie)), None, "of another instance");
-        let others = Keys { seal: Key::random(), form: Key::random() };
+        let others = Keys { seal: SymmetricKey::random(), form: SymmetricKey::random() };
         assert_eq!(Browser::read(&others, ("1", &site()), &sent(&cookie)), None, "of another key");
     }
 

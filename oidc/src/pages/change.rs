@@ -1,4 +1,4 @@
-//! Another password for somebody who must choose one.
+//! The page for somebody who must choose another password.
 
 use askama::Template;
 use axum::response::Response;
@@ -22,12 +22,12 @@ struct Page<'a> {
     account: &'a str,
     name: &'a str,
     rules: Vec<String>,
-    /// The same for managers of passwords.
+    /// The rules in the format of password managers.
     passwordrules: String,
     errors: Vec<String>,
 }
 
-/// Whose password it is, and what a new one must have.
+/// The user whose password is changed, and the rules for a new one.
 struct Whose {
     user_id: String,
     login_name: String,
@@ -35,7 +35,7 @@ struct Whose {
 }
 
 impl Whose {
-    /// Nothing where it is nobody's whom this browser knows.
+    /// Returns the user of the account that the form names; nothing where this browser has no such account.
     async fn of(visit: &Visit) -> Result<Option<Self>, Instead> {
         let user_id = visit.visitor.form.get("account").unwrap_or_default();
         let Some(account) = visit.visitor.browser.account(user_id) else { return Ok(None) };
@@ -51,7 +51,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     Ok(page(&visit, &whose, (StatusCode::OK, vec![])))
 }
 
-/// Changes it.
+/// Changes the password.
 pub(super) async fn change(Posted(mut visit): Posted) -> Result<Response, Instead> {
     let Some(whose) = Whose::of(&visit).await? else { return Ok(visit.visitor.step(endpoint::LOGIN)) };
     let wrong = |visit: &Visit, errors| Ok(page(visit, &whose, (StatusCode::UNPROCESSABLE_ENTITY, errors)));
@@ -72,7 +72,7 @@ pub(super) async fn change(Posted(mut visit): Posted) -> Result<Response, Instea
         Fault::Same => wrong(&visit, vec![visit.words.get("change.same").to_owned()]),
         Fault::Guessable => wrong(&visit, vec![visit.words.get("change.guessable").to_owned()]),
         Fault::Rules => wrong(&visit, whose.new.hints(&visit.words, &[])),
-        // The password was checked too long ago to choose another one, or the one that was chosen has to be said.
+        // The password was checked too long ago to choose another one, or has to be entered again.
         Fault::Over | Fault::Wrong | Fault::Made => {
             let more = [("account", whose.user_id.as_str()), ("again", "1")];
             Ok(visit.visitor.step_by("/ui/login/password", &more))

@@ -1,4 +1,4 @@
-//! Whether somebody lets an app of another organization have what it asks for.
+//! The page on which somebody consents to what an app of another organization requests.
 
 use askama::Template;
 use axum::response::Response;
@@ -56,7 +56,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     Ok(visit.visitor.page(StatusCode::OK, &page))
 }
 
-/// Lets the app have it.
+/// Stores the consent, and goes on to the app.
 pub(super) async fn allow(Posted(mut visit): Posted) -> Result<Response, Instead> {
     let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
     let what = consent(&visit);
@@ -64,14 +64,14 @@ pub(super) async fn allow(Posted(mut visit): Posted) -> Result<Response, Instead
     go_on(&visit, &user_id, true).await
 }
 
-/// Where the browser goes on: a host, or the scheme of a native app.
+/// Returns the host of a redirect URI, or the scheme of a native app's.
 fn host(redirect_uri: &str) -> String {
     let is_web = ["http://", "https://"].iter().any(|scheme| redirect_uri.starts_with(scheme));
     let host = redirect_uri.parse::<Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).filter(|_| is_web);
     host.unwrap_or_else(|| redirect_uri.split(':').next().unwrap_or_default().to_owned())
 }
 
-/// What a scope gives the app, as a person understands it.
+/// Returns the key of the text that explains a scope to a person.
 fn key(tenant: &Tenant, scope: &Scope<'_>) -> Option<&'static str> {
     Some(match scope {
         Scope::OpenId => "consent.openid",

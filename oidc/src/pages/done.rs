@@ -1,5 +1,5 @@
-//! The way back to an app on a device. It opens beside the browser, where a page stays that nobody has asked for: so that page says that
-//! it is done, and has a link for browsers that do not open the app by themselves.
+//! The way back to a native app. The app opens beside the browser, which would stay on a stale page: instead, a page
+//! confirms that the login is done, and has a link for browsers that do not open the app by themselves.
 
 use askama::Template;
 use axum::response::Response;
@@ -18,17 +18,17 @@ struct Page<'a> {
     message: &'a str,
     url: &'a str,
     back: String,
-    /// For how long the link is there: a code that comes once more takes the tokens away.
+    /// For how many seconds the link is shown: a code that is sent again revokes the tokens.
     seconds: u64,
 }
 
-/// Leads the browser to where the app is answered.
+/// Sends the browser to the redirect URI.
 pub(super) fn lead(visit: &Visit, url: &str) -> Response {
     if !stays_open(visit, url) {
         return visit.visitor.leave(url);
     }
     let (frame, shell) = Shell::new(visit, visit.words.get("done.title").to_owned());
-    // The request is over: there is no page of it in another language.
+    // The request is over, so the page cannot be shown in another language.
     let shell = Shell { languages: vec![], ..shell };
     let back = visit.words.with("done.back", &[("app", &visit.app.app.name)]);
     let page =
@@ -38,7 +38,7 @@ pub(super) fn lead(visit: &Visit, url: &str) -> Response {
     response
 }
 
-/// Whether the browser stays where it is when the app is answered, and the app wants that to be said.
+/// Whether the browser stays open when the app is answered, and the app wants that page.
 fn stays_open(visit: &Visit, url: &str) -> bool {
     let is_custom = Parts::of(url).is_some_and(|url| url.is_custom());
     is_custom && visit.app.app.config.oidc().is_some_and(|settings| !settings.skip_native_app_success_page)

@@ -5,7 +5,7 @@ use axum::response::Response;
 use super::{
     next::{go_on, refuse, silently, unavailable},
     register::place,
-    visit::{Instead, Known, Visit, called},
+    visit::{Instead, KnownAccount, Visit, called},
 };
 
 /// Leads a browser on that an app has sent.
@@ -39,7 +39,7 @@ pub(super) async fn lead(visit: Visit) -> Result<Response, Instead> {
 
 /// The account that the app asks for: that of a user, or of whom somebody says to be. Where nobody is asked, addresses are not looked at:
 /// apps could guess at them.
-fn hinted<'a>(visit: &Visit, known: &'a [Known], is_silent: bool) -> Option<&'a Known> {
+fn hinted<'a>(visit: &Visit, known: &'a [KnownAccount], is_silent: bool) -> Option<&'a KnownAccount> {
     let request = &visit.waiting.request;
     if let Some(id) = &request.hint_user_id {
         return known.iter().find(|known| known.account.user_id == *id);

@@ -16,7 +16,7 @@ use page::{answer::see_other, component::Frame, form::Form};
 use super::{
     entry::lead,
     shell::Shell,
-    visit::{Instead, Known, Shown, Visit, Visitor},
+    visit::{Instead, KnownAccount, Shown, Visit, Visitor},
 };
 use crate::{
     Oidc,
@@ -57,12 +57,13 @@ pub(super) async fn enter(State(oidc): State<Arc<Oidc>>, request: Request) -> Re
     let visitor = Visitor::read(&oidc, request).await?;
     let (context, words) = (Owner::instance(&visitor.tenant.id), visitor.in_general());
     let mut known = visitor.accounts().await.map_err(|_| visitor.told(Told::AWAY, &words))?;
-    known.retain(Known::is_logged_in);
+    known.retain(KnownAccount::is_logged_in);
     if known.is_empty() {
         return Ok(visitor.leave(&login(&visitor, Next::Home)));
     }
     let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("home.title").to_owned());
-    let account = |known: &Known| Account { shown: known.into(), has_password: visitor.has_password(&known.user) };
+    let account =
+        |known: &KnownAccount| Account { shown: known.into(), has_password: visitor.has_password(&known.user) };
     let accounts = known.iter().rev().map(account).collect();
     let another = login(&visitor, Next::Another);
     let operates = known.iter().any(|known| shows_anything_to(&known.user, &visitor.tenant.id));

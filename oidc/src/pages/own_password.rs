@@ -1,5 +1,5 @@
 //! Another password for somebody who has one, and wants another. It belongs to no authorization request: whoever is logged in comes here
-//! from [`home`](super::home), from a link of an app, or by the address that managers of passwords know (W3C, A Well-Known URL for Changing
+//! from [`home`](super::home), from a link of an app, or by the address that managers of passwords know (W3C, A Well-KnownAccount URL for Changing
 //! Passwords).
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::{
     home::{Next, login},
     new_password::NewPassword,
     shell::Shell,
-    visit::{Instead, Known, Visitor},
+    visit::{Instead, KnownAccount, Visitor},
 };
 use crate::{
     Oidc,
@@ -53,7 +53,7 @@ struct Wrong {
 
 /// Whose password it is, and what a new one must have.
 struct Own {
-    account: Known,
+    account: KnownAccount,
     new: NewPassword,
     words: Words,
 }
@@ -82,14 +82,14 @@ impl Own {
     async fn of(visitor: &Visitor) -> Result<Self, Instead> {
         let instance = visitor.in_general();
         let known = visitor.accounts().await.map_err(|_| visitor.told(Told::AWAY, &instance))?;
-        let mut known: Vec<_> = known.into_iter().filter(Known::is_logged_in).collect();
+        let mut known: Vec<_> = known.into_iter().filter(KnownAccount::is_logged_in).collect();
         if known.is_empty() {
             return Err(visitor.leave(&login(visitor, Next::OwnPassword)).into());
         }
         if let Some(user_id) = visitor.form.get("account") {
             known.retain(|known| known.account.user_id == user_id);
         }
-        let Ok([account]) = <[Known; 1]>::try_from(known) else { return Err(visitor.leave(LOGIN).into()) };
+        let Ok([account]) = <[KnownAccount; 1]>::try_from(known) else { return Err(visitor.leave(LOGIN).into()) };
         let words = visitor.words(&account.user.owner, &[]);
         if !visitor.has_password(&account.user) {
             return Err(visitor.told(Told::NO_PASSWORD, &words));

@@ -12,14 +12,14 @@ use view::directory::Principal;
 use super::browser::Account;
 
 /// An account of a browser whose user is known.
-pub(super) struct Known {
+pub(super) struct KnownAccount {
     pub(super) account: Account,
     pub(super) user: Arc<Principal>,
     /// When the password was checked in its session, in milliseconds since 1970.
     pub(super) checked_at: Option<i64>,
 }
 
-impl Known {
+impl KnownAccount {
     /// Whether the person may log in, and need not say or choose a password for that.
     pub(super) fn is_logged_in(&self) -> bool {
         let password = self.user.user.password.as_ref();
@@ -49,9 +49,9 @@ impl Known {
 
 /// Whom of them somebody says to be: by the login name, or else by an address of one of these kinds, as the only one who is known to have
 /// it.
-pub(super) fn called<'a>(known: &'a [Known], said: &str, kinds: &[Kind]) -> Option<&'a Known> {
+pub(super) fn called<'a>(known: &'a [KnownAccount], said: &str, kinds: &[Kind]) -> Option<&'a KnownAccount> {
     let by_name = known.iter().find(|known| fold(known.login_name()) == fold(said));
-    let has_it = |known: &&Known| known.contact(kinds, said).is_some_and(|it| it.is_verified);
+    let has_it = |known: &&KnownAccount| known.contact(kinds, said).is_some_and(|it| it.is_verified);
     let mut having = known.iter().filter(has_it);
     by_name.or_else(|| having.next().filter(|_| having.next().is_none()))
 }
@@ -63,8 +63,8 @@ pub(super) struct Shown {
     pub(super) name: String,
 }
 
-impl From<&Known> for Shown {
-    fn from(known: &Known) -> Self {
+impl From<&KnownAccount> for Shown {
+    fn from(known: &KnownAccount) -> Self {
         let (login_name, name) = (known.login_name().to_owned(), known.name());
         Self { user_id: known.account.user_id.clone(), login_name, name }
     }

@@ -30,7 +30,7 @@ use page::{
 use proto::bus::{Checked, UserAgent, internal_command::Command};
 use view::directory::{Client, Name, Named, Principal, Tenant};
 
-pub(super) use super::person::{Known, Shown, called, login_name};
+pub(super) use super::person::{KnownAccount, Shown, called, login_name};
 use super::{
     browser::{Account, Browser, Keys},
     hidden_domain::HiddenDomain,
@@ -235,13 +235,13 @@ impl Visitor {
     ///
     /// # Errors
     /// When that cannot be known.
-    pub(super) async fn accounts(&self) -> Result<Vec<Known>, Error> {
+    pub(super) async fn accounts(&self) -> Result<Vec<KnownAccount>, Error> {
         let mut known = vec![];
         for account in self.browser.accounts() {
             let Some(session) = session::shown(&self.oidc, &self.tenant, &account.token).await? else { continue };
             let checked_at = session.state.password_checked_at;
             let user = self.user(account).await?;
-            known.extend(user.map(|user| Known { account: account.clone(), user, checked_at }));
+            known.extend(user.map(|user| KnownAccount { account: account.clone(), user, checked_at }));
         }
         Ok(known)
     }
@@ -304,7 +304,7 @@ impl Visit {
     }
 
     /// The same beside other accounts: all of it where another one is called what would be shown.
-    pub(super) fn shown_name_among<'a>(&self, user: &'a Principal, known: &[Known]) -> &'a str {
+    pub(super) fn shown_name_among<'a>(&self, user: &'a Principal, known: &[KnownAccount]) -> &'a str {
         let shown = self.shown_name_of(user);
         let is_taken = known.iter().any(|other| other.user.id != user.id && fold(other.login_name()) == fold(shown));
         if is_taken { login_name(user) } else { shown }

@@ -38,7 +38,7 @@ use view::{
         search::{self, Decided, Page, Stand},
     },
     generation::{Generation, Verified, generations},
-    projection::{HISTORY, Place},
+    projection::{GenerationSlot, HISTORY},
     reaction::{self, REACTIONS},
     rows::Fresh,
 };
@@ -221,8 +221,8 @@ fn reaction(queries: &Queries, name: &str) -> Reaction {
 
 fn generation(Generation { place, since, checkpoint, failed, verified, .. }: &Generation) -> ViewGeneration {
     let place = match place {
-        Place::Next => ViewGenerationPlace::Next,
-        Place::Previous => ViewGenerationPlace::Previous,
+        GenerationSlot::Next => ViewGenerationPlace::Next,
+        GenerationSlot::Previous => ViewGenerationPlace::Previous,
     };
     let Verified { differing, examples, .. } = verified.clone().unwrap_or_default();
     ViewGeneration {

@@ -31,7 +31,7 @@ use serde_json::json;
 
 use super::{
     LOG_IN, Operate,
-    reach::{Act, Reach},
+    level::{Act, OperatorLevel},
     shell::{ANOTHER, Told, frame, policy},
     visit::{Instead, Posted, Stranger, foreign, refused, signed_out, unread},
 };
@@ -66,8 +66,8 @@ pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> R
         let message = "only system users are given links; others log in";
         return Err(Error::new(Reason::PermissionDenied, message).request_id(&id));
     }
-    if !Reach::System.lets(&caller, Act::Look) {
-        return Err(permission_denied(Reach::System.permission(Act::Look)).request_id(&id));
+    if !OperatorLevel::System.lets(&caller, Act::Look) {
+        return Err(permission_denied(OperatorLevel::System.permission(Act::Look)).request_id(&id));
     }
     let stranger = match operate.stranger(&parts).await {
         Ok(stranger) => stranger,

@@ -21,7 +21,7 @@ use super::{
     Operate,
     ask::Asked,
     filter::{Chosen, Field},
-    reach::Act,
+    level::Act,
     refused::Refused,
     shell::{FAILED_EVENTS, Notice, Shell, frame},
     text::{SHOWN, When, failed_events, number, payload, text, word},
@@ -196,7 +196,7 @@ impl Operate {
 
     /// The same of what these filters of the API find.
     pub(super) async fn found(&self, visit: &Visit, filters: Value, part: (u64, u64, bool)) -> Result<Found, Refused> {
-        let (path, body) = visit.reach.search(filters, part);
+        let (path, body) = visit.level.search(filters, part);
         let found = self.api.ask(visit, Asked::list(path, body)).await?;
         let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(Found { rows: rows.iter().map(Row::of).collect(), total: number(&found["details"]["totalResult"]) })
@@ -217,7 +217,7 @@ impl Operate {
         if !is_number {
             return Err(Refused::not_found());
         }
-        self.api.ask(visit, Asked::get(visit.reach.one(id))).await
+        self.api.ask(visit, Asked::get(visit.level.one(id))).await
     }
 }
 
@@ -228,7 +228,7 @@ pub(super) fn row(found: &Value) -> Row {
 
 /// Shows the list.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
-    let chosen = Chosen::of(visit.reach.filters(), &visit.query);
+    let chosen = Chosen::of(visit.level.filters(), &visit.query);
     let (offset, now) = (visit.query.number("from").unwrap_or_default(), clock::now().to_string());
     let (found, error) = match operate.find(&visit, &chosen, (offset, PAGE, false)).await {
         Ok(found) => (found, String::new()),

@@ -29,10 +29,10 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::{
     Operate,
     filter::{Chosen, LOG},
+    level::OperatorLevel,
     nodes::{self, Node},
     overview::Overview,
     projections::{LARGE, Row, SMALL},
-    reach::Reach,
     reactions::Reaction,
     refused::Refused,
     seats::Seat,
@@ -81,20 +81,20 @@ struct Following {
 /// Follows what a page shows: of those that there are within an instance, which is the failed events.
 pub(super) async fn follow(State(operate): State<Arc<Operate>>, headers: HeaderMap, visit: Visit) -> Response {
     let page = visit.query.get("page").unwrap_or_default();
-    if origin::is_foreign(&headers) || visit.reach == Reach::Instance && page != OF_INSTANCE {
+    if origin::is_foreign(&headers) || visit.level == OperatorLevel::Instance && page != OF_INSTANCE {
         return StatusCode::FORBIDDEN.into_response();
     }
     if !PAGES.contains(&page) {
         return StatusCode::NOT_FOUND.into_response();
     }
-    let seat = match visit.reach {
-        Reach::System => operate.seats.of_system(),
-        Reach::Instance => operate.seats.of_instance(&visit.caller.tenant.id),
+    let seat = match visit.level {
+        OperatorLevel::System => operate.seats.of_system(),
+        OperatorLevel::Instance => operate.seats.of_instance(&visit.caller.tenant.id),
     };
     let Some(seat) = seat else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
     let left = u64::try_from(visit.until().as_second() - clock::now().as_second()).unwrap_or_default();
     let mut beat = interval(match visit.query.get("page") {
-        _ if visit.reach == Reach::Instance => EVERY_OF_INSTANCE,
+        _ if visit.level == OperatorLevel::Instance => EVERY_OF_INSTANCE,
         Some("overview" | "nodes" | "failed" | "log") => SEARCHED_EVERY,
         _ => EVERY,
     });
@@ -155,7 +155,7 @@ impl Following {
                 now.differs(visit.query.number("shown") != Some(row.shown()));
             }
             Some("failed") => {
-                let chosen = Chosen::of(visit.reach.filters(), &visit.query);
+                let chosen = Chosen::of(visit.level.filters(), &visit.query);
                 let total = operate.find(visit, &chosen, (0, 1, false)).await?.total;
                 let more = total.saturating_sub(visit.query.number("total").unwrap_or_default());
                 // What failed again is new, and so is what came while something else went.

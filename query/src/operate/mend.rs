@@ -24,7 +24,7 @@ use super::{
     ask::Asked,
     failed::{Found, Row, row},
     filter::{Chosen, Field},
-    reach::{Act, Reach},
+    level::{Act, OperatorLevel},
     refused::Refused,
     shell::{FAILED_EVENTS, Shell, frame},
     text::{When, failed_events, number, text},
@@ -82,11 +82,11 @@ struct Confirm {
 }
 
 impl Meant {
-    fn of(reach: Reach, form: &Form) -> Self {
+    fn of(level: OperatorLevel, form: &Form) -> Self {
         // They become part of a path of the API.
         let is_id = |id: &&str| id.bytes().all(|byte| byte.is_ascii_digit()) && id.parse::<u64>().is_ok();
         let ids: Vec<String> = form.all("id").filter(is_id).take(PAGE_MOST).map(str::to_owned).collect();
-        Self { is_all: ids.is_empty() && form.get("all").is_some(), chosen: Chosen::of(reach.filters(), form), ids }
+        Self { is_all: ids.is_empty() && form.get("all").is_some(), chosen: Chosen::of(level.filters(), form), ids }
     }
 
     fn is_nothing(&self) -> bool {
@@ -124,7 +124,7 @@ impl Operate {
     /// Does the same to each of them, some at a time.
     async fn each(&self, visit: &Visit, ids: Vec<String>, (what, body, key): (&str, Value, &str)) -> Outcome {
         let one = |id: String| {
-            let (path, key, body) = (format!("{}/{what}", visit.reach.one(&id)), format!("{key}.{id}"), body.clone());
+            let (path, key, body) = (format!("{}/{what}", visit.level.one(&id)), format!("{key}.{id}"), body.clone());
             async move { self.api.ask(visit, Asked::command(path, body, key)).await }
         };
         let results = stream::iter(ids).take_until(sleep(LONGEST)).map(one).buffer_unordered(AT_ONCE);
@@ -178,10 +178,10 @@ pub(super) async fn confirm_discard(State(operate): State<Arc<Operate>>, visit: 
 async fn confirm(operate: &Operate, visit: &Visit, is_discard: bool) -> Result<Response, Instead> {
     let act = if is_discard { Act::Discard } else { Act::Retry };
     if !visit.may(act) {
-        let message = visit.reach.permission(act).to_owned();
+        let message = visit.level.permission(act).to_owned();
         return Err(visit.refused(&Refused { status: StatusCode::FORBIDDEN, message }));
     }
-    let (meant, until) = (Meant::of(visit.reach, &visit.query), clock::now());
+    let (meant, until) = (Meant::of(visit.level, &visit.query), clock::now());
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));
     }
@@ -254,7 +254,7 @@ pub(super) async fn retry(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
 ) -> Result<Response, Instead> {
-    let (meant, key) = (Meant::of(visit.reach, &form), key(&form));
+    let (meant, key) = (Meant::of(visit.level, &form), key(&form));
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));
     }
@@ -262,7 +262,7 @@ pub(super) async fn retry(
         let outcome = operate.each(&visit, meant.ids.clone(), ("_retry", json!({}), &key)).await;
         return outcome.answer(&visit, &meant, ("retried", meant.ids.len() as u64));
     }
-    let (path, body) = visit.reach.retry(meant.chosen.failed_by(until(&form)));
+    let (path, body) = visit.level.retry(meant.chosen.failed_by(until(&form)));
     let done =
         operate.api.ask(&visit, Asked::command(path, body, key)).await.map_err(|refused| visit.refused(&refused))?;
     let outcome = Outcome { done: number(&done["count"]), decided: decided(&done), ..Outcome::default() };
@@ -274,7 +274,7 @@ pub(super) async fn discard(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
 ) -> Result<Response, Instead> {
-    let meant = Meant::of(visit.reach, &form);
+    let meant = Meant::of(visit.level, &form);
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));
     }
@@ -351,9 +351,9 @@ mod tests {
 
     #[test]
     fn boxes_come_before_all() {
-        let meant = Meant::of(Reach::System, &Form::of_query(Some("id=1&id=2&all=1")));
+        let meant = Meant::of(OperatorLevel::System, &Form::of_query(Some("id=1&id=2&all=1")));
         assert!(!meant.is_all && meant.ids == ["1", "2"]);
-        assert!(Meant::of(Reach::System, &Form::of_query(Some("all=1"))).is_all);
-        assert!(Meant::of(Reach::System, &Form::default()).is_nothing());
+        assert!(Meant::of(OperatorLevel::System, &Form::of_query(Some("all=1"))).is_all);
+        assert!(Meant::of(OperatorLevel::System, &Form::default()).is_nothing());
     }
 }

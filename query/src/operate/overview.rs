@@ -14,8 +14,8 @@ use page::{
 use super::{
     Operate, PATH,
     filter::{Chosen, FAILED},
+    level::OperatorLevel,
     projections::{Followers, Row},
-    reach::Reach,
     reactions::Reaction,
     refused::Refused,
     shell::{FAILED_EVENTS, Shell, frame},
@@ -70,7 +70,7 @@ impl Operate {
 
 /// Shows it.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
-    if visit.reach == Reach::Instance {
+    if visit.level == OperatorLevel::Instance {
         return Ok(see_other(FAILED_EVENTS));
     }
     let overview = operate.overview(&visit).await.map_err(|refused| visit.refused(&refused))?;

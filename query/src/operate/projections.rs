@@ -22,7 +22,7 @@ use view::projection::PROJECTIONS;
 use super::{
     Operate,
     ask::Asked,
-    reach::Act,
+    level::Act,
     reactions::Reaction,
     refused::Refused,
     samples::Lag,

@@ -17,8 +17,8 @@ use super::{
     Operate,
     ask::Asked,
     failed::{Event, One, Personal},
+    level::Act,
     mend::reason_error,
-    reach::Act,
     refused::Refused,
     shell::FAILED_EVENTS,
     text::{text, word},
@@ -39,7 +39,7 @@ pub(super) async fn reveal(
 ) -> Result<Response, Instead> {
     let found = operate.one(&visit, &id).await.map_err(|refused| visit.refused(&refused))?;
     if !visit.may(Act::Reveal) {
-        let denied = permission_denied(visit.reach.permission(Act::Reveal));
+        let denied = permission_denied(visit.level.permission(Act::Reveal));
         return Err(visit.refused(&Refused::of(&denied)));
     }
     let mut one = One::of(&visit, &found);
@@ -48,7 +48,7 @@ pub(super) async fn reveal(
     if !one.reason_error.is_empty() {
         return Ok(visit.page(StatusCode::BAD_REQUEST, &one.frame, &one));
     }
-    let path = format!("{}/_reveal", visit.reach.one(&id));
+    let path = format!("{}/_reveal", visit.level.one(&id));
     // Every look is one of its own, also where the same form is sent twice.
     let asked = Asked::command_at_once(path, json!({ "reason": one.reason }), secret::random_text(22));
     let shown = operate.api.ask(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;

@@ -11,7 +11,7 @@ use page::{
 
 use super::{
     FILES, LOG_IN,
-    reach::Reach,
+    level::OperatorLevel,
     text::{When, time_of_day},
 };
 
@@ -116,8 +116,13 @@ impl Told {
 
 impl Shell {
     /// Around a page of this part of the menu, for who sees so far.
-    pub(super) fn new(reach: Reach, active: &'static str, (user, until): (String, When), token: String) -> Self {
-        let is_of_all = reach == Reach::System;
+    pub(super) fn new(
+        level: OperatorLevel,
+        active: &'static str,
+        (user, until): (String, When),
+        token: String,
+    ) -> Self {
+        let is_of_all = level == OperatorLevel::System;
         let menu = MENU.into_iter().filter(|(path, _)| is_of_all || *path == FAILED_EVENTS).collect();
         Self { menu, is_of_all, active, user, until, token, now: time_of_day(), notice: None }
     }

@@ -29,7 +29,7 @@ use view::directory::Tenant;
 
 use super::{
     Operate,
-    reach::{Act, Reach},
+    level::{Act, OperatorLevel},
     refused::Refused,
     shell::{Shell, Told, policy},
     text::When,
@@ -42,7 +42,7 @@ pub(super) struct Visit {
     pub(super) authority: HeaderValue,
     pub(super) request_id: String,
     pub(super) caller: Caller,
-    pub(super) reach: Reach,
+    pub(super) level: OperatorLevel,
     pub(super) query: Form,
     keys: Keys,
     /// What the browser's forms are bound to: its session, and how far it sees, since a form means something else within another reach.
@@ -106,11 +106,11 @@ impl Operate {
         let ended = || signed_out(&site, "Sign in again", "Your session has ended.");
         let Sealed { token, .. } = keys.open(For::Session, &tenant.id, &browser).ok_or_else(ended)?;
         let caller = self.caller(parts, &token).await.map_err(|error| refused(&site, &error, ended()))?;
-        let Some(reach) = Reach::of(&caller) else { return Err(out_of_reach(&site, &caller)) };
+        let Some(level) = OperatorLevel::of(&caller) else { return Err(no_access(&site, &caller)) };
         let request_id = request_id(&parts.headers);
         let query = Form::of_query(parts.uri.query());
-        let binding = format!("{reach:?} {browser}");
-        Ok(Visit { site, authority, request_id, caller, reach, query, keys, binding, token })
+        let binding = format!("{level:?} {browser}");
+        Ok(Visit { site, authority, request_id, caller, level, query, keys, binding, token })
     }
 }
 
@@ -127,7 +127,7 @@ impl FromRequestParts<Arc<Operate>> for OfSystem {
 
     async fn from_request_parts(parts: &mut Parts, operate: &Arc<Operate>) -> Result<Self, Instead> {
         let visit = operate.visit(parts).await?;
-        if visit.reach == Reach::System { Ok(Self(visit)) } else { Err(out_of_reach(&visit.site, &visit.caller)) }
+        if visit.level == OperatorLevel::System { Ok(Self(visit)) } else { Err(no_access(&visit.site, &visit.caller)) }
     }
 }
 
@@ -151,7 +151,7 @@ impl FromRequest<Arc<Operate>> for Posted {
 impl Visit {
     /// Whether the visitor may do something with what the pages show.
     pub(super) fn may(&self, act: Act) -> bool {
-        self.reach.lets(&self.caller, act)
+        self.level.lets(&self.caller, act)
     }
 
     /// The header by which it is known to the API.
@@ -166,7 +166,7 @@ impl Visit {
         let caller = operate.caller(&parts, &self.token).await;
         let caller =
             caller.map_err(|error| Refused { status: error.reason().http_status(), message: error.to_string() })?;
-        if Reach::of(&caller) == Some(self.reach) { Ok(()) } else { Err(Refused::not_found()) }
+        if OperatorLevel::of(&caller) == Some(self.level) { Ok(()) } else { Err(Refused::not_found()) }
     }
 
     /// When its session ends.
@@ -177,7 +177,7 @@ impl Visit {
     /// What stands around a page.
     pub(super) fn shell(&self, active: &'static str) -> Shell {
         let token = form::token(&self.keys.form, &self.binding);
-        Shell::new(self.reach, active, (name(&self.caller), When::at(self.until())), token)
+        Shell::new(self.level, active, (name(&self.caller), When::at(self.until())), token)
     }
 
     /// A page.
@@ -242,8 +242,8 @@ pub(super) fn refused(site: &Site, error: &Error, ended: Instead) -> Instead {
 }
 
 /// The page of somebody whose roles do not reach so far.
-fn out_of_reach(site: &Site, caller: &Caller) -> Instead {
-    let [system, instance] = [Reach::System, Reach::Instance].map(|reach| reach.permission(Act::Look));
+fn no_access(site: &Site, caller: &Caller) -> Instead {
+    let [system, instance] = [OperatorLevel::System, OperatorLevel::Instance].map(|level| level.permission(Act::Look));
     let text = format!(
         "You are signed in as {}. It takes a role with the permission {system} in the system to see the whole platform, or with \
          {instance} in the instance to see what failed there.",

@@ -32,7 +32,7 @@ use super::{
 };
 use crate::reaction::{
     backlog::{Backlog, BacklogFailure, Next, work_off},
-    place::{Place, PlaceFailure},
+    checkpoint::{CheckpointFailure, CheckpointStore},
 };
 
 /// How long it waits after a failure.
@@ -70,7 +70,7 @@ pub(super) enum MendingFailure {
     #[error(transparent)]
     Backlog(#[from] BacklogFailure),
     #[error(transparent)]
-    Place(#[from] PlaceFailure),
+    Checkpoint(#[from] CheckpointFailure),
     #[error("the list of what was given up is not complete; it is made again")]
     Incomplete,
 }
@@ -98,7 +98,7 @@ impl Mender {
     async fn serve(&self) -> Result<Infallible, MendingFailure> {
         let (count, mut listed) = self.queue.follow_given_up().await?;
         let unreadable = self.fill(count, &mut listed).await?;
-        let place = self.place().await?;
+        let store = self.checkpoint().await?;
         let following = async {
             let mut chunks = listed.ready_chunks(CHUNK);
             while let Some(chunk) = chunks.next().await {
@@ -109,20 +109,20 @@ impl Mender {
         };
         tokio::select! {
             ended = following => ended,
-            ended = work_off(self, (&self.log, place, self.shard), TROUBLE) => Ok(ended?),
+            ended = work_off(self, (&self.log, store, self.shard), TROUBLE) => Ok(ended?),
             ended = self.forget_old() => ended,
             ended = self.watch(unreadable) => ended,
         }
     }
 
     /// Where it goes on. Where that is not known nobody's old decision is carried out once more: what it was about is still listed.
-    async fn place(&self) -> Result<Place, MendingFailure> {
-        let place = Place::open(self.log.context(), self.replicas, "mending").await?;
-        if place.read().await?.is_none() {
+    async fn checkpoint(&self) -> Result<CheckpointStore, MendingFailure> {
+        let store = CheckpointStore::open(self.log.context(), self.replicas, "mending").await?;
+        if store.read().await?.is_none() {
             let end = self.log.last().await.map_err(DeliveryFailure::from)?;
-            place.save(end.map(|record| record.position()).unwrap_or_default(), None).await?;
+            store.save(end.map(|record| record.position()).unwrap_or_default(), None).await?;
         }
-        Ok(place)
+        Ok(store)
     }
 
     /// Makes the copy what there is, and returns how many cannot be read.

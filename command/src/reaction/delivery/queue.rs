@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use view::failed_event::given_up::GivenUp;
 
-use super::{super::place::Place, DeliveryFailure, payload::Delivery};
+use super::{super::checkpoint::CheckpointStore, DeliveryFailure, payload::Delivery};
 
 /// For how long a delivery that is put in twice is taken as one.
 const DUPLICATES: Duration = Duration::from_mins(2);
@@ -37,7 +37,7 @@ pub(super) struct Queue {
     context: jetstream::Context,
     stream: stream::Stream,
     /// Where the relay is.
-    pub(super) place: Place,
+    pub(super) checkpoint: CheckpointStore,
     shard: u16,
 }
 
@@ -101,8 +101,8 @@ impl Queue {
             ..stream::Config::default()
         };
         let stream = streams::open(&context, config).await?;
-        let place = Place::open(&context, replicas, "actions").await?;
-        Ok(Self { context, stream, place, shard })
+        let checkpoint = CheckpointStore::open(&context, replicas, "actions").await?;
+        Ok(Self { context, stream, checkpoint, shard })
     }
 
     /// The subjects that have deliveries.

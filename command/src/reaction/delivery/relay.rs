@@ -68,7 +68,7 @@ impl<'a> Relay<'a> {
         wake: mpsc::Sender<String>,
     ) -> Result<Self, DeliveryFailure> {
         let Deliveries { log, database, shard, .. } = deliveries;
-        let saved = queue.place.read().await?;
+        let saved = queue.checkpoint.read().await?;
         let is_known = match saved {
             Some((at, _)) => log.has(at).await?,
             None => false,
@@ -84,7 +84,7 @@ impl<'a> Relay<'a> {
                 "the place of the deliveries is not known: events up to here are not delivered"
             );
         }
-        let revision = queue.place.save(at, saved.map(|(_, revision)| revision)).await?;
+        let revision = queue.checkpoint.save(at, saved.map(|(_, revision)| revision)).await?;
         let saved_at = Instant::now();
         let telling = Arc::new(Telling::start(log, *shard, (DELIVERIES, at)));
         let mut relay = Self {
@@ -165,7 +165,7 @@ impl<'a> Relay<'a> {
         if !self.subjects.is_empty() {
             base::fault::point("deliveries.put");
         }
-        self.revision = self.queue.place.save(self.at, Some(self.revision)).await?;
+        self.revision = self.queue.checkpoint.save(self.at, Some(self.revision)).await?;
         self.saved_at = Instant::now();
         for subject in self.subjects.drain() {
             // The workers live as long as this.

@@ -66,7 +66,7 @@ proptest! {
     fn nobody_waits_longer_than_one_turn_of_each_other(steps in steps()) {
         let mut turns = Turns::default();
         let (mut next, mut sent, mut served) = (0, HashMap::<u8, Vec<u32>>::new(), HashMap::<u8, Vec<u32>>::new());
-        // For each tenant that waits, who had turns since its last one.
+        // For each waiting tenant, the tenants that had turns since its last one.
         let mut passed = HashMap::<u8, Vec<u8>>::new();
         for (step, tenant) in steps {
             match step {

@@ -1,4 +1,4 @@
-//! What is made and what is brought.
+//! Tests of generated keys and of keys that somebody brings.
 
 use aws_lc_rs::encoding::PublicKeyX509Der;
 use simple_asn1::{BigUint, to_der};

@@ -1,4 +1,4 @@
-//! Metrics as Prometheus reads them (text format 0.0.4).
+//! Rendering of metrics in the text format of Prometheus (0.0.4).
 
 use std::{
     fmt::{Display, Write as _},
@@ -7,13 +7,13 @@ use std::{
 
 use super::{Counter, Family, Gauge, Histogram, NANOS, Time, catalog};
 
-/// A metric, whatever its kind.
+/// A metric of any kind.
 pub trait Metric: Sync {
-    /// Its name.
+    /// Returns its name.
     fn name(&self) -> &'static str;
-    /// Its kind: `counter`, `gauge` or `histogram`.
+    /// Returns its kind: `counter`, `gauge` or `histogram`.
     fn kind(&self) -> &'static str;
-    /// Its name, kind, meaning and cells, as lines.
+    /// Writes its name, kind, meaning and cells, as lines.
     fn write(&self, text: &mut String);
 }
 
@@ -24,7 +24,7 @@ trait Cell: Sync {
     fn write(&self, text: &mut String, name: &str, labels: &str);
 }
 
-/// All metrics of the process.
+/// Renders all metrics of the process.
 pub fn render() -> String {
     let mut text = String::with_capacity(16 * 1024);
     for metric in catalog::ALL {

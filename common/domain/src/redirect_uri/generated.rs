@@ -1,4 +1,4 @@
-//! S4: whatever is done to a URI that is registered, nobody is sent there. What may differ is found here in another way.
+//! S4: however a registered URI is changed, nobody is sent there. What may differ is determined here in another way.
 
 use super::{Leniency, is_registered};
 
@@ -12,7 +12,7 @@ const REGISTERED: [&str; 7] = [
     "com.example.shop:/callback",
 ];
 
-/// What is put into a URI, or in the place of what stands there.
+/// Pieces that are inserted into a URI, or replace a part of it.
 const PIECES: [&str; 44] = [
     "",
     "@",
@@ -60,10 +60,10 @@ const PIECES: [&str; 44] = [
     "?code=1",
 ];
 
-/// Hosts of the machine that opens a URI.
+/// Hosts that name the machine that opens a URI.
 const LOOPBACK: [&str; 3] = ["http://127.0.0.1", "http://[::1]", "http://localhost"];
 
-/// A URI with each piece put in at each place, in the place of a character, and in the place of all that follows.
+/// Returns a URI with each piece inserted at each offset, replacing nothing, one character, or all that follows.
 fn mutations(uri: &str) -> impl Iterator<Item = String> {
     let at = (0..=uri.len()).flat_map(|at| PIECES.map(|piece| (at, piece)));
     at.flat_map(move |(at, piece)| {
@@ -73,7 +73,7 @@ fn mutations(uri: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The host of this machine and what follows its port.
+/// Returns the host of this machine and what follows its port.
 fn on_this_machine(uri: &str) -> Option<(&str, &str)> {
     let host = LOOPBACK.iter().find(|host| uri.starts_with(**host))?;
     let rest = &uri[host.len()..];

@@ -1,4 +1,4 @@
-//! Apps: the clients of a project.
+//! Apps, the clients of projects.
 
 pub mod oidc;
 
@@ -24,20 +24,20 @@ pub struct App {
     pub project_id: String,
     /// The display name; need not be unique.
     pub name: String,
-    /// What it is, and how it is set up.
+    /// The type of the app and its settings.
     pub config: Config,
-    /// Whether what it signs may name the token endpoint as its audience, instead of the issuer.
+    /// Whether its assertions may name the token endpoint as audience, instead of the issuer.
     #[serde(default)]
     pub allow_token_endpoint_audience: bool,
-    /// What it authenticates with, where its method has secrets.
+    /// Its client secrets, if its authentication method has any.
     #[serde(flatten)]
     pub secrets: ClientSecrets,
-    /// Whether it authenticates at all.
+    /// Whether the app is switched on; it cannot authenticate while it is off.
     #[serde(default = "active")]
     pub is_active: bool,
 }
 
-/// What an app is.
+/// The type of an app and its settings.
 #[expect(clippy::large_enum_variant, reason = "most apps are of the large one")]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -74,7 +74,7 @@ impl AuthMethod {
 }
 
 impl Config {
-    /// How it is set up, where people log in to it.
+    /// Returns the settings of an app in which people log in.
     pub const fn oidc(&self) -> Option<&Oidc> {
         match self {
             Self::Oidc(oidc) => Some(oidc),
@@ -82,7 +82,7 @@ impl Config {
         }
     }
 
-    /// How the app authenticates.
+    /// Returns how the app authenticates.
     pub const fn auth_method(&self) -> AuthMethod {
         match self {
             Self::Oidc(oidc) => oidc.auth_method,
@@ -100,26 +100,26 @@ pub struct AppPatch {
     pub config: Option<ConfigPatch>,
     /// See [`App::allow_token_endpoint_audience`].
     pub allow_token_endpoint_audience: Option<bool>,
-    /// A new secret takes over.
+    /// The replacement of the client secret.
     pub renewal: Option<Renewal>,
 }
 
 /// A partial update of a [`Config`].
 #[derive(Debug, Clone)]
 pub enum ConfigPatch {
-    /// Of an app in which people log in.
+    /// The update of an app in which people log in.
     Oidc(Box<OidcPatch>),
-    /// Of a program that checks tokens: how it authenticates.
+    /// The update of a program that checks tokens: how it authenticates.
     Api(Option<AuthMethod>),
 }
 
 impl ConfigPatch {
-    /// Whether it is for apps of this type.
+    /// Whether the update is for apps of this type.
     pub const fn fits(&self, config: &Config) -> bool {
         matches!((self, config), (Self::Oidc(_), Config::Oidc(_)) | (Self::Api(_), Config::Api { .. }))
     }
 
-    /// The type of an app stays: what is for the other one changes nothing.
+    /// Applies the update. The type of an app never changes: an update for the other type changes nothing.
     fn apply(self, config: Config) -> Config {
         match (self, config) {
             (Self::Oidc(patch), Config::Oidc(oidc)) => Config::Oidc(patch.apply(oidc)),
@@ -131,7 +131,7 @@ impl ConfigPatch {
     }
 }
 
-/// That of an app to its project.
+/// The link from an app to its project.
 pub const PROJECT: Link = Link { name: "app", to: Project::NAME };
 
 /// The columns of the read model.

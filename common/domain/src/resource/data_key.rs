@@ -1,4 +1,4 @@
-//! Data keys: what the master key wraps and everything secret is encrypted under.
+//! Data keys, which the master key wraps and under which everything secret is encrypted.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,14 +12,14 @@ use crate::{
 /// A wrapped key of one purpose, owned by the system or an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataKey {
-    /// What it is for, for example `claim`.
+    /// Its purpose, for example `claim`.
     pub purpose: String,
     /// The key, encrypted under the master key.
     #[serde(flatten)]
     pub wrapped: Wrapped,
 }
 
-/// The same key, encrypted under another master key.
+/// A data key, encrypted under another master key.
 #[derive(Debug, Clone)]
 pub struct Rewrapped {
     /// See [`DataKey::wrapped`].
@@ -31,7 +31,7 @@ pub mod column {
     use super::DataKey;
     use crate::column::Column;
 
-    /// What it is for.
+    /// The purpose.
     pub const PURPOSE: Column<DataKey> = Column::text("purpose", |key: &DataKey| key.purpose.clone());
 }
 
@@ -39,7 +39,7 @@ impl Resource for DataKey {
     const NAME: &'static str = "data_key";
     const COLUMNS: &'static [Column<Self>] = &[column::PURPOSE];
     const ROWS: Option<Name> = Some(ACCESS);
-    // What hashes and seals is needed until all the rest is gone.
+    // What is hashed or sealed with a key is needed until everything else is removed.
     const GOES_WITH_OWNER: bool = false;
     type Patch = Rewrapped;
 

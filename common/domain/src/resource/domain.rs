@@ -1,4 +1,4 @@
-//! Domains: the hosts under which an instance answers, and the names that organizations have shown to be theirs.
+//! Domains: the hosts under which an instance answers, and the names that organizations have proven to own.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,15 +17,15 @@ use crate::{
 pub struct Domain {
     /// The host name or the literal address, without port, in lower case.
     pub name: String,
-    /// Whether it is the first one of its context: an instance's issuer is made of it.
+    /// Whether it is the primary domain of its context: the issuer of an instance is derived from it.
     pub is_primary: bool,
-    /// Whether it was shown that it belongs to the context.
+    /// Whether it was proven to belong to the context.
     #[serde(default = "verified")]
     pub is_verified: bool,
-    /// What must be found at the domain to show that; 32 letters and digits. It is public.
+    /// The challenge that must be found at the domain to prove that: 32 letters and digits. It is public.
     #[serde(default)]
     pub challenge: String,
-    /// The instance or organization; `None` where an older build wrote it for an instance.
+    /// The instance or organization; `None` if an older build wrote it, for an instance.
     #[serde(default)]
     pub context: Option<Owner>,
 }
@@ -39,33 +39,33 @@ pub struct DomainPatch {
     pub is_primary: Option<bool>,
     /// See [`Domain::is_verified`].
     pub is_verified: Option<bool>,
-    /// See [`Domain::context`], where an older build left it out.
+    /// Sets [`Domain::context`] if an older build left it out.
     pub context: Option<Owner>,
 }
 
-/// All that there was before domains were verified.
+/// The default for domains from before there was verification.
 fn verified() -> bool {
     true
 }
 
 impl Domain {
-    /// A verified host of an instance.
+    /// Creates a verified host of an instance.
     pub fn of_instance(instance_id: &str, name: &str, is_primary: bool) -> Self {
         let context = Some(Owner::instance(instance_id));
         Self { name: name.to_owned(), is_primary, is_verified: true, challenge: String::new(), context }
     }
 
-    /// The name of the TXT record in which the challenge must be found, where it is not at the URL.
+    /// Returns the name of the TXT record in which the challenge must be found, unless it is found at the URL.
     pub fn dns_record(&self) -> String {
         format!("_platform-challenge.{}", self.name)
     }
 
-    /// The URL under which it must be found.
+    /// Returns the URL at which the challenge must be found.
     pub fn http_url(&self) -> String {
         format!("https://{}/.well-known/platform-challenge/{}.txt", self.name, self.challenge)
     }
 
-    /// The value that only one verified domain may hold: hosts of instances are unique in the system, names of
+    /// Returns the claim that only one verified domain may hold: hosts of instances are unique in the system, names of
     /// organizations in their instance.
     pub fn claim(context: Option<&Owner>, name: &str) -> Claim {
         match organization(context) {
@@ -74,7 +74,7 @@ impl Domain {
         }
     }
 
-    /// The value by which the primary domain of a context is found.
+    /// Returns the claim by which the primary domain of a context is found.
     pub fn primary_claim(context: &Owner) -> Claim {
         Claim::instance("primary_domain", &context.id)
     }

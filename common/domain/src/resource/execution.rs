@@ -1,4 +1,4 @@
-//! Executions: which targets are called when a condition is met.
+//! Executions: the targets that are called when a condition is met.
 
 pub mod graph;
 
@@ -16,10 +16,10 @@ use crate::{
     standard::{Resource, Unpatchable},
 };
 
-/// Which targets are called when a condition is met.
+/// The targets that are called when a condition is met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Execution {
-    /// When it triggers.
+    /// The condition.
     pub condition: Condition,
     /// The ids of the targets, in the order in which they are called.
     pub targets: Vec<String>,
@@ -27,7 +27,7 @@ pub struct Execution {
     pub includes: Vec<String>,
 }
 
-/// When an execution triggers.
+/// The condition on which an execution triggers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
@@ -45,11 +45,11 @@ pub enum Condition {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Calls {
-    /// Those of a gRPC method, by its path.
+    /// Calls of a gRPC method, by its path.
     Method(String),
-    /// Those of a gRPC service, by its full name.
+    /// Calls of a gRPC service, by its full name.
     Service(String),
-    /// All.
+    /// All calls.
     All,
 }
 
@@ -57,28 +57,28 @@ pub enum Calls {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Events {
-    /// Those of a type.
+    /// Events of a type.
     Event(String),
-    /// Those of a group.
+    /// Events of a group.
     Group(String),
-    /// All.
+    /// All events.
     All,
 }
 
-/// The functions that call targets, as conditions name them.
+/// The functions that call targets, by the names that conditions use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Function {
-    /// Before the claims of a user are told.
+    /// Before the claims of a user are returned.
     PreUserinfo,
     /// Before an access token is signed.
     PreAccessToken,
 }
 
 impl Function {
-    /// All of them.
+    /// All functions.
     pub const ALL: [Self; 2] = [Self::PreAccessToken, Self::PreUserinfo];
 
-    /// Its name.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PreUserinfo => "preuserinfo",
@@ -88,7 +88,7 @@ impl Function {
 }
 
 impl Condition {
-    /// The kind of the condition, as searches and columns name it.
+    /// Returns the kind of the condition, as searches and columns name it.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Request(_) => "request",
@@ -99,7 +99,7 @@ impl Condition {
     }
 }
 
-/// The condition as one text, which no other condition has: ids are made of it.
+/// The condition as a text that is unique to it: ids are derived from it.
 impl fmt::Display for Condition {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = self.kind();
@@ -120,15 +120,15 @@ impl fmt::Display for Condition {
 }
 
 impl Execution {
-    /// Whether somebody waits for its targets.
+    /// Whether a request waits for its targets.
     pub const fn is_waited_for(&self) -> bool {
         !matches!(self.condition, Condition::Event(_))
     }
 }
 
-/// That of an execution to the targets that it calls.
+/// The link from an execution to the targets that it calls.
 pub const TARGET: Link = Link { name: "target", to: Target::NAME };
-/// That of an execution to those whose targets it calls, too.
+/// The link from an execution to others whose targets it calls, too.
 pub const INCLUDE: Link = Link { name: "include", to: Execution::NAME };
 
 /// The columns of the read model.

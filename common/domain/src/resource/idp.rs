@@ -1,8 +1,8 @@
 //! Identity providers: where users can log in instead of here.
 //!
-//! All types of them are one kind of object, and what is done with it is the same for all. A type is a struct with its members,
-//! rules on them, and a few facts. Members are named and written as the API's JSON has them, in `snake_case`, so that no code
-//! per type tells one from the other.
+//! All types of them are one kind of object, and are handled the same way. A type is a struct with its members, rules
+//! on them, and a few facts. Members are named and written as in the API's JSON, in `snake_case`, so that no code per
+//! type translates between the two.
 
 pub mod client;
 pub mod codehost;
@@ -40,24 +40,24 @@ use crate::{
     standard::{Resource, States},
 };
 
-/// Where users can log in instead of here.
+/// An identity provider, with which users can log in instead of here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Idp {
     /// The display name.
     pub name: String,
-    /// How accounts there and users here come together.
+    /// How accounts of the provider and users are matched.
     pub options: Options,
     /// Whether it is switched on in its own context.
     #[serde(default = "active")]
     pub is_active: bool,
-    /// What is special to its type.
+    /// The configuration that is specific to its type.
     pub config: Config,
-    /// What the platform shows the provider, where there is something.
+    /// The secret that the platform authenticates with at the provider, if there is one.
     #[serde(flatten)]
     pub secret: Option<Sealed>,
 }
 
-/// How external accounts and users come together.
+/// How external accounts and users are matched.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own, as in the API")]
@@ -70,7 +70,7 @@ pub struct Options {
     pub is_auto_creation: bool,
     /// The account is updated at each login.
     pub is_auto_update: bool,
-    /// Which attribute makes the login offer to link a user; `None` makes it offer nothing.
+    /// The attribute that makes the login offer to link a user; `None` makes it offer nothing.
     pub auto_linking: Option<AutoLinking>,
 }
 
@@ -84,7 +84,7 @@ pub enum AutoLinking {
     Email,
 }
 
-/// What is special to a type of providers.
+/// The configuration of one type of providers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "each is of the type that it is named for")]
@@ -103,20 +103,20 @@ pub enum Config {
     Saml(Saml),
 }
 
-/// The facts of a type of providers.
+/// The properties of a type of providers.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Type {
-    /// Its name, in paths and in states.
+    /// The name, as in paths and in states.
     pub name: &'static str,
-    /// What one is called that has no name of its own; `None` where it needs one.
+    /// The default display name; `None` if a name is required.
     pub brand: Option<&'static str>,
     /// The member that holds the secret.
     pub secret: Option<&'static str>,
-    /// Members of which one takes the place of the others.
+    /// Members of which setting one clears the others.
     one_of: &'static [&'static str],
 }
 
-/// The members of a type, and the rules on them that the proto cannot say.
+/// The rules on the members of a type that the proto cannot state.
 trait Rules {
     fn check(&self) -> Result<(), Rejection> {
         Ok(())
@@ -126,7 +126,7 @@ trait Rules {
 /// The secret of most types.
 const CLIENT_SECRET: Option<&str> = Some("client_secret");
 
-/// A line each.
+/// The types, a line each.
 #[rustfmt::skip]
 pub static TYPES: [Type; 12] = [
     Type { name: "oidc", brand: None, secret: CLIENT_SECRET, one_of: &[] },
@@ -144,15 +144,15 @@ pub static TYPES: [Type; 12] = [
 ];
 
 impl Type {
-    /// The type with this name.
+    /// Returns the type with this name.
     pub fn of(name: &str) -> Option<&'static Self> {
         TYPES.iter().find(|known| known.name == name)
     }
 
-    /// The configuration with these members.
+    /// Creates a configuration with these members.
     ///
     /// # Errors
-    /// Where they are not those of the type.
+    /// If they are not the members of the type.
     pub fn config(&self, members: Map<String, Value>) -> serde_json::Result<Config> {
         let name = ("type".to_owned(), Value::from(self.name));
         serde_json::from_value(members.into_iter().chain([name]).collect())
@@ -160,7 +160,7 @@ impl Type {
 }
 
 impl Config {
-    /// The type, and the members with their rules.
+    /// Returns the name of the type, and the rules.
     fn parts(&self) -> (&'static str, &dyn Rules) {
         match self {
             Self::Oidc(config) => ("oidc", config),
@@ -178,19 +178,20 @@ impl Config {
         }
     }
 
-    /// The type that it is of.
+    /// Returns the type.
     pub fn r#type(&self) -> &'static Type {
         Type::of(self.parts().0).expect("every configuration is of a type")
     }
 
-    /// Its members.
+    /// Returns the members.
     pub fn members(&self) -> Map<String, Value> {
         let Ok(Value::Object(mut members)) = serde_json::to_value(self) else { return Map::new() };
         members.remove("type");
         members
     }
 
-    /// The configuration with some members changed. Those of another type change nothing; the API lets none through.
+    /// Returns the configuration with some members changed. Members of another type change nothing; the API refuses
+    /// them.
     fn patched(self, changes: Map<String, Value>) -> Self {
         let (kind, mut members) = (self.r#type(), self.members());
         if kind.one_of.iter().any(|name| changes.contains_key(*name)) {
@@ -204,7 +205,7 @@ impl Config {
 /// A partial update of an [`Idp`].
 #[derive(Debug, Clone, Default)]
 pub struct IdpPatch {
-    /// The type that it is for; `None` for any.
+    /// The type that the update is for; `None` for any.
     pub of: Option<&'static Type>,
     /// See [`Idp::name`].
     pub name: Option<String>,

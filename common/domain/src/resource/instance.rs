@@ -18,26 +18,26 @@ pub struct Instance {
     pub name: String,
     /// The project of the platform's own API; tokens for the API carry its id as audience.
     pub platform_project_id: String,
-    /// The organization that users are in who name none.
+    /// The organization of users who name none.
     #[serde(default)]
     pub default_organization_id: Option<String>,
-    /// Whether anybody may do anything in it.
+    /// Whether the instance is switched on; nobody may do anything in it while it is off.
     #[serde(default = "active")]
     pub is_active: bool,
-    /// The host that its issuer is made of; `None` where an older build wrote it.
+    /// The host that its issuer is derived from; `None` if an older build wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub primary_domain: Option<String>,
-    /// What it may take of the platform.
+    /// The limits on its use of the platform.
     #[serde(default)]
     pub limits: Limits,
 }
 
-/// What an instance may take of the platform.
+/// The limits on an instance's use of the platform.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// Whether its requests are refused.
     pub block: bool,
-    /// For how long the audit log shows what happened, in seconds; for ever where it is `None`.
+    /// How long the audit log shows events, in seconds; for ever if `None`.
     pub audit_log_retention_s: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ pub struct InstancePatch {
 }
 
 impl Instance {
-    /// One that is switched on and has no limits.
+    /// Creates an instance that is switched on and has no limits.
     pub fn new(name: &str, platform_project_id: &str) -> Self {
         Self {
             name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! Keys that apps and service users sign with: only their public halves are kept.
+//! Keys that apps and service users sign with: only the public halves are stored.
 
 use std::{fmt, marker::PhantomData};
 
@@ -14,7 +14,7 @@ use crate::{
     standard::{PartOf, Resource, Unpatchable},
 };
 
-/// What has keys of its own.
+/// A resource that has keys of its own.
 pub trait Holder: Resource {
     /// The name of its keys, for example `app_key`.
     const KEY: &'static str;
@@ -22,7 +22,7 @@ pub trait Holder: Resource {
     const KEY_COLUMNS: &'static [Column<Key<Self>>];
     /// The parts of their context in which roles for its keys can be held, too.
     const KEY_PARTS: &'static [PartOf<Key<Self>>] = &[];
-    /// The projection that keeps the search index of its keys.
+    /// The projection of the search index of its keys.
     const KEYS_INDEX: Name;
 }
 
@@ -39,18 +39,18 @@ impl Holder for User {
     const KEYS_INDEX: Name = Name::first("user_keys_index");
 }
 
-/// A key of an app or of a service user; its id is the `kid` of what it signs.
+/// A key of an app or of a service user; its id is the `kid` of its signatures.
 #[derive(Serialize, Deserialize)]
 #[serde(bound = "")]
 pub struct Key<H> {
     /// The app or the user.
     pub holder_id: String,
-    /// The public half as a JSON Web Key (RFC 7517), with the members that the type of the key requires, and `alg` where it signs
-    /// with one algorithm only.
+    /// The public half as a JSON Web Key (RFC 7517), with the members that the type of the key requires, and `alg` if
+    /// it signs with one algorithm only.
     pub public: Value,
-    /// From when it counts no more, in milliseconds since the Unix epoch.
+    /// When it expires, in milliseconds since the Unix epoch.
     pub expires_at: i64,
-    /// The project of the app that has it; empty for a user, and for keys of the first versions.
+    /// The project of the app that has the key; empty for a user, and for keys of the first versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub project_id: String,
     #[serde(skip)]
@@ -58,7 +58,7 @@ pub struct Key<H> {
 }
 
 impl<H> Key<H> {
-    /// A key with this public half.
+    /// Creates a key with this public half.
     pub fn new(holder_id: impl Into<String>, public: Value, expires_at: i64) -> Self {
         Self { holder_id: holder_id.into(), public, expires_at, project_id: String::new(), of: PhantomData }
     }
@@ -85,13 +85,13 @@ impl<H> fmt::Debug for Key<H> {
 }
 
 impl<H: Holder> Key<H> {
-    /// That of a key to who has it.
+    /// The link from a key to its holder.
     pub const HOLDER: Link = Link { name: H::KEY, to: H::NAME };
-    /// The column of who has it.
+    /// The column of the holder.
     pub const HOLDER_ID: Column<Self> = Column::text("holder_id", |key: &Self| key.holder_id.clone()).filterable();
     /// The column of the project.
     pub const PROJECT_ID: Column<Self> = Column::text("project_id", |key: &Self| key.project_id.clone()).filterable();
-    /// The column of its end.
+    /// The column of the expiry.
     pub const EXPIRES_AT: Column<Self> = Column::integer("expires_at", |key: &Self| key.expires_at);
 }
 

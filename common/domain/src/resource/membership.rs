@@ -1,4 +1,4 @@
-//! Memberships: which roles a user holds in which context.
+//! Memberships: the roles that a user holds in a context.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     claim::Claim,
     column::Column,
-    context::{Owner, OwnerType, Part, PartKind, Place},
+    context::{Owner, OwnerType, Part, PartKind, RolePlace},
     permission::{Permissions, STANDARD},
     projection::{ACCESS, Name},
     reference::{Link, Reference},
@@ -22,61 +22,61 @@ use crate::{
 pub struct Membership {
     /// The user.
     pub user_id: String,
-    /// Where the roles hold, and below.
+    /// The context in which, and below which, the roles apply.
     pub context: Owner,
     /// The names of the roles.
     pub roles: Vec<String>,
-    /// The organization of the user, where the roles hold elsewhere.
+    /// The organization of the user, if the roles apply elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_organization_id: Option<String>,
-    /// The part of the context in which the roles hold; `None` where they hold in all of it.
+    /// The part of the context in which the roles apply; `None` if they apply in all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
 }
 
-/// That of a membership to its user.
+/// The link from a membership to its user.
 pub const USER: Link = Link { name: "user", to: User::NAME };
-/// That of a membership to the organization of its user, where the roles hold elsewhere.
+/// The link from a membership to the organization of its user, if the roles apply elsewhere.
 pub const HOME: Link = Link { name: "home", to: Organization::NAME };
 
-/// That of a membership to the project in which its roles hold.
+/// The link from a membership to the project in which its roles apply.
 pub const PROJECT: Link = Link { name: "membership", to: Project::NAME };
-/// That of a membership to the project grant in which its roles hold.
+/// The link from a membership to the project grant in which its roles apply.
 pub const PROJECT_GRANT: Link = Link { name: "membership", to: ProjectGrant::NAME };
 
 /// A partial update of a [`Membership`].
 #[derive(Debug, Clone, Default)]
 pub struct MembershipPatch {
-    /// See [`Membership::roles`]: all of them from now on.
+    /// See [`Membership::roles`]: replaces all of them.
     pub roles: Option<Vec<String>>,
-    /// See [`Membership::user_organization_id`]; for those that were written before it was.
+    /// See [`Membership::user_organization_id`]; sets it on memberships from before it existed.
     pub user_organization_id: Option<String>,
 }
 
 impl Membership {
-    /// The roles of a user, whose organization is `home`, in a context.
+    /// Creates the roles of a user, whose organization is `home`, in a context.
     pub fn new(user_id: impl Into<String>, home: &Owner, context: Owner, roles: Vec<String>) -> Self {
         let user_organization_id = (*home != context).then(|| home.id.clone());
         Self { user_id: user_id.into(), context, roles, user_organization_id, part: None }
     }
 
-    /// The same in a part of the context only.
+    /// Restricts the roles to a part of the context.
     #[must_use]
     pub fn within(self, part: Part) -> Self {
         Self { part: Some(part), ..self }
     }
 
-    /// Where its roles hold.
-    pub fn place(&self) -> Place {
-        Place { context: self.context.clone(), parts: self.part.iter().cloned().collect() }
+    /// Returns the place in which its roles apply.
+    pub fn place(&self) -> RolePlace {
+        RolePlace { context: self.context.clone(), parts: self.part.iter().cloned().collect() }
     }
 
-    /// The id of the part of this kind in which its roles hold; empty where that is none.
+    /// Returns the id of the part of this kind in which its roles apply; empty if there is none.
     fn part_of(&self, kind: PartKind) -> &str {
         self.part.as_ref().filter(|part| part.kind == kind).map_or("", |part| &part.id)
     }
 
-    /// The value that makes place and user unique, and by which a membership is found.
+    /// Returns the claim that makes place and user unique, and by which a membership is found.
     pub fn claim(context: &Owner, part: Option<&Part>, user_id: &str) -> Claim {
         if let Some(Part { kind, id }) = part {
             let kind = match kind {
@@ -111,11 +111,11 @@ pub mod column {
     /// The roles, each between spaces.
     pub const ROLES: Column<Membership> =
         Column::text("roles", |membership: &Membership| spaced(&membership.roles)).filterable();
-    /// The project in which they hold; empty where that is no project.
+    /// The project in which the roles apply; empty if there is none.
     pub const PROJECT_ID: Column<Membership> =
         Column::text("project_id", |membership: &Membership| membership.part_of(PartKind::Project).to_owned())
             .filterable();
-    /// The project grant in which they hold; empty where that is none.
+    /// The project grant in which the roles apply; empty if there is none.
     pub const PROJECT_GRANT_ID: Column<Membership> = Column::text("project_grant_id", |membership: &Membership| {
         membership.part_of(PartKind::ProjectGrant).to_owned()
     })
@@ -177,10 +177,10 @@ impl Resource for Membership {
     }
 }
 
-/// What is wrong with roles of a part where none is named.
+/// The rule that roles of a part break if no part is named.
 const OF_NO_PART: &str = "must be given together with the project or the project grant in which they are held";
 
-/// Where roles can be held.
+/// The kinds of places in which roles can be held.
 const PLACES: [(OwnerType, Option<PartKind>); 5] = [
     (OwnerType::System, None),
     (OwnerType::Instance, None),
@@ -189,7 +189,7 @@ const PLACES: [(OwnerType, Option<PartKind>); 5] = [
     (OwnerType::Organization, Some(PartKind::ProjectGrant)),
 ];
 
-/// What the roles of a membership in a place of this kind must be.
+/// Returns the rule for the roles of a membership in a place of this kind.
 fn choices(level: OwnerType, part: Option<PartKind>) -> &'static str {
     static RULES: LazyLock<Vec<String>> = LazyLock::new(|| {
         let rule = |(level, part)| {
@@ -253,7 +253,7 @@ mod tests {
             assert_eq!(held.each_ref().map(|held| held.validate().is_ok()), [in_project, in_grant, in_all], "{role}");
         }
         let held = of("PROJECT_OWNER", project.clone());
-        assert_eq!(held.place(), Place { context: Owner::organization("1"), parts: vec![project.clone()] });
+        assert_eq!(held.place(), RolePlace { context: Owner::organization("1"), parts: vec![project.clone()] });
         assert_eq!(held.parts("9"), [project]);
         let columns = json!({ "user_id": "2", "roles": " PROJECT_OWNER ", "project_id": "7", "project_grant_id": "" });
         assert_columns(&held, &columns);

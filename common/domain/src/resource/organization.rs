@@ -15,9 +15,9 @@ use crate::{
 /// A tenant within an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Organization {
-    /// The name, unique in its instance with case not counting.
+    /// The name, unique in its instance ignoring case.
     pub name: String,
-    /// Whether its users may do anything at all.
+    /// Whether the organization is switched on; its users may do nothing while it is off.
     #[serde(default = "active")]
     pub is_active: bool,
     /// The name of its primary domain, if it has one.
@@ -35,7 +35,7 @@ pub struct OrganizationPatch {
 }
 
 impl Organization {
-    /// One that is switched on and has no domain.
+    /// Creates an organization that is switched on and has no domain.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), is_active: true, primary_domain: None }
     }

@@ -1,5 +1,5 @@
-//! Personal access tokens: what a service user sends instead of a token that it would have to ask for. They mean nothing in
-//! themselves, and are looked up by their ids.
+//! Personal access tokens: what a service user sends instead of a token that it would have to request. They are opaque,
+//! and are looked up by their ids.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::{
     standard::{Resource, Unpatchable},
 };
 
-/// A personal access token. Its id is part of the token, which is told to who made it.
+/// A personal access token. Its id is part of the token, which is returned to its creator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PersonalAccessToken {
     /// The user.
@@ -24,7 +24,7 @@ pub struct PersonalAccessToken {
     pub expires_at: i64,
 }
 
-/// That of a token to its user.
+/// The link from a token to its user.
 pub const USER: Link = Link { name: "personal_access_token", to: User::NAME };
 
 /// The columns of the read model.
@@ -35,7 +35,7 @@ pub mod column {
     /// The user.
     pub const USER_ID: Column<PersonalAccessToken> =
         Column::text("user_id", |token: &PersonalAccessToken| token.user_id.clone()).filterable();
-    /// Its end.
+    /// The expiry.
     pub const EXPIRES_AT: Column<PersonalAccessToken> =
         Column::integer("expires_at", |token: &PersonalAccessToken| token.expires_at);
 }

@@ -1,4 +1,4 @@
-//! Projects: what tokens are for.
+//! Projects, which access tokens are issued for.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +16,7 @@ use crate::{
 pub struct Project {
     /// The display name; need not be unique.
     pub name: String,
-    /// What it asks of its users, and shows them.
+    /// What it requires of its users, and how it is shown to them.
     #[serde(flatten)]
     pub policies: Policies,
     /// Whether tokens are issued for it.
@@ -24,30 +24,30 @@ pub struct Project {
     pub is_active: bool,
 }
 
-/// What a project asks of its users, and shows them.
+/// What a project requires of its users, and how it is shown to them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Policies {
-    /// Whether tokens say which of its roles a user has without being asked.
+    /// Whether tokens contain the roles of a user in this project without being asked for them.
     pub role_assertion: bool,
-    /// Whether only users who were granted something of it get tokens for it.
+    /// Whether only users who have a user grant of it get tokens for it.
     pub authorization_required: bool,
-    /// Whether only users of organizations that it belongs or was granted to get tokens for it.
+    /// Whether only users of organizations that own the project, or that it was granted to, get tokens for it.
     pub access_required: bool,
-    /// Whose branding its users see.
+    /// The branding that its users see.
     pub private_labeling: PrivateLabeling,
 }
 
-/// Whose branding the users of a project see when they log in.
+/// The branding that the users of a project see when they log in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrivateLabeling {
-    /// That of the instance, until it is known of which organization the user is.
+    /// The branding of the instance, until the organization of the user is known.
     #[default]
     Unspecified,
-    /// Always that of the organization that the project belongs to.
+    /// Always the branding of the organization that owns the project.
     OfProject,
-    /// That of the project's organization, and of the user's own once it is known who logs in.
+    /// The branding of the project's organization, and of the user's own once it is known who logs in.
     OfUser,
 }
 
@@ -67,7 +67,7 @@ pub struct ProjectPatch {
 }
 
 impl Project {
-    /// One that is switched on and asks nothing of its users.
+    /// Creates a project that is switched on and requires nothing of its users.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), policies: Policies::default(), is_active: true }
     }
@@ -79,8 +79,8 @@ impl Policies {
         self.authorization_required || self.access_required
     }
 
-    /// Whether a user gets tokens for it: one of an organization that it belongs to or was granted to, or another; one who
-    /// was granted something of it, or nothing.
+    /// Whether a user gets tokens for it. `is_of_organization`: the user's organization owns the project, or it was
+    /// granted to it; `is_granted`: the user has a user grant of it.
     pub fn admit(self, is_of_organization: bool, is_granted: bool) -> bool {
         (is_of_organization || !self.access_required) && (is_granted || !self.authorization_required)
     }

@@ -1,4 +1,4 @@
-//! Project grants: organizations that can give roles of another one's project to users.
+//! Project grants, by which organizations can give roles of another one's project to users.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ use crate::{
     standard::{PartOf, Resource, States},
 };
 
-/// That an organization can give roles of another one's project. It belongs to the organization of the project.
+/// Lets an organization give roles of another one's project. It belongs to the organization of the project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProjectGrant {
     /// The project.
@@ -27,7 +27,7 @@ pub struct ProjectGrant {
     pub organization_id: String,
     /// The roles that it can give.
     pub roles: Vec<GrantedRole>,
-    /// Whether what it gave counts.
+    /// Whether the roles that were given by it are effective.
     #[serde(default = "active")]
     pub is_active: bool,
 }
@@ -35,15 +35,15 @@ pub struct ProjectGrant {
 /// A partial update of a [`ProjectGrant`].
 #[derive(Debug, Clone, Default)]
 pub struct ProjectGrantPatch {
-    /// See [`ProjectGrant::roles`]: all of them from now on.
+    /// See [`ProjectGrant::roles`]: replaces all of them.
     pub roles: Option<Vec<GrantedRole>>,
 }
 
-/// That of a project grant to its project.
+/// The link from a project grant to its project.
 pub const PROJECT: Link = Link { name: "project_grant", to: Project::NAME };
-/// That of a project grant to the organization that it was granted to.
+/// The link from a project grant to the organization that it was granted to.
 pub const GRANTED: Link = Link { name: "project_grant", to: Organization::NAME };
-/// That of a project grant to the roles that it has.
+/// The link from a project grant to the roles that it has.
 pub const ROLE: Link = Link { name: "project_grant", to: ProjectRole::NAME };
 
 /// The columns of the read model.

@@ -1,4 +1,5 @@
-//! Roles of projects: what users may have in the applications of a project. What each permits is the application's own.
+//! Roles of projects: what users may have in the applications of a project. What a role permits is up to the
+//! application.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,15 +18,15 @@ use crate::{
 pub struct ProjectRole {
     /// The project.
     pub project_id: String,
-    /// The name that tokens have. The id is a hash of it and of the project, so that it is unique there and stays.
+    /// The name in tokens. The id is a hash of it and of the project, so that it is unique there and never changes.
     pub key: String,
-    /// The name that people read.
+    /// The display name.
     pub display_name: String,
-    /// What it is listed under; empty for nothing.
+    /// The group that it is listed under; empty for none.
     pub group: String,
 }
 
-/// A role as grants name it.
+/// A role, as grants name it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantedRole {
     /// The id of the role.
@@ -43,10 +44,10 @@ pub struct ProjectRolePatch {
     pub group: Option<String>,
 }
 
-/// That of a role to its project.
+/// The link from a role to its project.
 pub const PROJECT: Link = Link { name: "role", to: Project::NAME };
 
-/// The keys of roles, each between spaces, which no key has.
+/// Joins the keys of roles with spaces, which no key contains, before and after each.
 pub(super) fn keys(roles: &[GrantedRole]) -> String {
     super::spaced(&roles.iter().map(|role| role.key.clone()).collect::<Vec<_>>())
 }
@@ -59,12 +60,12 @@ pub mod column {
     /// The project.
     pub const PROJECT_ID: Column<ProjectRole> =
         Column::text("project_id", |role: &ProjectRole| role.project_id.clone()).filterable();
-    /// The name that tokens have.
+    /// The name in tokens.
     pub const KEY: Column<ProjectRole> = Column::text("role_key", |role: &ProjectRole| role.key.clone()).filterable();
-    /// The name that people read.
+    /// The display name.
     pub const DISPLAY_NAME: Column<ProjectRole> =
         Column::text("display_name", |role: &ProjectRole| role.display_name.clone()).filterable();
-    /// What it is listed under.
+    /// The group that it is listed under.
     pub const GROUP: Column<ProjectRole> =
         Column::text("listed_under", |role: &ProjectRole| role.group.clone()).filterable();
 }

@@ -1,4 +1,4 @@
-//! Sessions: who somebody was found to be, by which checks and when.
+//! Sessions: who a user was found to be, by which checks and when.
 
 use std::collections::BTreeMap;
 
@@ -18,25 +18,25 @@ use crate::{
     user_agent::{PersonalUserAgent, UserAgentPatch},
 };
 
-/// What is done with sessions: also that they are linked to what an app has asked for.
+/// The verbs for sessions, including linking them to an authorization request.
 const VERBS: &[&str] = &["read", "write", "delete", "link"];
-/// How long a session lives at most, in milliseconds.
+/// The longest lifetime of a session, in milliseconds.
 pub const LONGEST_LIFE_MS: i64 = 90 * 24 * 60 * 60 * 1000;
-/// How many entries of metadata it has at most.
+/// The most entries of metadata.
 const MOST_METADATA: usize = 50;
-/// How long they are in all, in bytes.
+/// The longest metadata in total, in bytes.
 const LONGEST_METADATA: usize = 16 * 1024;
 
-/// A session. It ages out, and with it all that it says.
+/// A session. It ages out with everything that it contains.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
-    /// Who it is of, once that was checked.
+    /// The user, once checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<CheckedUser>,
-    /// When the password of that user was checked for the last time, in milliseconds since the Unix epoch.
+    /// When the password of that user was last checked, in milliseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_checked_at: Option<i64>,
-    /// What the app keeps of it.
+    /// The metadata that an app stores in it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
     /// The user agent of the person.
@@ -45,25 +45,26 @@ pub struct Session {
     /// The keyed hash of the secret part of its newest token.
     #[serde(flatten)]
     pub token: Hashed,
-    /// When it ends, in milliseconds since the Unix epoch.
+    /// When it expires, in milliseconds since the Unix epoch.
     pub expires_at: i64,
 }
 
-/// A person that a session is of.
+/// The person of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckedUser {
     /// The user.
     pub id: String,
     /// The user's organization.
     pub organization_id: String,
-    /// When it was checked for the last time, in milliseconds since the Unix epoch.
+    /// When the user was last checked, in milliseconds since the Unix epoch.
     pub checked_at: i64,
-    /// The sequence of the log that is kept for ever, of which it was true then: what ended later ends the session.
+    /// The sequence of the log that is retained for ever, as of which the check was made: later ends of sessions apply
+    /// to it.
     pub seen: u64,
 }
 
 impl CheckedUser {
-    /// Whether the session has ended with all others of the person, who is this user.
+    /// Whether the session has ended with all others of this user.
     pub fn has_ended(&self, user: &User) -> bool {
         user.has_ended_sessions_since(self.seen)
     }
@@ -72,21 +73,21 @@ impl CheckedUser {
 /// A partial update of a [`Session`].
 #[derive(Debug, Clone)]
 pub struct SessionPatch {
-    /// Who was checked.
+    /// The user that was checked.
     pub user: Option<CheckedUser>,
     /// See [`Session::password_checked_at`].
     pub password_checked_at: Option<i64>,
-    /// Entries to set; an empty one is taken away.
+    /// Entries to set; an empty one is removed.
     pub metadata: BTreeMap<String, String>,
     /// See [`Session::user_agent`].
     pub user_agent: UserAgentPatch,
     /// See [`Session::expires_at`].
     pub expires_at: Option<i64>,
-    /// The token from now on, if anything changes.
+    /// The token to use if anything changes.
     pub token: Hashed,
 }
 
-/// That of a session to its user.
+/// The link from a session to its user.
 pub const USER: Link = Link { name: "session", to: User::NAME };
 
 /// The columns of the read model.
@@ -94,7 +95,7 @@ pub mod column {
     use super::Session;
     use crate::column::{Column, Lookup};
 
-    /// The user; empty where nobody was checked yet.
+    /// The user; empty until one was checked.
     pub const USER_ID: Column<Session> =
         Column::text("user_id", |session: &Session| session.user_id().unwrap_or_default().to_owned())
             .filterable()
@@ -104,19 +105,19 @@ pub mod column {
         session.user.as_ref().map(|user| user.organization_id.clone()).unwrap_or_default()
     })
     .looked_up(Lookup::Instance);
-    /// Its end.
+    /// The expiry.
     pub const EXPIRES_AT: Column<Session> =
         Column::integer("expires_at", |session: &Session| session.expires_at).looked_up(Lookup::System);
 }
 
 impl Session {
-    /// Who it is of.
+    /// Returns the id of the user.
     pub fn user_id(&self) -> Option<&str> {
         self.user.as_ref().map(|user| user.id.as_str())
     }
 }
 
-/// Metadata after entries were set, of which an empty one is taken away.
+/// Returns metadata after setting entries, of which an empty one is removed.
 pub fn with_entries(before: BTreeMap<String, String>, entries: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut after = before;
     after.extend(entries);
@@ -149,7 +150,7 @@ impl Resource for Session {
         if size > LONGEST_METADATA {
             return Err(Rejection::invalid(field, "must have at most 16,384 bytes in all"));
         }
-        // Postgres has no U+0000 in texts.
+        // Postgres does not permit U+0000 in texts.
         if self.metadata.values().any(|value| value.contains('\0')) {
             return Err(Rejection::invalid(field, "must not have the character U+0000"));
         }

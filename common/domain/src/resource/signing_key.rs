@@ -1,4 +1,4 @@
-//! Signing keys: what an instance signs its tokens with.
+//! Signing keys, with which an instance signs its tokens.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,10 +14,10 @@ use crate::{
     standard::Resource,
 };
 
-/// A key pair; its id is the `kid` of the tokens.
+/// A key pair; its id is the `kid` of the tokens that it signs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SigningKey {
-    /// The instance; empty where an older build wrote it.
+    /// The instance; empty if an older build wrote the key.
     #[serde(default)]
     pub instance_id: String,
     /// The JWA name of the algorithm, for example `ES256`.
@@ -27,20 +27,21 @@ pub struct SigningKey {
     /// The private key, PKCS #8, encrypted under the instance's data key.
     #[serde(flatten)]
     pub sealed: Sealed,
-    /// From when it signs, in milliseconds since the Unix epoch: every cache has seen it by then. `None` until it is activated.
+    /// When it begins to sign, in milliseconds since the Unix epoch: every cache has seen it by then. `None` until it
+    /// is activated.
     pub signs_from: Option<i64>,
-    /// Until when it signs; `None` until it is replaced.
+    /// When it stops signing; `None` until it is replaced.
     pub signs_until: Option<i64>,
 }
 
-/// Where a key stands at a time.
+/// The stage of a key at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// It was not activated, or its time has not come.
+    /// It was not activated, or does not sign yet.
     Initial,
     /// It signs.
     Active,
-    /// It has signed.
+    /// It has stopped signing.
     Inactive,
 }
 
@@ -54,7 +55,7 @@ pub struct SigningKeyPatch {
 }
 
 impl SigningKey {
-    /// Where it stands at a time, in milliseconds since the Unix epoch.
+    /// Returns its stage at a time, in milliseconds since the Unix epoch.
     pub fn stage(&self, now: i64) -> Stage {
         match (self.signs_from, self.signs_until) {
             (_, Some(until)) if until <= now => Stage::Inactive,
@@ -63,13 +64,13 @@ impl SigningKey {
         }
     }
 
-    /// Whether it signs, or will, and no other of its algorithm was activated after it.
+    /// Whether it signs, or will, and no other key of its algorithm was activated after it.
     pub fn is_last(&self) -> bool {
         self.signs_from.is_some() && self.signs_until.is_none()
     }
 }
 
-/// That of a key to the instance that signs with it.
+/// The link from a key to the instance that signs with it.
 pub const INSTANCE: Link = Link { name: "signing_key", to: Instance::NAME };
 
 /// The columns of the read model.

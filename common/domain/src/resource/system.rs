@@ -1,4 +1,4 @@
-//! The system: there is one per log, and it exists from the setup on.
+//! The system, of which there is one per log; it exists from the setup on.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,20 +7,20 @@ use crate::{column::Column, standard::Resource};
 /// The id of the one system.
 pub const ID: &str = "system";
 
-/// Everything above the instances.
+/// The system above all instances.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct System {
     /// The instance that the setup created.
     pub first_instance_id: String,
-    /// Whether the events of all aggregates say which others they name; those of the first versions did not.
+    /// Whether the events of all aggregates have their references; those of the first versions did not.
     #[serde(default)]
     pub has_references: bool,
-    /// Whether those of all people say by which addresses they are found, which began later.
+    /// Whether the events of all people have the contacts by which they are found; earlier versions did not write them.
     #[serde(default)]
     pub has_contacts: bool,
 }
 
-/// A partial update of a [`System`]: what earlier versions wrote is brought up to date.
+/// A partial update of a [`System`]: brings up to date what earlier versions wrote.
 #[derive(Debug, Clone)]
 pub struct SystemPatch;
 

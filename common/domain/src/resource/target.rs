@@ -11,7 +11,7 @@ use crate::{
     standard::Resource,
 };
 
-/// The time until a call is cancelled, where the caller names none, in milliseconds.
+/// The default time until a call is cancelled, in milliseconds.
 pub const DEFAULT_TIMEOUT_MS: u64 = 10_000;
 
 /// An endpoint that executions call.
@@ -19,7 +19,7 @@ pub const DEFAULT_TIMEOUT_MS: u64 = 10_000;
 pub struct Target {
     /// The display name; need not be unique.
     pub name: String,
-    /// How the endpoint is called and its answer treated.
+    /// How the endpoint is called, and how its answer is treated.
     pub kind: TargetKind,
     /// The address of the endpoint.
     pub url: String,
@@ -70,7 +70,7 @@ pub struct SignatureKey {
     /// The key, encrypted under the instance's data key.
     #[serde(flatten)]
     pub sealed: Sealed,
-    /// Until when it still signs beside its successor, in milliseconds since the Unix epoch.
+    /// Until when it also signs after it was replaced, in milliseconds since the Unix epoch.
     pub valid_until: Option<i64>,
 }
 
@@ -98,22 +98,23 @@ pub struct TargetPatch {
     pub rotation: Option<Rotation>,
 }
 
-/// A new key takes over.
+/// The replacement of a key by a new one.
 #[derive(Debug, Clone)]
 pub struct Rotation {
     /// The new key, encrypted.
     pub sealed: Sealed,
-    /// When it takes over, in milliseconds since the Unix epoch.
+    /// The time of the replacement, in milliseconds since the Unix epoch.
     pub now: i64,
-    /// Until when the key before it still signs.
+    /// Until when the previous key also signs.
     pub previous_until: i64,
 }
 
-/// How long a request may wait for the targets of one execution in all, in milliseconds: what is left of the time of a
-/// request is for the request itself.
+/// The longest that a request may wait for the targets of one execution in total, in milliseconds: the rest of its time
+/// is for the request itself.
 pub const LONGEST_WAIT_MS: u64 = 50_000;
 
-/// How long the targets of an execution may be waited for in all, in milliseconds. They are called one after another.
+/// Returns how long the targets of an execution may be waited for in total, in milliseconds. They are called one after
+/// another.
 pub fn waited_for<'a>(targets: impl IntoIterator<Item = &'a Target>) -> u64 {
     let waited_for = targets.into_iter().filter(|target| target.mode != Mode::Async);
     waited_for.map(|target| target.timeout_ms).fold(0, u64::saturating_add)
@@ -174,7 +175,7 @@ impl Resource for Target {
 
 impl Rotation {
     fn apply(self, mut keys: Vec<SignatureKey>) -> Vec<SignatureKey> {
-        // One key at most signs beside the new one, and what was to end earlier still does.
+        // At most one key signs beside the new one, and a key that was to end earlier still does.
         let mut previous = keys.pop();
         if let Some(key) = &mut previous {
             key.valid_until = Some(key.valid_until.map_or(self.previous_until, |until| until.min(self.previous_until)));

@@ -21,54 +21,55 @@ use crate::{
     standard::{Resource, States},
 };
 
-/// Somebody or something that can hold roles.
+/// A user: a person or a program that can hold roles.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct User {
-    /// The name that a service user may authenticate with as `client_id`, as with its id; unique in its instance, case not
-    /// counting, and with something else than digits. Of a person it is personal: it is empty where that is sealed.
+    /// The name that a service user may authenticate with as `client_id`, besides its id; unique in its instance
+    /// ignoring case, and not only digits. A person's is personal data: it is empty while that is sealed.
     pub username: String,
     /// The display name.
     #[serde(default)]
     pub name: String,
-    /// What it is for.
+    /// What a service user is for.
     #[serde(default)]
     pub description: String,
-    /// Whether what it signs may name the token endpoint as its audience, instead of the issuer.
+    /// Whether its assertions may name the token endpoint as audience, instead of the issuer.
     #[serde(default)]
     pub allow_token_endpoint_audience: bool,
-    /// The form of its access tokens, where it has chosen; else they are signed.
+    /// The form of its access tokens, if chosen; JWTs otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_token_type: Option<TokenType>,
-    /// The JWA name of what its access tokens are signed with, where it has chosen.
+    /// The JWA name of the algorithm that signs its access tokens, if chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_token_alg: Option<String>,
-    /// That of its ID tokens.
+    /// The JWA name of the algorithm that signs its ID tokens, if chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id_token_alg: Option<String>,
-    /// What there is of a person; nothing of a service user.
+    /// The data of a person; `None` for a service user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub human: Option<Human>,
-    /// What a person logs in with, where it has one.
+    /// The password of a person, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Password>,
-    /// What a service user authenticates with.
+    /// The client secrets of a service user.
     #[serde(flatten)]
     pub secrets: ClientSecrets,
     /// Whether the user is switched on.
     #[serde(default = "active")]
     pub is_active: bool,
-    /// Whether the user is locked, which only an active one is.
+    /// Whether the user is locked; only an active user can be.
     #[serde(default)]
     pub is_locked: bool,
-    /// The sequence of the log as of which all sessions of a person were ended: those that had seen no more have ended.
+    /// The sequence of the log as of which all sessions of a person were ended: sessions that were checked as of this
+    /// sequence or an earlier one have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions_end: Option<u64>,
 }
 
-/// What is said of a password for a service user.
+/// The refusal of a password for a service user.
 pub const ONLY_PEOPLE: Rejection = Rejection::Precondition("the user is a service user; only people have passwords");
 
-/// The kind of claim that user names are.
+/// The kind of claim for user names.
 const USERNAME: &str = "username";
 
 /// A person.
@@ -76,58 +77,59 @@ const USERNAME: &str = "username";
 pub struct Human {
     /// The schema that the data follows.
     pub schema_id: String,
-    /// What is personal; nothing where the person's key was destroyed.
+    /// The personal data; `None` if the person's key was destroyed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub personal: Option<Personal>,
-    /// The keyed hash by which nobody else has the user name.
+    /// The keyed hash of the user name, which makes it unique.
     #[serde(default)]
     pub username_key: Hashed,
-    /// The keyed hash by which a person is found with an e-mail address.
+    /// The keyed hash of the e-mail address, by which a person is found.
     #[serde(default)]
     pub email_key: Hashed,
-    /// The same with a phone number.
+    /// The keyed hash of the phone number, by which a person is found.
     #[serde(default)]
     pub phone_key: Hashed,
 }
 
 impl Human {
-    /// What is personal, where it is open.
+    /// Returns the personal data, if it is opened.
     pub fn person(&self) -> Option<&Person> {
         self.personal.as_ref().and_then(Personal::opened)
     }
 }
 
 impl User {
-    /// What is personal of a person, where it is open.
+    /// Returns the personal data of a person, if it is opened.
     pub fn person(&self) -> Option<&Person> {
         self.human.as_ref().and_then(Human::person)
     }
 
-    /// Whether all its sessions were ended after somebody had seen the log up to a sequence, with all that was issued then.
+    /// Whether all its sessions were ended after the log had been seen up to a sequence, with everything that was
+    /// issued then.
     pub fn has_ended_sessions_since(&self, seen: u64) -> bool {
         self.sessions_end.is_some_and(|end| seen <= end)
     }
 
-    /// Something of a person, else nothing.
+    /// Reads a text from the personal data, or returns an empty text.
     fn of_person(&self, read: impl FnOnce(&Person) -> String) -> String {
         self.person().map(read).unwrap_or_default()
     }
 
-    /// What makes a user name unique.
+    /// Returns the claim that makes a user name unique.
     pub fn username_claim(username: &str) -> Claim {
         Claim::folded(USERNAME, username)
     }
 
-    /// Whether the user may have what service users authenticate with.
+    /// Checks that the user may have credentials of service users.
     ///
     /// # Errors
-    /// Where it is a person.
+    /// If it is a person.
     fn insist_on_service(&self) -> Result<(), Rejection> {
         let message = "the user is a person; only service users have client secrets, keys and tokens of their own";
         if self.human.is_none() { Ok(()) } else { Err(Rejection::Precondition(message)) }
     }
 
-    /// Whether the user may have what only people have.
+    /// Checks that the user has nothing that only people may have.
     fn insist_on_person(&self) -> Result<(), Rejection> {
         if self.password.is_none() { Ok(()) } else { Err(ONLY_PEOPLE) }
     }
@@ -156,15 +158,15 @@ pub struct UserPatch {
     pub allow_token_endpoint_audience: Option<bool>,
     /// See [`User::access_token_type`].
     pub access_token_type: Option<TokenType>,
-    /// See [`User::access_token_alg`]; `None` within is the usual one again.
+    /// See [`User::access_token_alg`]; an inner `None` resets it.
     pub access_token_alg: Option<Option<String>>,
     /// See [`User::id_token_alg`].
     pub id_token_alg: Option<Option<String>>,
     /// A new secret takes over.
     pub renewal: Option<Renewal>,
-    /// What there is of a person from now on.
+    /// The data of a person, replacing the previous one.
     pub human: Option<Human>,
-    /// Another password.
+    /// The new password.
     pub password: Option<Password>,
 }
 

@@ -1,4 +1,4 @@
-//! User grants: who has which roles of a project.
+//! User grants: the roles of a project that users have.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ use crate::{
     standard::{PartOf, Resource, States},
 };
 
-/// That a user has roles of a project. It belongs to the organization that gave them: that of the project, or the one that
+/// Gives a user roles of a project. It belongs to the organization that gave them: that of the project, or the one that
 /// the project was granted to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserGrant {
@@ -27,11 +27,11 @@ pub struct UserGrant {
     pub user_id: String,
     /// The project.
     pub project_id: String,
-    /// By which an organization gave roles of another one's project.
+    /// The project grant by which an organization gave roles of another one's project.
     pub project_grant_id: Option<String>,
-    /// The roles; none lets the user in where the project asks for a grant.
+    /// The roles; an empty list still lets the user in where the project requires a grant.
     pub roles: Vec<GrantedRole>,
-    /// Whether it counts.
+    /// Whether it is effective.
     #[serde(default = "active")]
     pub is_active: bool,
 }
@@ -39,17 +39,17 @@ pub struct UserGrant {
 /// A partial update of a [`UserGrant`].
 #[derive(Debug, Clone, Default)]
 pub struct UserGrantPatch {
-    /// See [`UserGrant::roles`]: all of them from now on.
+    /// See [`UserGrant::roles`]: replaces all of them.
     pub roles: Option<Vec<GrantedRole>>,
 }
 
-/// That of a user grant to its user.
+/// The link from a user grant to its user.
 pub const USER: Link = Link { name: "user_grant", to: User::NAME };
-/// That of a user grant to its project.
+/// The link from a user grant to its project.
 pub const PROJECT: Link = Link { name: "user_grant", to: Project::NAME };
-/// That of a user grant to the project grant by which it was given.
+/// The link from a user grant to the project grant by which it was given.
 pub const PROJECT_GRANT: Link = Link { name: "user_grant", to: ProjectGrant::NAME };
-/// That of a user grant to the roles that it has.
+/// The link from a user grant to the roles that it has.
 pub const ROLE: Link = Link { name: "user_grant", to: ProjectRole::NAME };
 
 /// The columns of the read model.

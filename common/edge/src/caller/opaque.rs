@@ -1,7 +1,7 @@
 //! Opaque access tokens: the claims of a signed one, encrypted, so that only the platform reads them. They need no signature: who
 //! has the key has made them. The key belongs to a signing key of the instance, and is followed by others and ends as that does.
 
-use base::secret::Key;
+use base::secret::SymmetricKey;
 use domain::resource::signing_key::SigningKey;
 
 use super::{
@@ -14,7 +14,7 @@ const PREFIX: &str = "at-";
 
 /// What seals the tokens that belong to a signing key. It follows from the instance's key of client secrets and from how the signing key
 /// is stored: who has got to know the first one alone, which lasts, cannot make tokens once another key signs.
-pub fn key(secrets: &Key, signing_key: &SigningKey) -> Key {
+pub fn key(secrets: &SymmetricKey, signing_key: &SigningKey) -> SymmetricKey {
     secrets.derived(&format!("opaque access tokens {}", signing_key.sealed.expose()))
 }
 
@@ -22,7 +22,11 @@ pub fn key(secrets: &Key, signing_key: &SigningKey) -> Key {
 ///
 /// # Errors
 /// Where the claims cannot be serialised.
-pub fn seal((kid, key): (&str, &Key), instance_id: &str, claims: &AccessToken) -> Result<String, serde_json::Error> {
+pub fn seal(
+    (kid, key): (&str, &SymmetricKey),
+    instance_id: &str,
+    claims: &AccessToken,
+) -> Result<String, serde_json::Error> {
     let sealed = key.seal(&purpose(instance_id), &serde_json::to_vec(claims)?);
     Ok(format!("{PREFIX}{kid}-{sealed}"))
 }
@@ -47,7 +51,7 @@ pub fn parse(token: &str) -> Option<Sent<'_>> {
 
 impl Sent<'_> {
     /// What it says, if this instance has issued it; whether it counts now is another question.
-    pub fn open(&self, key: &Key, instance_id: &str) -> Option<AccessToken> {
+    pub fn open(&self, key: &SymmetricKey, instance_id: &str) -> Option<AccessToken> {
         let claims = key.open(&purpose(instance_id), self.sealed).ok()?;
         serde_json::from_slice(&claims).ok()
     }
@@ -96,20 +100,20 @@ mod tests {
         }
     }
 
-    fn open(key: &Key, instance_id: &str, token: &str) -> Option<AccessToken> {
+    fn open(key: &SymmetricKey, instance_id: &str, token: &str) -> Option<AccessToken> {
         parse(token)?.open(key, instance_id)
     }
 
     #[test]
     fn only_its_instance_opens_it_whole_and_unchanged() {
-        let key = Key::random();
+        let key = SymmetricKey::random();
         let token = seal(("5", &key), "1", &claims()).unwrap();
         let opened = open(&key, "1", &token).map(|opened| json!(opened));
         assert_eq!(opened, Some(json!(claims())));
         assert_eq!(parse(&token).map(|sent| sent.kid), Some("5"));
         assert!(is_opaque(&token) && !token.contains('.') && !is_opaque("pat-1-secret"));
         assert!(open(&key, "2", &token).is_none(), "another instance");
-        assert!(open(&Key::random(), "1", &token).is_none(), "another key");
+        assert!(open(&SymmetricKey::random(), "1", &token).is_none(), "another key");
         assert!(open(&key, "1", token.trim_start_matches(PREFIX)).is_none(), "without what it begins with");
         for length in 0..token.len() {
             assert!(open(&key, "1", &token[..length]).is_none(), "cut off at {length}");
@@ -132,16 +136,16 @@ mod tests {
             signs_from: None,
             signs_until: None,
         };
-        let (secrets, one) = (Key::random(), signing_key("one"));
-        let of = |secrets: &Key, signing_key: &SigningKey| *key(secrets, signing_key).expose();
+        let (secrets, one) = (SymmetricKey::random(), signing_key("one"));
+        let of = |secrets: &SymmetricKey, signing_key: &SigningKey| *key(secrets, signing_key).expose();
         assert_eq!(of(&secrets, &one), of(&secrets, &one));
         assert_ne!(of(&secrets, &one), of(&secrets, &signing_key("two")));
-        assert_ne!(of(&secrets, &one), of(&Key::random(), &one));
+        assert_ne!(of(&secrets, &one), of(&SymmetricKey::random(), &one));
     }
 
     #[test]
     fn one_that_is_longer_than_any_is_not_looked_at() {
-        let key = Key::random();
+        let key = SymmetricKey::random();
         let long = AccessToken { scope: "a".repeat(LONGEST), ..claims() };
         assert!(open(&key, "1", &seal(("5", &key), "1", &long).unwrap()).is_none());
     }

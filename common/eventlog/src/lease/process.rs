@@ -34,7 +34,7 @@ pub(super) struct Process {
     pub(super) name: String,
     /// It ends only while `units` is locked, so that every unit in there stands on it.
     tenure: watch::Sender<Option<Tenure>>,
-    units: Mutex<Vec<Arc<Held>>>,
+    units: Mutex<Vec<Arc<HeldUnit>>>,
     /// How many are about to take a unit.
     wanting: AtomicUsize,
     /// Rung when the lease is wanted, and when a unit is given up.
@@ -52,7 +52,7 @@ pub(super) struct Tenure {
 
 /// A unit that this process holds.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct HeldUnit {
     pub(super) unit: String,
     pub(super) process: ProcessKey,
     pub(super) epoch: u64,
@@ -70,7 +70,7 @@ pub(super) struct Held {
 /// As long as it is there the lease is renewed, though nothing is held yet.
 pub(super) struct Wanting<'a>(&'a Process);
 
-impl Held {
+impl HeldUnit {
     pub(super) fn new(unit: &str, process: ProcessKey, (epoch, revision): (u64, u64)) -> Self {
         let held = Self {
             unit: unit.to_owned(),
@@ -158,12 +158,12 @@ impl Process {
     }
 
     /// Whether this is the tenure in which the unit was taken.
-    pub(super) fn is_of(&self, held: &Held) -> bool {
+    pub(super) fn is_of(&self, held: &HeldUnit) -> bool {
         self.tenure.borrow().as_ref().is_some_and(|tenure| tenure.process == held.process)
     }
 
     /// Notes that a unit is held; `None` where the lease has ended since it was taken.
-    pub(super) fn add(&self, held: Held) -> Option<Arc<Held>> {
+    pub(super) fn add(&self, held: HeldUnit) -> Option<Arc<HeldUnit>> {
         let mut units = self.units();
         if !self.is_of(&held) {
             return None;
@@ -174,7 +174,7 @@ impl Process {
     }
 
     /// Gives a unit up.
-    pub(super) fn give_up(&self, held: &Held) {
+    pub(super) fn give_up(&self, held: &HeldUnit) {
         held.lost.cancel();
         self.given_up.notify_one();
     }
@@ -185,7 +185,7 @@ impl Process {
     }
 
     /// Takes out the units that others may have: those that were given up, and those that give no sign of life.
-    pub(super) fn over(&self) -> Vec<Arc<Held>> {
+    pub(super) fn over(&self) -> Vec<Arc<HeldUnit>> {
         let over = self.units().extract_if(.., |held| held.lost.is_cancelled() || held.is_silent()).collect::<Vec<_>>();
         for silent in over.iter().filter(|held| !held.lost.is_cancelled()) {
             tracing::error!(
@@ -197,7 +197,7 @@ impl Process {
         over
     }
 
-    fn units(&self) -> MutexGuard<'_, Vec<Arc<Held>>> {
+    fn units(&self) -> MutexGuard<'_, Vec<Arc<HeldUnit>>> {
         self.units.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

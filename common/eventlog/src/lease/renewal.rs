@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     entries::{Entries, ProcessKey, UnitEntry},
-    process::{Held, Process},
+    process::{HeldUnit, Process},
     renew_every, ttl,
 };
 use crate::log::{LogFailure, context, nats};
@@ -142,7 +142,7 @@ impl Renewal {
 }
 
 /// Writes that nobody holds the unit. Others would wait for it as long as this process lives, so it is tried until then.
-async fn free(process: Arc<Process>, entries: Entries, held: Arc<Held>) {
+async fn free(process: Arc<Process>, entries: Entries, held: Arc<HeldUnit>) {
     let freed = UnitEntry { epoch: held.epoch, holder: None };
     loop {
         let released = entries.replace(&held.unit, &freed, held.revision).await;

@@ -53,7 +53,7 @@ impl<V: Send + Sync + 'static> ReadThrough<V> {
         at: (u64, u64),
         load: impl Fn() -> L + Sync,
     ) -> Result<Option<Arc<V>>, Arc<DatabaseFailure>> {
-        let load = || load().map_ok(Said::from).boxed();
+        let load = || load().map_ok(Erased::from).boxed();
         let found = self.answers.get(key, at, &load).await?;
         // It is of this type, because nothing of another is kept here.
         Ok(found.and_then(|found| found.downcast().ok()))
@@ -62,23 +62,23 @@ impl<V: Send + Sync + 'static> ReadThrough<V> {
 
 /// What [`Cached`] says, without the type of what was found, so that the caches are compiled once.
 #[derive(Clone)]
-struct Said {
+struct Erased {
     processed: u64,
     found: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-impl<V: Send + Sync + 'static> From<Cached<V>> for Said {
+impl<V: Send + Sync + 'static> From<Cached<V>> for Erased {
     fn from(Cached { processed, found }: Cached<V>) -> Self {
         Self { processed, found: found.map(|found| found as _) }
     }
 }
 
-type Loading<'a> = BoxFuture<'a, Result<Said, DatabaseFailure>>;
+type Loading<'a> = BoxFuture<'a, Result<Erased, DatabaseFailure>>;
 
 /// Answers of Postgres: the fresh ones, and those that stand in for it.
 struct Answers {
-    fresh: Cache<Lookup, Said>,
-    last: Cache<Lookup, Said>,
+    fresh: Cache<Lookup, Erased>,
+    last: Cache<Lookup, Erased>,
 }
 
 impl Answers {
@@ -110,11 +110,11 @@ impl Answers {
     }
 
     /// Asks the read model, once for all that want to know. Boxed, because most know already.
-    async fn learn(&self, key: &Lookup, load: Loading<'_>) -> Result<Said, Arc<DatabaseFailure>> {
+    async fn learn(&self, key: &Lookup, load: Loading<'_>) -> Result<Erased, Arc<DatabaseFailure>> {
         Box::pin(self.fresh.try_get_with_by_ref(key, self.load(key, load))).await
     }
 
-    async fn load(&self, key: &Lookup, load: Loading<'_>) -> Result<Said, DatabaseFailure> {
+    async fn load(&self, key: &Lookup, load: Loading<'_>) -> Result<Erased, DatabaseFailure> {
         let (said, known) = (load.await, self.last.get(key).await);
         match (said, known) {
             (Err(failure @ DatabaseFailure::Inconsistent { .. }), _) | (Err(failure), None) => Err(failure),

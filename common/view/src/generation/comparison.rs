@@ -9,7 +9,7 @@ use super::{GLANCE, Generation, LOOKS};
 use crate::{
     checkpoint::{CHANGING, Checkpoint, unsigned},
     database::{Database, DatabaseFailure, begin},
-    projection::{Kind, PROJECTIONS, Place, Projection},
+    projection::{GenerationSlot, Kind, PROJECTIONS, Projection},
 };
 
 /// How many of the rows that differ are named.
@@ -30,7 +30,11 @@ pub struct Verified {
 ///
 /// # Errors
 /// When Postgres does not answer.
-pub async fn verify_again(database: &Database, projection: &Projection, place: Place) -> Result<bool, DatabaseFailure> {
+pub async fn verify_again(
+    database: &Database,
+    projection: &Projection,
+    place: GenerationSlot,
+) -> Result<bool, DatabaseFailure> {
     let text = "update platform.generations set asked_at = now(), verified_at = null, differing = null, examples = null \
                 where projection = $1 and version = $2 and place = $3";
     let update = async {

@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 
-use base::secret::{Key, Unopened, sha256};
+use base::secret::{SymmetricKey, Unopened, sha256};
 
 /// The newest comes first. There is no `Debug`.
 #[derive(Clone)]
-pub struct MasterKeys(Vec<Key>);
+pub struct MasterKeys(Vec<SymmetricKey>);
 
 /// A text that holds no master keys.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ impl FromStr for MasterKeys {
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let read = |line: &str| {
             let mut key = [0; 32];
-            hex::decode_to_slice(line, &mut key).map(|()| Key::new(key)).map_err(|_| Malformed)
+            hex::decode_to_slice(line, &mut key).map(|()| SymmetricKey::new(key)).map_err(|_| Malformed)
         };
         let keys = text.trim().lines().map(|line| read(line.trim())).collect::<Result<Vec<_>, _>>()?;
         if keys.is_empty() { Err(Malformed) } else { Ok(Self(keys)) }
@@ -30,7 +30,7 @@ impl FromStr for MasterKeys {
 impl MasterKeys {
     /// These keys, with a newer one before them.
     #[must_use]
-    pub fn with_newer(&self, newer: Key) -> Self {
+    pub fn with_newer(&self, newer: SymmetricKey) -> Self {
         Self(std::iter::once(newer).chain(self.0.iter().cloned()).collect())
     }
 
@@ -84,9 +84,9 @@ mod tests {
 
     #[test]
     fn what_an_older_key_wrapped_opens_until_it_is_taken_away() {
-        let old = MasterKeys(vec![Key::random()]);
+        let old = MasterKeys(vec![SymmetricKey::random()]);
         let sealed = old.seal("a purpose", b"a data key");
-        let both = old.with_newer(Key::random());
+        let both = old.with_newer(SymmetricKey::random());
         assert_eq!(both.open("a purpose", &sealed).unwrap(), (b"a data key".to_vec(), false));
         assert!(both.open("another purpose", &sealed).is_err());
         let anew = both.seal("a purpose", b"a data key");

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use base::{explain::explain, secret::Key};
+use base::{explain::explain, secret::SymmetricKey};
 use bytes::Bytes;
 use domain::{
     person::{self, Person, put_opened, sealed_in},
@@ -234,7 +234,7 @@ pub fn user_in(event: (&AggregateKey, u64), payload: &mut Value) -> Option<Aggre
 struct Opening<'a> {
     persons: &'a Persons,
     blocks: HashMap<String, Option<Values>>,
-    data_keys: HashMap<String, Option<Arc<Key>>>,
+    data_keys: HashMap<String, Option<Arc<SymmetricKey>>>,
 }
 
 impl<'a> Opening<'a> {

@@ -9,7 +9,7 @@ use std::{
 use async_nats::{Client, connection};
 use base::{
     explain::explain,
-    health::{Health, LAGS, Place, Reached, State},
+    health::{Health, LAGS, LogProgress, Reached, State},
     metric::catalog::{
         DELIVERIES_GIVEN_UP, FAILED_EVENTS_OLDEST, INDEX_DOCUMENTS, INDEX_SEQUENCE, LOG_LAST_SEQUENCE, NATS_CONNECTED,
         NATS_RECONNECTS, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS, WRITER_ACTIVE,
@@ -150,15 +150,16 @@ impl Measuring {
     /// Reports how far the read models are that this node reads and others keep; the one that lags most counts.
     async fn read_models(&mut self, ends: OfEach<u64>) {
         let Some(database) = self.databases.first().cloned() else { return };
-        let mut most: Option<(&Projection, Place)> = None;
+        let mut most: Option<(&Projection, LogProgress)> = None;
         let read = async { checkpoints(&database.connection().await?, self.shard).await };
         let Ok(Ok(found)) = timeout(PATIENCE, database.within(read)).await else { return };
         for (projection, checkpoint) in found {
             let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
-            let place = Place { sequence: at.sequence, stream_sequence: at.stream_sequence, ..Place::default() };
+            let place =
+                LogProgress { sequence: at.sequence, stream_sequence: at.stream_sequence, ..LogProgress::default() };
             let end = ends[projection.class];
             let (events, seconds) = self.measure(projection, &projection.part(), Some(place), end).await;
-            let place = Place { lag_events: events, lag_seconds: seconds, ..place };
+            let place = LogProgress { lag_events: events, lag_seconds: seconds, ..place };
             if most.is_none_or(|(_, most)| place.lag_seconds >= most.lag_seconds) {
                 most = Some((projection, place));
             }
@@ -169,7 +170,13 @@ impl Measuring {
         self.health.lag(READ_MODELS, place.lag_events, place.lag_seconds);
     }
 
-    async fn measure(&mut self, projection: &Projection, part: &str, place: Option<Place>, end: u64) -> (u64, f64) {
+    async fn measure(
+        &mut self,
+        projection: &Projection,
+        part: &str,
+        place: Option<LogProgress>,
+        end: u64,
+    ) -> (u64, f64) {
         let Lag { events, seconds } = match place {
             Some(place) if place.stream_sequence < end => self.lag(projection.class, part, (place, end)).await,
             _ => {
@@ -185,7 +192,7 @@ impl Measuring {
 
     /// How much of the log comes after a place. What cannot be read counts as one event a message, and as old as it has
     /// been waited for.
-    async fn lag(&mut self, class: LogClass, part: &str, (place, end): (Place, u64)) -> Lag {
+    async fn lag(&mut self, class: LogClass, part: &str, (place, end): (LogProgress, u64)) -> Lag {
         let since = self.lagging_since.entry(part.to_owned()).or_insert_with(Instant::now).elapsed().as_secs_f64();
         let at = Reached { sequence: place.sequence, stream_sequence: place.stream_sequence };
         let log = &self.logs[class];

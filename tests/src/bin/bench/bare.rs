@@ -34,7 +34,7 @@ struct Request {
 
 #[derive(Clone)]
 struct Floor {
-    key: secret::Key,
+    key: secret::SymmetricKey,
     hash: [u8; 32],
     signing: EncodingKey,
     verifying: DecodingKey,
@@ -48,7 +48,7 @@ const STREAM: &str = "BARE";
 
 /// Serves on a free port, which it prints, and writes to the NATS server that the command line names.
 pub(crate) async fn serve() {
-    let (key, pair) = (secret::Key::random(), signing::es256("1"));
+    let (key, pair) = (secret::SymmetricKey::random(), signing::es256("1"));
     let hash = key.mac(&[SECRET.as_bytes()]);
     let public = serde_json::from_value(pair.public).expect("it is a key");
     let verifying = DecodingKey::from_jwk(&public).expect("it is a key");

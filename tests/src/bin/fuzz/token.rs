@@ -1,6 +1,6 @@
 //! Access tokens, signed and opaque, and consistency tokens: nothing but what was issued is accepted.
 
-use base::secret::Key;
+use base::secret::SymmetricKey;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::{
     log_class::OfEach,
@@ -174,20 +174,20 @@ fn parts(input: &[u8]) -> impl Iterator<Item = Vec<u8>> {
 
 /// Takes an opaque access token.
 pub(crate) struct Opaque {
-    key: Key,
+    key: SymmetricKey,
     /// Those that the instance has issued.
     genuine: Vec<String>,
 }
 
 impl Opaque {
     pub(crate) fn new() -> Self {
-        let key = Key::new([5; 32]);
+        let key = SymmetricKey::new([5; 32]);
         let genuine = ["7", "8"].map(|subject| sealed(&key, "1", subject)).to_vec();
         Self { key, genuine }
     }
 }
 
-fn sealed(key: &Key, instance_id: &str, subject: &str) -> String {
+fn sealed(key: &SymmetricKey, instance_id: &str, subject: &str) -> String {
     let claims = json!({
         "iss": "https://1.example.com", "sub": subject, "aud": ["p1"], "exp": 4_000_000_000_u64, "iat": 1, "nbf": 1,
         "jti": "j", "client_id": "c", "scope": "openid", "seq": 3,
@@ -198,7 +198,7 @@ fn sealed(key: &Key, instance_id: &str, subject: &str) -> String {
 
 impl Target for Opaque {
     fn seeds(&mut self, _: &mut Random) -> Vec<Vec<u8>> {
-        let foreign = [(Key::new([6; 32]), "1"), (Key::new([5; 32]), "2")];
+        let foreign = [(SymmetricKey::new([6; 32]), "1"), (SymmetricKey::new([5; 32]), "2")];
         let foreign = foreign.map(|(key, instance_id)| sealed(&key, instance_id, "7"));
         self.genuine.iter().cloned().chain(foreign).map(String::into_bytes).collect()
     }
@@ -231,7 +231,7 @@ impl Target for Opaque {
 /// Takes a consistency token.
 pub(crate) struct Consistency {
     form: Form,
-    key: Key,
+    key: SymmetricKey,
 }
 
 /// The sequences of the tokens that were issued, of each log.
@@ -239,7 +239,7 @@ const SEQUENCES: [(u64, u64); 6] = [(0, 0), (1, 0), (4711, 12), (0, 1), (u32::MA
 
 impl Consistency {
     pub(crate) fn new() -> Self {
-        Self { form: Form { shard: 0, log_id: [7; 16], incarnation: 1 }, key: Key::new([3; 32]) }
+        Self { form: Form { shard: 0, log_id: [7; 16], incarnation: 1 }, key: SymmetricKey::new([3; 32]) }
     }
 }
 
@@ -247,7 +247,7 @@ impl Target for Consistency {
     fn seeds(&mut self, _: &mut Random) -> Vec<Vec<u8>> {
         let other_log = Form { log_id: [8; 16], ..self.form.clone() };
         let five = OfEach { events: 5, sessions: 5 };
-        let foreign = [other_log.write(&self.key, five), self.form.write(&Key::new([4; 32]), five)];
+        let foreign = [other_log.write(&self.key, five), self.form.write(&SymmetricKey::new([4; 32]), five)];
         let own = SEQUENCES.map(|(events, sessions)| self.form.write(&self.key, OfEach { events, sessions }));
         own.into_iter().chain(foreign).map(String::into_bytes).collect()
     }

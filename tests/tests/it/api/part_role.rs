@@ -76,7 +76,7 @@ impl Fares {
 
 /// What a role is held in.
 #[derive(Clone, Copy, PartialEq)]
-enum Held {
+enum HeldIn {
     Project,
     Grant,
     /// The organization, with all of its projects.
@@ -84,23 +84,23 @@ enum Held {
 }
 
 /// How the holders of each role fare with things of each kind.
-const ROLES: [(&str, Held, [Fares; 9]); 6] = [
-    ("PROJECT_OWNER", Held::Project, [Writes, Writes, Writes, Writes, Writes, Writes, Writes, Absent, Absent]),
-    ("PROJECT_OWNER_VIEWER", Held::Project, [Reads, Reads, Reads, Reads, Reads, Reads, Reads, Unread, Unread]),
+const ROLES: [(&str, HeldIn, [Fares; 9]); 6] = [
+    ("PROJECT_OWNER", HeldIn::Project, [Writes, Writes, Writes, Writes, Writes, Writes, Writes, Absent, Absent]),
+    ("PROJECT_OWNER_VIEWER", HeldIn::Project, [Reads, Reads, Reads, Reads, Reads, Reads, Reads, Unread, Unread]),
     (
         "PROJECT_OWNER_GLOBAL",
-        Held::Organization,
+        HeldIn::Organization,
         [Writes, Writes, Writes, Writes, Writes, Writes, Nothing, Absent, Nothing],
     ),
     (
         "PROJECT_OWNER_VIEWER_GLOBAL",
-        Held::Organization,
+        HeldIn::Organization,
         [Reads, Reads, Reads, Reads, Reads, Reads, Nothing, Unread, Nothing],
     ),
-    ("PROJECT_GRANT_OWNER", Held::Grant, [Nothing, Nothing, Nothing, Nothing, Reads, Absent, Absent, Writes, Writes]),
+    ("PROJECT_GRANT_OWNER", HeldIn::Grant, [Nothing, Nothing, Nothing, Nothing, Reads, Absent, Absent, Writes, Writes]),
     (
         "PROJECT_GRANT_OWNER_VIEWER",
-        Held::Grant,
+        HeldIn::Grant,
         [Nothing, Nothing, Nothing, Nothing, Reads, Unread, Unread, Reads, Reads],
     ),
 ];
@@ -156,18 +156,18 @@ impl Part {
     }
 
     /// A client of a user who holds a role in this, and the id of another user of the same organization.
-    async fn holder(&self, tenant: &Instance, admin: &Client, role: &str, held: Held) -> (String, Client) {
-        let home = if held == Held::Grant { &self.grantee } else { &self.organization };
+    async fn holder(&self, tenant: &Instance, admin: &Client, role: &str, held: HeldIn) -> (String, Client) {
+        let home = if held == HeldIn::Grant { &self.grantee } else { &self.organization };
         let name = new_name();
         let wanted = json!({ "username": name, "service": {} });
         let id = done(admin, &format!("{API}/users?ctx.orgId={home}"), wanted).await.id();
         let mut given = json!({ "userId": id, "roles": [role] });
         match held {
-            Held::Project => given["projectId"] = json!(self.id("projects")),
-            Held::Grant => given["projectGrantId"] = json!(self.id("project_grants")),
-            Held::Organization => {}
+            HeldIn::Project => given["projectId"] = json!(self.id("projects")),
+            HeldIn::Grant => given["projectGrantId"] = json!(self.id("project_grants")),
+            HeldIn::Organization => {}
         }
-        let context = if held == Held::Organization { format!("?ctx.orgId={home}") } else { String::new() };
+        let context = if held == HeldIn::Organization { format!("?ctx.orgId={home}") } else { String::new() };
         done(admin, &format!("{API}/memberships{context}"), given).await;
         let client = tenant.log_in(admin, &id, &name).await;
         let search = format!("{API}/project_grants/_search");
@@ -216,7 +216,7 @@ fn assert_fares(case: &str, answer: &Answer, refusal: Option<(u16, &str)>) {
 /// Somebody who holds a role, and who sees all.
 struct Holder<'a> {
     role: &'static str,
-    held: Held,
+    held: HeldIn,
     /// Another user of the same organization.
     colleague: String,
     client: Client,
@@ -288,7 +288,7 @@ impl Holder<'_> {
         }
         for ((kind, (path, _)), fares) in all() {
             // To create a project is a permission that nobody has by a role on one.
-            let is_beyond = *kind == "projects" && self.held != Held::Organization;
+            let is_beyond = *kind == "projects" && self.held != HeldIn::Organization;
             let refusal = if is_beyond { Some((403, "PERMISSION_DENIED")) } else { fares.write() };
             self.makes(kind, (part, path), refusal).await;
         }
@@ -314,7 +314,7 @@ async fn a_role_lets_in_where_it_is_held_and_gives_the_right_and_nowhere_else() 
         let holder = Holder { role, held, colleague, client, admin: &admin };
         let of_others = fares.map(Fares::elsewhere);
         holder.goes_through("in other organizations", &elsewhere, of_others).await;
-        let is_of_all = held == Held::Organization;
+        let is_of_all = held == HeldIn::Organization;
         holder.goes_through("beside", &beside, if is_of_all { fares } else { of_others }).await;
         holder.goes_through("its own", &own, fares).await;
     }))
@@ -335,8 +335,8 @@ async fn a_role_on_all_projects_is_one_on_what_is_granted_of_others() {
         let (home, maker) = tokio::join!(home, maker);
         let of_maker = Part::new(&admin, &maker, &home).await;
         let own = Part::new(&admin, &home, &maker).await;
-        let (colleague, client) = own.holder(&tenant, &admin, role, Held::Organization).await;
-        let holder = Holder { role, held: Held::Organization, colleague, client, admin: &admin };
+        let (colleague, client) = own.holder(&tenant, &admin, role, HeldIn::Organization).await;
+        let holder = Holder { role, held: HeldIn::Organization, colleague, client, admin: &admin };
         holder.goes_through("granted to its own", &of_maker, fares).await;
     }
 }

@@ -55,7 +55,7 @@ const ARTEFACTS: [Artefact; 12] = [
 
 /// Where something is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum PresentedAt {
     /// As who calls the API, and whose claims are asked for.
     Bearer,
     Userinfo,
@@ -79,24 +79,24 @@ enum Place {
     Consistency,
 }
 
-const PLACES: [Place; 14] = [
-    Place::Bearer,
-    Place::Userinfo,
-    Place::Introspection,
-    Place::Hint,
-    Place::Consistency,
-    Place::Request,
-    Place::Secret,
-    Place::ClientAssertion,
-    Place::Assertion,
-    Place::SubjectId,
-    Place::Subject,
-    Place::Finish,
-    Place::Refreshing,
-    Place::Redemption,
+const PLACES: [PresentedAt; 14] = [
+    PresentedAt::Bearer,
+    PresentedAt::Userinfo,
+    PresentedAt::Introspection,
+    PresentedAt::Hint,
+    PresentedAt::Consistency,
+    PresentedAt::Request,
+    PresentedAt::Secret,
+    PresentedAt::ClientAssertion,
+    PresentedAt::Assertion,
+    PresentedAt::SubjectId,
+    PresentedAt::Subject,
+    PresentedAt::Finish,
+    PresentedAt::Refreshing,
+    PresentedAt::Redemption,
 ];
 
-impl Place {
+impl PresentedAt {
     /// What it takes of who it is for.
     fn takes(self) -> &'static [Artefact] {
         match self {

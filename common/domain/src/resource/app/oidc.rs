@@ -1,4 +1,4 @@
-//! Apps in which people log in: how they are set up, what cannot be, and what is unwise.
+//! Apps in which people log in: their settings, which of these can never work, and which are unwise.
 
 mod leading;
 
@@ -13,59 +13,59 @@ use crate::{
     rejection::{Rejection, Violation},
 };
 
-/// How an app is set up in which people log in.
+/// The settings of an app in which people log in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Oidc {
-    /// Where people may be sent to with an answer, compared character by character.
+    /// The URIs to which people may be sent with an answer, compared character by character.
     pub redirect_uris: Vec<String>,
-    /// What it may ask for.
+    /// The response types that it may ask for.
     pub response_types: Vec<ResponseType>,
-    /// How it may get tokens.
+    /// The grant types by which it may get tokens.
     pub grant_types: Vec<GrantType>,
-    /// Where it runs.
+    /// The kind of environment in which it runs.
     pub app_type: AppType,
     /// How it authenticates.
     pub auth_method: AuthMethod,
-    /// Where people may be sent to after they have logged out.
+    /// The URIs to which people may be sent after they have logged out.
     pub post_logout_redirect_uris: Vec<String>,
     /// Whether it is under development.
     pub dev_mode: bool,
     /// The form of its access tokens.
     pub access_token_type: TokenType,
-    /// What its tokens have without being asked for it.
+    /// Claims that its tokens contain without being asked for.
     #[serde(flatten)]
     pub assertions: Assertions,
-    /// By how much its clock may differ, in milliseconds.
+    /// The clock skew that is tolerated, in milliseconds.
     pub clock_skew_ms: u64,
     /// Further origins of pages that may use the API with its tokens.
     pub additional_origins: Vec<String>,
-    /// Whether people are not shown that they have logged in before they are sent to a native app.
+    /// Whether to skip the page that confirms the login before people are sent to a native app.
     pub skip_native_app_success_page: bool,
-    /// Where it is told that somebody has logged out; empty for nowhere.
+    /// The URI that is notified when somebody has logged out; empty for none.
     pub back_channel_logout_uri: String,
-    /// Where people are sent to log in; where it is empty, to the platform's pages.
+    /// The URI to which people are sent to log in; empty for the platform's own pages.
     #[serde(default)]
     pub login_uri: String,
-    /// The JWA name of what its access tokens are signed with, where it has chosen.
+    /// The JWA name of the algorithm that signs its access tokens, if chosen.
     #[serde(default)]
     pub access_token_alg: Option<String>,
-    /// That of its ID tokens.
+    /// The JWA name of the algorithm that signs its ID tokens, if chosen.
     #[serde(default)]
     pub id_token_alg: Option<String>,
 }
 
-/// What tokens of an app have without being asked for it.
+/// Claims that tokens of an app contain without being asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assertions {
-    /// Whether access tokens name roles.
+    /// Whether access tokens contain roles.
     pub access_token_roles: bool,
-    /// Whether ID tokens name roles.
+    /// Whether ID tokens contain roles.
     pub id_token_roles: bool,
-    /// Whether ID tokens have what userinfo says.
+    /// Whether ID tokens contain the claims of userinfo.
     pub id_token_userinfo: bool,
 }
 
-/// What an app may ask for.
+/// The response types of OAuth that an app may ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponseType {
@@ -77,23 +77,23 @@ pub enum ResponseType {
     IdTokenToken,
 }
 
-/// How an app may get tokens.
+/// The ways in which an app may get tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GrantType {
-    /// By a code.
+    /// With a code.
     AuthorizationCode,
-    /// At once.
+    /// Directly from the authorization endpoint.
     Implicit,
-    /// By a refresh token.
+    /// With a refresh token.
     RefreshToken,
-    /// By a code that is entered on another device.
+    /// With a code that is entered on another device.
     DeviceCode,
-    /// By other tokens.
+    /// In exchange for other tokens.
     TokenExchange,
 }
 
-/// Where an app runs.
+/// The kind of environment in which an app runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AppType {
@@ -110,14 +110,14 @@ pub enum AppType {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenType {
-    /// Only the platform reads them.
+    /// Only the platform can read them.
     #[default]
     Opaque,
-    /// Whoever has the key set reads them.
+    /// Anybody with the key set can read them.
     Jwt,
 }
 
-/// A partial update of an [`Oidc`]; each member as there.
+/// A partial update of an [`Oidc`], with the same members.
 #[derive(Debug, Clone, Default)]
 #[expect(missing_docs, reason = "each is said where it is")]
 pub struct OidcPatch {
@@ -137,7 +137,7 @@ pub struct OidcPatch {
     pub skip_native_app_success_page: Option<bool>,
     pub back_channel_logout_uri: Option<String>,
     pub login_uri: Option<String>,
-    /// `None` within is the usual one again.
+    /// An inner `None` resets the algorithm to the default.
     pub access_token_alg: Option<Option<String>>,
     pub id_token_alg: Option<Option<String>>,
 }
@@ -173,7 +173,7 @@ impl OidcPatch {
 }
 
 impl Oidc {
-    /// Refuses what can never work.
+    /// Refuses settings that can never work.
     pub(super) fn validate(&self) -> Result<(), Rejection> {
         let mut violations = vec![];
         let mut check =
@@ -195,12 +195,12 @@ impl Oidc {
         if violations.is_empty() { Ok(()) } else { Err(Rejection::Invalid(violations)) }
     }
 
-    /// Whether it may get tokens in a way.
+    /// Whether it may get tokens by this grant type.
     pub fn may(&self, grant: GrantType) -> bool {
         self.grant_types.contains(&grant)
     }
 
-    /// Why the grant types do not fit the response types, if they do not (RFC 7591, section 2.1).
+    /// Returns why the grant types do not fit the response types, if so (RFC 7591, section 2.1).
     fn misfit(&self) -> Option<&'static str> {
         let asks_for_code = self.response_types.contains(&ResponseType::Code);
         let asks_for_tokens = self.response_types.iter().any(|response| *response != ResponseType::Code);
@@ -212,7 +212,7 @@ impl Oidc {
     }
 }
 
-/// Why a URI is none in the web, if it is none and not empty either.
+/// Returns why a URI is not one in the web, if so. An empty one is fine.
 fn no_web_page(uri: &str) -> Option<&'static str> {
     if uri.is_empty() {
         return None;
@@ -221,7 +221,7 @@ fn no_web_page(uri: &str) -> Option<&'static str> {
     refused(uri, false).or(is_custom.then_some("must be of http or https"))
 }
 
-/// Why a list is no set, if it is none.
+/// Returns why a list is not a set, if so.
 fn twice<T: Eq + std::hash::Hash>(items: &[T]) -> Option<&'static str> {
     let mut seen = HashSet::new();
     (!items.iter().all(|item| seen.insert(item))).then_some("must not have anything twice")
@@ -231,7 +231,7 @@ fn twice<T: Eq + std::hash::Hash>(items: &[T]) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// An app to which nothing is to be said.
+    /// An app without any problems.
     pub(super) fn shop() -> Oidc {
         Oidc {
             redirect_uris: vec!["https://shop.example/callback".into()],

@@ -5,44 +5,48 @@ use std::collections::{HashMap, HashSet};
 use super::Execution;
 use crate::rejection::Rejection;
 
-/// How many steps an include may lead on.
+/// The most levels of includes.
 pub const MOST_LEVELS: usize = 3;
 
-/// How many targets an execution calls at most.
+/// The most targets that an execution calls.
 pub const MOST_TARGETS: usize = 1000;
 
 /// Executions by id.
 pub type Graph<'a> = HashMap<&'a str, &'a Execution>;
 
-/// Refuses includes that lead in a circle, or further than [`MOST_LEVELS`], or to too many targets, from any of the
+/// Refuses includes that form a cycle, are deeper than [`MOST_LEVELS`], or lead to too many targets, from any of the
 /// executions.
 pub fn check(graph: &Graph<'_>) -> Result<(), Rejection> {
     let mut known = HashMap::new();
     for id in graph.keys() {
-        reach(graph, &mut known, id)?;
+        extent(graph, &mut known, id)?;
     }
     Ok(())
 }
 
-/// How far the includes of an execution lead, and how many targets it calls.
+/// The depth of the includes of an execution, and the number of targets that it calls.
 #[derive(Clone, Copy)]
-struct Reach {
+struct Extent {
     levels: usize,
     targets: usize,
 }
 
-/// What is looked at has `None` until it is known, so that each execution is looked at once.
-fn reach<'a>(graph: &Graph<'a>, known: &mut HashMap<&'a str, Option<Reach>>, id: &'a str) -> Result<Reach, Rejection> {
+/// Computes the reach of an execution. `None` marks executions in progress; each one is visited once.
+fn extent<'a>(
+    graph: &Graph<'a>,
+    known: &mut HashMap<&'a str, Option<Extent>>,
+    id: &'a str,
+) -> Result<Extent, Rejection> {
     match known.get(id) {
         Some(Some(reach)) => return Ok(*reach),
         Some(None) => return Err(Rejection::Precondition("the includes lead in a circle")),
         None => {}
     }
-    let Some(execution) = graph.get(id) else { return Ok(Reach { levels: 0, targets: 0 }) };
+    let Some(execution) = graph.get(id) else { return Ok(Extent { levels: 0, targets: 0 }) };
     known.insert(id, None);
-    let mut all = Reach { levels: 0, targets: execution.targets.len() };
+    let mut all = Extent { levels: 0, targets: execution.targets.len() };
     for include in &execution.includes {
-        let Reach { levels, targets } = reach(graph, known, include)?;
+        let Extent { levels, targets } = extent(graph, known, include)?;
         all.levels = all.levels.max(levels + 1);
         all.targets = all.targets.saturating_add(targets);
     }
@@ -69,8 +73,8 @@ fn leads_within(graph: &Graph<'_>, execution: &Execution, id: &str, levels: usiz
     execution.includes.iter().any(leads_on)
 }
 
-/// The ids of the targets that an execution calls: its own, then those of its includes in their place. What was written
-/// by another version may lead further or to more; that is not followed.
+/// Returns the ids of the targets that an execution calls: its own, then those of its includes in order. Executions
+/// that another version wrote may exceed the limits; what exceeds them is not followed.
 pub fn targets<'a>(graph: &Graph<'a>, execution: &'a Execution) -> Vec<&'a str> {
     let mut found = vec![];
     let mut barren = HashSet::new();
@@ -79,7 +83,7 @@ pub fn targets<'a>(graph: &Graph<'a>, execution: &'a Execution) -> Vec<&'a str> 
     found
 }
 
-/// Whoever calls nobody on a level is looked at once, so that each step finds something.
+/// An execution that contributes no targets at a level is visited once, so that each step finds something.
 fn collect<'a>(
     graph: &Graph<'a>,
     execution: &'a Execution,

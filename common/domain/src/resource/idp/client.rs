@@ -1,4 +1,5 @@
-//! What a provider knows the platform by. For `CodeHostA`, `CodeHostB` and `SocialA`, whose addresses everybody knows, that is all.
+//! The platform as a client of a provider. `CodeHostA`, `CodeHostB` and `SocialA`, whose addresses are well known, need
+//! nothing else.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,9 +9,9 @@ use super::Rules;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Client {
-    /// The id that the provider gave it.
+    /// The client id that the provider assigned.
     pub client_id: String,
-    /// The scopes to ask for.
+    /// The scopes to request.
     pub scopes: Vec<String>,
 }
 

@@ -1,29 +1,29 @@
-//! `CodeHostA` and `CodeHostB` on servers of somebody's own.
+//! Self-hosted `CodeHostA` and `CodeHostB`.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Rules, client::Client};
 
-/// A `CodeHostA` on a server of its own.
+/// A self-hosted `CodeHostA`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OwnEndpoints {
-    /// What it knows the platform by.
+    /// The platform as its client.
     #[serde(flatten)]
     pub client: Client,
-    /// Where users are sent to log in.
+    /// The address to which users are sent to log in.
     pub authorization_endpoint: String,
-    /// Where codes are exchanged for tokens.
+    /// The address at which codes are exchanged for tokens.
     pub token_endpoint: String,
-    /// Where it is asked who logged in.
+    /// The address that returns who logged in.
     pub user_endpoint: String,
 }
 
-/// A `CodeHostB` on a server of its own.
+/// A self-hosted `CodeHostB`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OwnIssuer {
-    /// What it knows the platform by.
+    /// The platform as its client.
     #[serde(flatten)]
     pub client: Client,
     /// Its issuer, which is the address of the server.

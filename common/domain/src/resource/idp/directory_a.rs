@@ -8,12 +8,12 @@ use super::{Rules, client::Client};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DirectoryA {
-    /// What it knows the platform by.
+    /// The platform as its client.
     #[serde(flatten)]
     pub client: Client,
-    /// Who may log in: `common`, `organizations`, `consumers`, or those of the tenant with this id; `common` when empty.
+    /// The users who may log in: `common`, `organizations`, `consumers`, or the id of a tenant; `common` when empty.
     pub tenant: String,
-    /// E-mail addresses that it names count as verified.
+    /// Whether e-mail addresses from it count as verified.
     pub email_verified: bool,
 }
 

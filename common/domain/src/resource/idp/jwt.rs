@@ -8,15 +8,15 @@ use super::Rules;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Jwt {
-    /// Who issues the tokens.
+    /// The issuer of the tokens.
     pub issuer: String,
-    /// Where users are sent to get one.
+    /// The address to which users are sent to get one.
     pub jwt_endpoint: String,
-    /// Where the keys are that verify them.
+    /// The address of the keys that verify them.
     pub keys_endpoint: String,
     /// The header that carries them.
     pub header_name: String,
-    /// Whom they must be for; nobody in particular when empty.
+    /// The audience that they must have; any when empty.
     pub audience: String,
 }
 

@@ -1,4 +1,4 @@
-//! Directories that are asked over LDAP.
+//! Directories that are queried over LDAP.
 
 use std::collections::HashSet;
 
@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 use super::Rules;
 use crate::rejection::Rejection;
 
-/// A directory that is asked over LDAP.
+/// A directory that is queried over LDAP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ldap {
     /// Its servers, which are tried one after the other: `ldap://host:port` or `ldaps://host:port`.
     pub servers: Vec<String>,
-    /// Connections to `ldap://` are upgraded to TLS.
+    /// Whether connections to `ldap://` are upgraded to TLS.
     pub start_tls: bool,
-    /// Below which entry users are looked for.
+    /// The entry below which users are searched.
     pub base_dn: String,
-    /// As which entry the platform asks.
+    /// The entry as which the platform binds.
     pub bind_dn: String,
-    /// The attribute that users are named by.
+    /// The attribute that names users.
     pub user_base: String,
-    /// The classes that users are of.
+    /// The object classes of users.
     pub user_object_classes: Vec<String>,
     /// The attributes that are compared with the login name.
     pub user_filters: Vec<String>,
-    /// How long an answer is waited for, in the API's form: `10s`.
+    /// The time to wait for an answer, in the API's form: `10s`.
     pub timeout: String,
-    /// Which attributes say what of a user.
+    /// The attributes that describe a user.
     pub attributes: Attributes,
-    /// The certificates to trust beside those of the machine, in PEM.
+    /// The certificates to trust in addition to those of the machine, in PEM.
     pub root_ca: String,
 }
 
-/// The names of attributes that say something of a user; what is empty is not asked for.
+/// The names of the attributes that describe a user; empty ones are not requested.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "they say what they are, as in the API")]
@@ -97,7 +97,7 @@ impl Rules for Ldap {
     }
 }
 
-/// Scheme, host and port of a server, in one form for each server; `None` where it is none.
+/// Returns scheme, host and port of a server, in one form for each server; `None` if it is not valid.
 fn address(server: &str) -> Option<(&'static str, String, u16)> {
     let (scheme, rest) = server.split_once("://")?;
     let (scheme, default) = match scheme.to_ascii_lowercase().as_str() {
@@ -106,7 +106,7 @@ fn address(server: &str) -> Option<(&'static str, String, u16)> {
         _ => return None,
     };
     let rest = rest.strip_suffix('/').unwrap_or(rest).to_ascii_lowercase();
-    // The colons of an address of IPv6 are between brackets.
+    // The colons of an IPv6 address are between brackets.
     let (host, port) = match rest.rsplit_once(':').filter(|(_, port)| !port.contains(']')) {
         Some((host, port)) => (host, port.parse().ok().filter(|port| *port > 0)?),
         None => (rest.as_str(), default),

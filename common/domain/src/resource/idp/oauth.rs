@@ -8,12 +8,12 @@ use super::{Rules, codehost::OwnEndpoints};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct OAuth {
-    /// What it knows the platform by, and where it is.
+    /// The platform as its client, and its endpoints.
     #[serde(flatten)]
     pub endpoints: OwnEndpoints,
     /// The attribute that identifies users.
     pub id_attribute: String,
-    /// Codes are bound by PKCE.
+    /// Whether codes are bound by PKCE.
     pub use_pkce: bool,
 }
 

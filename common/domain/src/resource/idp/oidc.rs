@@ -8,14 +8,14 @@ use super::{Rules, client::Client};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Oidc {
-    /// Its issuer, under which it describes itself.
+    /// Its issuer, where its discovery document is found.
     pub issuer: String,
-    /// What it knows the platform by.
+    /// The platform as its client.
     #[serde(flatten)]
     pub client: Client,
-    /// What is known of users is taken from the ID token instead of from the userinfo endpoint.
+    /// Whether claims are taken from the ID token instead of from the userinfo endpoint.
     pub is_id_token_mapping: bool,
-    /// Codes are bound by PKCE.
+    /// Whether codes are bound by PKCE.
     pub use_pkce: bool,
 }
 

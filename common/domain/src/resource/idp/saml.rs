@@ -5,41 +5,41 @@ use serde::{Deserialize, Serialize};
 use super::{Rules, xml};
 use crate::rejection::Rejection;
 
-/// How long metadata may be, in bytes.
+/// The longest metadata, in bytes.
 pub const LONGEST_METADATA: usize = 200_000;
 
 /// An identity provider of SAML 2.0.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Saml {
-    /// Its metadata; where there is none, it is at an address.
+    /// The metadata; empty if it is fetched from an address.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub metadata_xml: String,
-    /// That address.
+    /// The address of the metadata.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub metadata_url: String,
-    /// How requests get to it.
+    /// How requests are sent to it.
     pub binding: Binding,
-    /// Requests are signed.
+    /// Whether requests are signed.
     pub with_signed_request: bool,
-    /// How they are.
+    /// How requests are signed.
     pub signature_algorithm: SignatureAlgorithm,
-    /// What identifies users.
+    /// The identifier of users.
     pub name_id_format: NameIdFormat,
     /// The attribute that identifies users whose names are transient.
     pub transient_mapping_attribute_name: String,
-    /// Who logs out here is logged out there.
+    /// Whether users who log out here are logged out there.
     pub federated_logout_enabled: bool,
 }
 
-/// How requests get to a provider.
+/// How requests are sent to a provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Binding {
-    /// In a form.
+    /// In a form (HTTP-POST).
     #[default]
     #[serde(rename = "SAML_BINDING_POST", alias = "SAML_BINDING_UNSPECIFIED")]
     Post,
-    /// In an address.
+    /// In an address (HTTP-Redirect).
     #[serde(rename = "SAML_BINDING_REDIRECT")]
     Redirect,
     /// By a reference that the provider resolves.
@@ -62,20 +62,20 @@ pub enum SignatureAlgorithm {
     RsaSha512,
 }
 
-/// What identifies users at a provider.
+/// The identifier of users at a provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NameIdFormat {
-    /// Whatever the provider takes.
+    /// Any format that the provider accepts.
     #[serde(rename = "SAML_NAME_ID_FORMAT_UNSPECIFIED_BY_SAML")]
     Any,
     /// The e-mail address.
     #[serde(rename = "SAML_NAME_ID_FORMAT_EMAIL_ADDRESS")]
     EmailAddress,
-    /// A name that stays.
+    /// A persistent name.
     #[default]
     #[serde(rename = "SAML_NAME_ID_FORMAT_PERSISTENT", alias = "SAML_NAME_ID_FORMAT_UNSPECIFIED")]
     Persistent,
-    /// A name for one login.
+    /// A transient name, for one login.
     #[serde(rename = "SAML_NAME_ID_FORMAT_TRANSIENT")]
     Transient,
 }

@@ -1,4 +1,4 @@
-//! `SocialB`, to which the platform shows a signature in place of a secret.
+//! `SocialB`, to which the platform presents a signature in place of a secret.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::{Rules, client::Client};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SocialB {
-    /// What it knows the platform by.
+    /// The platform as its client.
     #[serde(flatten)]
     pub client: Client,
     /// The id of the team that the platform belongs to.

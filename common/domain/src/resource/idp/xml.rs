@@ -1,10 +1,10 @@
-//! Just enough of XML to refuse what is none, and what could make a reader of it do harm: document types, which are all that
-//! entities could come from, and deep nesting. Names, characters and namespaces are for who reads it to judge.
+//! Just enough of XML to refuse text that is not XML, or that could harm its reader: document types, the only source of
+//! entities, and deep nesting. Names, characters and namespaces are left to the reader.
 
-/// How deep elements may be in each other.
+/// The deepest nesting of elements.
 const DEEPEST: usize = 100;
 
-/// The name of the outermost element, or which rule the text breaks.
+/// Returns the name of the outermost element, or the rule that the text breaks.
 pub(super) fn root(text: &str) -> Result<&str, &'static str> {
     const BROKEN: &str = "must be well-formed XML";
     let mut rest = text.trim_start_matches('\u{feff}').trim();
@@ -51,7 +51,7 @@ pub(super) fn root(text: &str) -> Result<&str, &'static str> {
     root.filter(|_| open.is_empty() && rest.trim().is_empty()).ok_or(BROKEN)
 }
 
-/// Where a tag ends: at the first `>` that is in no value of an attribute.
+/// Returns where a tag ends: at the first `>` outside of attribute values.
 fn end_of_tag(tag: &str) -> Option<usize> {
     let mut quote = None;
     tag.char_indices().skip(1).find_map(|(at, char)| {

@@ -13,7 +13,7 @@ pub const USERNAME: Column<User> =
 /// The display name.
 pub const NAME: Column<User> =
     Column::text("name", |user: &User| user.person().map_or_else(|| user.name.clone(), Person::name)).filterable();
-/// What it is.
+/// The type: [`HUMAN`] or [`SERVICE`].
 pub const TYPE: Column<User> =
     Column::text("type", |user: &User| if user.human.is_some() { HUMAN } else { SERVICE }.to_owned()).filterable();
 /// The given name of a person.
@@ -34,15 +34,15 @@ pub const PHONE: Column<User> =
 /// The keyed hash of the e-mail address.
 pub const EMAIL_KEY: Column<User> =
     Column::text("email_key", |user: &User| key(user, |human| &human.email_key)).looked_up(Lookup::Instance);
-/// That of the phone number.
+/// The keyed hash of the phone number.
 pub const PHONE_KEY: Column<User> =
     Column::text("phone_key", |user: &User| key(user, |human| &human.phone_key)).looked_up(Lookup::Instance);
 /// Whether it is switched on and not locked.
 pub const IS_ACTIVE: Column<User> = Column::bool("is_active", User::is_live).filterable();
 
-/// The type of a program.
+/// The type of a service user.
 pub const SERVICE: &str = "service";
-/// That of a person.
+/// The type of a person.
 pub const HUMAN: &str = "human";
 
 fn contact(contact: Option<&Contact>) -> String {

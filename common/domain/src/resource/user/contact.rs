@@ -1,5 +1,6 @@
-//! By which addresses people are found beside their login names. The log has an address as its keyed hash, which a person names as objects
-//! name each other: so the turn can ask who has it. Several may have the same one.
+//! Contacts: addresses by which people are found beside their login names. The log contains the keyed hash of an
+//! address, which a person refers to like objects refer to each other, so that a turn can look up who has it. Several
+//! people may have the same one.
 
 use super::{Human, User};
 use crate::{
@@ -9,13 +10,13 @@ use crate::{
     secret::Hashed,
 };
 
-/// What addresses are among the kinds of what is named. There are no such objects.
+/// The kind of what contacts refer to. There are no such objects.
 pub const CONTACT: &str = "contact";
 
-/// A kind of address.
+/// A kind of contact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
-    /// As what people name one.
+    /// The link by which people refer to a contact of this kind.
     pub link: Link,
 }
 
@@ -25,14 +26,15 @@ pub const EMAIL: Kind = Kind { link: Link { name: "email", to: CONTACT } };
 pub const PHONE: Kind = Kind { link: Link { name: "phone", to: CONTACT } };
 
 impl Kind {
-    /// Whether something may be one: nobody has to be looked for by anything else.
+    /// Whether a text may be a contact of this kind: nobody has to be looked up by anything else.
     pub fn may_be(&self, said: &str) -> bool {
         let is_number =
             |plain: &str| plain.strip_prefix('+').is_some_and(|it| it.bytes().all(|it| it.is_ascii_digit()));
         if *self == PHONE { is_number(&self.plain(said)) } else { said.contains('@') }
     }
 
-    /// What is hashed of one, however somebody writes it: case does not count, nor what stands between the digits of a phone number.
+    /// Returns the claim to hash for a contact, however it is written: case is ignored, and so are separators between
+    /// the digits of a phone number.
     pub fn hashed(&self, said: &str) -> Claim {
         Claim::folded(self.link.name, self.plain(said))
     }
@@ -42,7 +44,7 @@ impl Kind {
         said.chars().filter(|char| !is_between(*char)).collect()
     }
 
-    /// That of a person.
+    /// Returns the contact of this kind that a person has.
     pub fn of<'a>(&self, person: &'a Person) -> Option<&'a Contact> {
         if *self == EMAIL { person.email.as_ref() } else { person.phone.as_ref() }
     }
@@ -53,12 +55,12 @@ impl Kind {
 }
 
 impl User {
-    /// The links by which people name their addresses.
+    /// The links by which people refer to their contacts.
     pub(super) const CONTACTS: [Link; 2] = [EMAIL.link, PHONE.link];
 }
 
 impl Human {
-    /// The addresses by which it is found.
+    /// Returns the contacts by which the person is found.
     pub fn contacts(&self) -> Vec<Reference> {
         [(EMAIL, &self.email_key), (PHONE, &self.phone_key)]
             .into_iter()

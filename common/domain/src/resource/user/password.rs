@@ -1,13 +1,13 @@
-//! What is kept of a password, and for how long one that was checked is enough.
+//! The stored data of a password, and whether a check of it is still sufficient.
 
 use serde::{Deserialize, Serialize};
 
 use crate::secret::Sealed;
 
-/// What is kept of a password.
+/// The stored data of a password.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Password {
-    /// Its hash, under the key of the person.
+    /// Its hash, encrypted under the key of the person.
     #[serde(flatten)]
     pub hash: Sealed,
     /// When it was set, in milliseconds since 1970.
@@ -15,29 +15,29 @@ pub struct Password {
     /// Whether the person has to choose another one at the next login.
     #[serde(default)]
     pub is_change_required: bool,
-    /// From when it lets nobody in any more, in milliseconds since 1970, where it is not for ever.
+    /// When it expires, in milliseconds since 1970; `None` for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<i64>,
 }
 
 impl Password {
-    /// Whether it lets nobody in any more at a time, in milliseconds since 1970.
+    /// Whether it has expired at a time, in milliseconds since 1970.
     pub fn has_expired(&self, now: i64) -> bool {
         self.expires_at.is_some_and(|expires_at| expires_at <= now)
     }
 }
 
-/// Why the password that was checked is not enough any more.
+/// Why a check of the password is not sufficient any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outdated {
-    /// The person has another one since, or none.
+    /// The person has set another one since, or has none.
     Changed,
-    /// It is good for nothing else than to choose another one.
+    /// The password may only be used to choose another one.
     MustChoose,
 }
 
 impl Outdated {
-    /// What is said of it.
+    /// Returns the message for the caller.
     pub const fn message(self) -> &'static str {
         match self {
             Self::Changed => "the password was changed since it was checked: check it again",
@@ -46,8 +46,7 @@ impl Outdated {
     }
 }
 
-/// Why the password that somebody has is not the one that was checked at a time, in milliseconds since 1970, or is not enough any
-/// more, where that is so.
+/// Returns why a check of the password at a time, in milliseconds since 1970, is not sufficient any more, if so.
 pub fn outdated(password: Option<&Password>, checked_at: i64) -> Option<Outdated> {
     match password {
         Some(password) if password.changed_at > checked_at => Some(Outdated::Changed),

@@ -1,4 +1,4 @@
-//! What holds for people only, and what older logs have of service users.
+//! Tests of what holds for people only, and of service users in older logs.
 
 use serde_json::json;
 
@@ -119,7 +119,7 @@ fn only_people_have_passwords_and_a_change_names_them() {
     assert_eq!(written["password"], json!({ "sealed": "a", "changed_at": 7, "is_change_required": false }));
 }
 
-/// An event as a build from before people has written it.
+/// An event as written by a build from before people existed.
 const RECORDED: &str = r#"{"username":"robot","name":"Robot","description":"","allow_token_endpoint_audience":false,"secret":"hash","previous":null,"is_active":true,"is_locked":false}"#;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Where apps lead people, by where they run, and what is unwise about that.
+//! The URIs to which apps may send people, by where they run, and what is unwise about them.
 
 use super::{AppType, GrantType, Oidc};
 use crate::{
@@ -6,16 +6,16 @@ use crate::{
     resource::app::AuthMethod,
 };
 
-/// What is unwise about an app.
+/// An unwise setting of an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Problem {
     /// It is under development.
     DevMode,
-    /// It asks for answers that there is nowhere to send to.
+    /// It requests answers, but has no URI to send them to.
     NoRedirectUri,
     /// It may use refresh tokens and has no way to get one.
     RefreshTokenWithoutCode,
-    /// It runs where no secret can be kept, and authenticates.
+    /// It runs where no secret can be stored, but authenticates.
     PublicAppAuthenticates,
     /// It runs in a browser and has a redirect URI of http.
     UserAgentHttp,
@@ -25,12 +25,12 @@ pub enum Problem {
     NativeHttp,
     /// It does not run on a device and has a redirect URI of a scheme of its own.
     CustomScheme,
-    /// It gets tokens at once and has a redirect URI of another scheme than https.
+    /// It uses the implicit grant and has a redirect URI of another scheme than https.
     Implicit,
 }
 
 impl Oidc {
-    /// What is unwise about it, each once.
+    /// Returns what is unwise about the app, each problem once.
     pub fn problems(&self) -> Vec<Problem> {
         let uris: Vec<Parts<'_>> = self.redirect_uris.iter().filter_map(|uri| Parts::of(uri)).collect();
         let (is_public, is_native) = (self.app_type != AppType::Web, self.app_type == AppType::Native);
@@ -53,8 +53,9 @@ impl Oidc {
         all.into_iter().filter(|(_, is_so)| *is_so).map(|(problem, _)| problem).collect()
     }
 
-    /// Whether people may be sent to a URI at all, whatever is registered: to one of https; to one of http where the app is under
-    /// development, or runs on a server that authenticates, or is on their device; to one of another scheme on their device.
+    /// Whether people may be sent to a URI at all, whatever is registered: to one of https; to one of http if the app
+    /// is under development, or runs on a server and authenticates, or the URI is on their own device; to one of
+    /// another scheme on their device.
     pub fn may_lead_to(&self, uri: &str) -> bool {
         let Some(uri) = Parts::of(uri) else { return false };
         let is_native = self.app_type == AppType::Native;
@@ -65,7 +66,7 @@ impl Oidc {
         !uri.is_http() || self.dev_mode || is_confidential || is_native && uri.is_loopback()
     }
 
-    /// The origins of its pages: those of its redirect URIs that are in the web, and the further ones.
+    /// Returns the origins of its pages: those of its redirect URIs in the web, and the additional ones.
     pub fn origins(&self) -> Vec<String> {
         let of_uris = self.redirect_uris.iter().filter_map(|uri| Parts::of(uri)?.origin());
         let mut origins: Vec<String> = of_uris.chain(self.additional_origins.iter().cloned()).collect();
@@ -74,8 +75,8 @@ impl Oidc {
         origins
     }
 
-    /// Whether a page of an origin, as its browser says it, is one of the app: with any port on the person's own device where the app runs
-    /// there, and by wildcards under development, as where people are sent back to.
+    /// Whether an origin, as browsers send it, is one of the app's pages: with any port on the person's own device if
+    /// the app runs there, and by wildcards under development, like for redirect URIs.
     pub fn is_page(&self, origin: &str) -> bool {
         let leniency = Leniency { any_port: self.app_type == AppType::Native, wildcards: self.dev_mode };
         self.origins().iter().any(|allowed| is_registered(&said_origin(allowed), origin, leniency))

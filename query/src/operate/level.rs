@@ -11,7 +11,7 @@ use super::filter::{FAILED, FAILED_OF_INSTANCE, Filter};
 
 /// How far somebody sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum OperatorLevel {
     /// All instances, and what serves them.
     System,
     /// What failed of the own instance.
@@ -31,10 +31,10 @@ pub(super) enum Act {
     Reveal,
 }
 
-impl Reach {
+impl OperatorLevel {
     /// How far a caller sees; not at all where no role permits it.
     pub(super) fn of(caller: &Caller) -> Option<Self> {
-        [Self::System, Self::Instance].into_iter().find(|reach| reach.lets(caller, Act::Look))
+        [Self::System, Self::Instance].into_iter().find(|level| level.lets(caller, Act::Look))
     }
 
     /// Whether a caller may do something within this reach.
