@@ -43,7 +43,7 @@ use proto::{
 
 use crate::{execute::Commands, settings};
 
-/// What is written of each resource, and of each settings service.
+/// The mount functions of all resources and settings services.
 const RESOURCES: &[Mount<Commands>] = &[
     target::mount,
     execution::mount,

@@ -1,7 +1,7 @@
 //! The decisive check of who may do what: in the writer's turn, on committed state.
 //!
 //! The checks at the edge are early refusals from a read model that may lag. A right that was revoked at some sequence
-//! is refused here for every command behind it.
+//! is refused here for every later command.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -33,36 +33,36 @@ use view::{
 
 use crate::turn::{Current, Refusal, Turn};
 
-/// On what a caller's right to an operation rests.
+/// What a caller's right to an operation depends on.
 pub(crate) struct Authority {
     operation: &'static Facts,
     /// The instance that the command is about.
     instance_id: String,
     caller_id: String,
-    /// The instance that the caller is of.
+    /// The instance that the caller belongs to.
     home: AggregateKey,
     user: AggregateKey,
-    /// Its organization; system users have none.
+    /// The organization of the user; system users have none.
     organization: Option<AggregateKey>,
-    /// The sequence of the log that the issuer of its token had seen.
+    /// The sequence of the log that the issuer of the caller's token had seen.
     seen: u64,
-    /// The personal access token that it showed, where it is one.
+    /// The personal access token that the caller sent, if it did.
     token: Option<AggregateKey>,
     /// The flags of the caller's instance, the nearest context first.
     features: [AggregateKey; 2],
     /// A system user, whose rights are not in the log; `None` for all others.
     system: Option<Arc<Principal>>,
-    /// Whether targets of the instance may have said what is asked: then rights above the instance do not count.
+    /// Whether targets of the instance may have changed the request: then rights above the instance do not count.
     is_bounded: bool,
-    /// What hashes the memberships of the caller.
+    /// The key that hashes the claims of the caller's memberships.
     claims: Arc<secret::SymmetricKey>,
 }
 
-/// What a command changes, for whoever may not.
+/// The object that a command changes, as the check of permissions needs it.
 pub(crate) struct Object {
-    /// What it is.
+    /// The name of its type.
     pub(crate) name: &'static str,
-    /// Whether it is there already.
+    /// Whether it exists already.
     pub(crate) exists: bool,
     /// The user that it belongs to, if it belongs to one.
     pub(crate) user_id: Option<String>,
@@ -71,14 +71,14 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    /// What belongs to no user.
+    /// Returns an object that belongs to no user.
     pub(crate) fn of_nobody(name: &'static str, exists: bool) -> Self {
         Self { name, exists, user_id: None, parts: vec![] }
     }
 }
 
 impl Authority {
-    /// The authority of a call to an operation. `claims` is the key of the caller's own instance.
+    /// Returns the authority of a call to an operation. `claims` is the key of the caller's own instance.
     pub(crate) fn of(call: &Call, claims: Arc<secret::SymmetricKey>) -> Self {
         let (home, user) = (&call.home.id, &call.caller.id);
         let organization = (call.caller.owner.kind == OwnerType::Organization).then_some(&call.caller.owner.id);
@@ -101,7 +101,7 @@ impl Authority {
         }
     }
 
-    /// Refuses whoever may do nothing now, and what is switched off.
+    /// Refuses callers who are not active, and operations that are switched off.
     pub(crate) fn check(&self, turn: &mut Turn<'_>) -> Result<(), Refusal> {
         let instance = turn.get::<Standard<Instance>>(&self.home);
         let user = turn.get::<Standard<User>>(&self.user);
@@ -137,7 +137,8 @@ impl Authority {
         Ok(())
     }
 
-    /// Refuses what the caller may not do in a context now. Whoever may not even read there is told that there is nothing.
+    /// Refuses what the caller may not do in a context. To a caller who may not even read there, the object does not
+    /// exist.
     pub(crate) fn permit(&self, turn: &mut Turn<'_>, context: &Owner, object: &Object) -> Result<(), Refusal> {
         if context.kind != OwnerType::System {
             let instance = AggregateKey::of::<Standard<Instance>>(&self.instance_id, &self.instance_id);
@@ -164,12 +165,12 @@ impl Authority {
         Err(nothing.into())
     }
 
-    /// Refuses everything but what belongs to the caller, where the operation is about that.
+    /// Refuses everything but the caller's own objects, for an operation that is about these only.
     fn permit_own(&self, object: &Object) -> Result<(), Refusal> {
         if self.gives(object) { Ok(()) } else { Err(Rejection::NotFound(object.name).into()) }
     }
 
-    /// Whether the operation lets the caller do this to what is its own, whatever its roles.
+    /// Whether the operation lets the caller do this to an object of its own, whatever its roles.
     fn gives(&self, object: &Object) -> bool {
         self.is_home() && self.operation.gives(&self.caller_id, object.user_id.as_deref())
     }
@@ -204,18 +205,18 @@ impl Authority {
         self.is_home() && self.operation.waived == Waived::ByToken
     }
 
-    /// Whether the caller is a user of the instance: others may have an id of one.
+    /// Whether the caller is a user of this instance; a user of another one may have the same id as one of its users.
     fn is_home(&self) -> bool {
         self.home.instance_id == self.instance_id && self.system.is_none()
     }
 
-    /// Whether this is about the caller itself.
+    /// Whether a user is the caller itself.
     pub(crate) fn is_caller(&self, user_id: &str) -> bool {
         self.is_home() && self.caller_id == user_id
     }
 }
 
-/// Where roles are held that hold in a place.
+/// Returns the contexts and parts in which a role must be held to hold in a place.
 pub(crate) fn above(place: &RolePlace, instance_id: &str) -> Vec<(Owner, Option<Part>)> {
     let contexts = place.context.chain(instance_id).into_iter().map(|context| (context, None));
     contexts.chain(place.parts.iter().map(|part| (place.context.clone(), Some(part.clone())))).collect()
@@ -238,7 +239,7 @@ pub(crate) fn has_in_all(
     })
 }
 
-/// The memberships of a user in contexts, and in parts of these. `claims` is the key of the user's instance.
+/// Returns the memberships of a user in contexts, and in parts of these. `claims` is the key of the user's instance.
 pub(crate) fn memberships<'a>(
     turn: &mut Turn<'_>,
     claims: &secret::SymmetricKey,

@@ -8,7 +8,7 @@ pub(crate) struct Cache<K, V> {
     young: HashMap<K, Weighed<V>>,
     old: HashMap<K, Weighed<V>>,
     capacity: usize,
-    /// About how many bytes the values may have, and those of the young generation.
+    /// The most bytes that the values may have, approximately, and the bytes of those in the young generation.
     most_bytes: usize,
     young_bytes: usize,
 }
@@ -21,17 +21,17 @@ struct Weighed<V> {
 }
 
 impl<K: Hash + Eq + Clone, V> Cache<K, V> {
-    /// A cache of at most `capacity` entries.
+    /// Creates a cache of at most `capacity` entries.
     pub(crate) fn new(capacity: usize) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), capacity, most_bytes: usize::MAX, young_bytes: 0 }
     }
 
-    /// The same with values of about `most_bytes` at most, and the newest one whatever it has.
+    /// Limits the values to about `most_bytes` in all; the newest value is stored whatever its size.
     pub(crate) fn within(self, most_bytes: usize) -> Self {
         Self { most_bytes, ..self }
     }
 
-    /// The value, which counts as used now.
+    /// Returns the value of a key, which counts as used by that.
     pub(crate) fn get(&mut self, key: &K) -> Option<&mut V> {
         if let Some((key, Weighed { value, bytes })) = self.old.remove_entry(key) {
             self.insert_weighing(key, value, bytes);
@@ -39,12 +39,12 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         self.young.get_mut(key).map(|weighed| &mut weighed.value)
     }
 
-    /// Puts a value in that weighs nothing.
+    /// Inserts a value that counts as zero bytes.
     pub(crate) fn insert(&mut self, key: K, value: V) {
         self.insert_weighing(key, value, 0);
     }
 
-    /// Puts a value in that has about so many bytes.
+    /// Inserts a value of about `bytes` bytes.
     pub(crate) fn insert_weighing(&mut self, key: K, value: V, bytes: usize) {
         self.remove(&key);
         let is_full = self.young.len() >= self.capacity.div_ceil(2);
@@ -56,7 +56,7 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         self.young.insert(key, Weighed { value, bytes });
     }
 
-    /// Forgets one.
+    /// Removes an entry.
     pub(crate) fn remove(&mut self, key: &K) {
         if let Some(Weighed { bytes, .. }) = self.young.remove(key) {
             self.young_bytes -= bytes;
@@ -64,7 +64,7 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         self.old.remove(key);
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub(crate) fn clear(&mut self) {
         self.young.clear();
         self.old.clear();

@@ -1,7 +1,8 @@
-//! Looks for the challenge of a domain: what shows that whoever adds a domain has a say in it.
+//! Looks for the challenge of a domain, which proves that whoever adds the domain has control over it.
 //!
-//! Names are looked up anew each time, where the operator says. The address that is checked is the one that is connected
-//! to, and redirects are not followed, so that nobody reaches with it what targets may not reach.
+//! Names are resolved anew each time, by the DNS server that the operator configured. The address that is checked is
+//! the one that is connected to, and redirects are not followed, so that nobody can access by this what targets may not
+//! access.
 
 use std::{
     collections::HashMap,
@@ -29,7 +30,7 @@ use url::{Host, Url};
 /// How many challenges are looked for at the same time, and how many of one instance.
 const SEATS: usize = 32;
 const SEATS_OF_INSTANCE: usize = 4;
-/// How long one may take.
+/// How long the search for one challenge may take.
 const LIMIT: Duration = Duration::from_secs(10);
 /// How long a DNS server may take, and how often it is asked.
 const DNS_LIMIT: Duration = Duration::from_secs(3);
@@ -37,12 +38,12 @@ const DNS_TRIES: usize = 2;
 /// How much of a page is read, in bytes: room for the token and white space.
 const LARGEST_PAGE: usize = 1024;
 
-/// Looks for challenges.
+/// The search for challenges, limited per node and per instance.
 pub struct Challenges {
     allowed: Arc<Allowed>,
     dns_server: Option<SocketAddr>,
     seats: Semaphore,
-    /// How many each instance has.
+    /// How many seats each instance has taken.
     taken: Mutex<HashMap<String, usize>>,
 }
 
@@ -94,7 +95,8 @@ enum ChallengeFailure {
 }
 
 impl Challenges {
-    /// Asks this DNS server, or those of the machine, and calls the public internet and what is allowed beyond.
+    /// Creates a search that asks this DNS server, or those of the machine, and calls the public internet and the
+    /// allowed addresses beyond it.
     pub fn new(allowed: Arc<Allowed>, dns_server: Option<SocketAddr>) -> Self {
         Self { allowed, dns_server, seats: Semaphore::new(SEATS), taken: Mutex::default() }
     }
@@ -102,7 +104,7 @@ impl Challenges {
     /// Looks for the challenge of a domain.
     ///
     /// # Errors
-    /// Where it is not found, and why.
+    /// When the challenge is not found, with the reason.
     pub(crate) async fn find(&self, instance_id: &str, domain: &Domain, method: ChallengeMethod) -> Result<(), Error> {
         let _seat = self.seat(instance_id).ok_or(ChallengeFailure::Busy)?;
         let looking = async {
@@ -138,13 +140,13 @@ impl Challenges {
 
     async fn by_http(&self, domain: &Domain) -> Result<(), ChallengeFailure> {
         let url = domain.http_url();
-        // What is a number in disguise would be called without being looked up.
+        // A name that is an IP address in disguise would be called without being resolved.
         let host = Url::parse(&url).ok().and_then(|url| url.host().map(|host| host.to_owned()));
         if host != Some(Host::Domain(domain.name.clone())) {
             return Err(ChallengeFailure::Forbidden);
         }
         let found = match self.resolver()?.lookup_ip(format!("{}.", domain.name)).await {
-            // Whether a name of a private network exists is not told.
+            // Whether a name of a private network exists is not revealed.
             Err(error) if error.is_no_records_found() => return Err(ChallengeFailure::Forbidden),
             found => found?,
         };
@@ -178,7 +180,8 @@ impl Challenges {
         if page.trim_ascii() == domain.challenge.as_bytes() { Ok(()) } else { Err(ChallengeFailure::OtherPage(url)) }
     }
 
-    /// Made anew each time, so that it knows nothing from before and the machine's newest settings.
+    /// Creates a resolver. It is made anew each time, so that it has no cache, and has the newest settings of the
+    /// machine.
     fn resolver(&self) -> Result<TokioResolver, ChallengeFailure> {
         let mut builder = match self.dns_server {
             None => TokioResolver::builder_tokio()?,

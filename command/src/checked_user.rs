@@ -8,14 +8,14 @@ use eventlog::record::AggregateKey;
 
 use crate::turn::Turn;
 
-/// That a user of an organization is checked now.
+/// Returns the check of a user of an organization at this moment.
 pub(crate) fn checked_now(turn: &Turn<'_>, (id, organization_id): (&str, String)) -> CheckedUser {
     let (checked_at, seen) = (turn.now().as_millisecond(), turn.ends().events);
     CheckedUser { id: id.to_owned(), organization_id, checked_at, seen }
 }
 
-/// Whether the session in which a person was checked has ended with all others of that person, or with the person. It is removed a
-/// moment later, by another command.
+/// Whether the session in which a person was checked has ended with all others of that person, or with the person. The
+/// session itself is removed a moment later, by another command.
 pub(crate) fn has_ended(turn: &mut Turn<'_>, instance_id: &str, checked: &CheckedUser) -> bool {
     let user = AggregateKey::of::<Standard<User>>(instance_id, checked.id.as_str());
     turn.get::<Standard<User>>(&user).resource().is_none_or(|user| checked.has_ended(user))

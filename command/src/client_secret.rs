@@ -11,14 +11,15 @@ use view::keyring::{Purpose, secret_hash};
 
 use crate::execute::Commands;
 
-/// A new secret of what has an id in an instance, and the keyed hash that is kept of it.
+/// Generates a secret for the object with an id in an instance, and returns it with the keyed hash that is stored of
+/// it.
 pub(crate) async fn draw(commands: &Commands, instance_id: &str, id: &str) -> Result<(String, Hashed), Error> {
     let secret = random_secret();
     let hash = hash_of(commands, instance_id, (id, &secret)).await?;
     Ok((secret, hash))
 }
 
-/// The keyed hash of a secret of what has an id in an instance.
+/// Returns the keyed hash of a secret of the object with an id in an instance.
 pub(crate) async fn hash_of(
     commands: &Commands,
     instance_id: &str,
@@ -28,18 +29,18 @@ pub(crate) async fn hash_of(
     Ok(secret_hash(&key, id, secret))
 }
 
-/// A new client secret, and what becomes of the one before.
+/// A new client secret, and how long the previous one remains valid.
 pub(crate) struct NewSecret {
     /// The secret in clear, for the answer.
     pub(crate) secret: String,
-    /// What is kept of it.
+    /// The renewal that is stored, with the hash of the secret.
     pub(crate) renewal: Renewal,
-    /// Until when the one before is valid, where that is asked for.
+    /// Until when the previous secret is valid, if that was requested.
     pub(crate) previous_valid_until: Option<Timestamp>,
 }
 
 impl NewSecret {
-    /// Draws one for the client of an id, beside which the one before is valid for some time.
+    /// Generates a secret for the client with an id. The previous secret remains valid for the given time.
     pub(crate) async fn draw(
         commands: &Commands,
         call: &Call,

@@ -30,7 +30,8 @@ use crate::{
 /// The permission to give roles.
 const GIVE_ROLES: &str = "membership.write";
 
-/// Refuses what the caller may not do to a user, to one with such roles where that gives power over it.
+/// Refuses what the caller may not do to a user; if it gives power over the user, also a caller who could not give the
+/// user its roles.
 pub(crate) fn permit_user(
     turn: &mut Turn<'_>,
     deciding: &Deciding,
@@ -56,14 +57,15 @@ pub(crate) fn check_user(
     check(turn, deciding, &user.instance_id, places)
 }
 
-/// Where the roles of a user hold, which belongs to `home`. `claims` is the key of its instance.
+/// Returns where the roles of a user hold, which belongs to `home`. `claims` is the key of its instance.
 pub(crate) fn places_of(
     turn: &mut Turn<'_>,
     claims: &secret::SymmetricKey,
     user: &AggregateKey,
     home: &Owner,
 ) -> Result<Vec<RolePlace>, Refusal> {
-    // Where there are more than are read, those that matter most are among them: all others are in organizations of the instance.
+    // If there are more than are read, those that matter most are still among them: all others are in organizations of
+    // the instance.
     let mut places = role_places(turn, user, membership::USER, &Owner::instance(&user.instance_id))?;
     let above: Vec<_> = home.chain(&user.instance_id).into_iter().map(|context| (context, None)).collect();
     let held = authority::memberships(turn, claims, &user.id, &above);
@@ -81,8 +83,8 @@ pub(crate) fn check_users_of(
     check(turn, deciding, &organization.instance_id, places)
 }
 
-/// Where the memberships hold that name a user or an organization. Where there are more than are read, a
-/// context above all of them is among them: who may give roles there may give all of them.
+/// Returns where the memberships that name a user or an organization hold. If there are more than are read, a context
+/// above all of them is among the places: whoever may give roles there may give all of them.
 fn role_places(
     turn: &mut Turn<'_>,
     named: &AggregateKey,
@@ -104,7 +106,7 @@ fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, places: Ve
     Err(permission_denied(GIVE_ROLES).into())
 }
 
-/// Those of some places that are there: roles in a removed organization give nothing, and nobody could give them.
+/// Retains the places that still exist: roles in a removed organization give nothing, and nobody could give them.
 pub(crate) fn there(turn: &mut Turn<'_>, instance_id: &str, mut places: Vec<RolePlace>) -> Vec<RolePlace> {
     let organizations: BTreeSet<String> = places
         .iter()
@@ -120,7 +122,7 @@ pub(crate) fn there(turn: &mut Turn<'_>, instance_id: &str, mut places: Vec<Role
     places
 }
 
-/// Whether a part is there: that of a membership may be gone, and the membership not yet.
+/// Whether a part exists: the part of a membership may be removed before the membership is.
 fn is_part(turn: &mut Turn<'_>, instance_id: &str, part: &Part) -> bool {
     match part.kind {
         PartKind::Project => is_there::<Project>(turn, &AggregateKey::of::<Standard<Project>>(instance_id, &part.id)),

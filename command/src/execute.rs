@@ -61,70 +61,70 @@ pub(crate) const REPLAYED: &str = "idempotency-replayed";
 pub struct Commands {
     /// The way to the writer.
     pub writer: Handle,
-    /// Where the read models are.
+    /// The database of the read models.
     pub database: Database,
     /// The data keys.
     pub keyring: Keyring,
     /// The keys of people.
     pub persons: Persons,
-    /// How often passwords were tried.
+    /// The counters of password tries.
     pub tries: Tries,
-    /// Pictures and fonts.
+    /// The pictures and fonts of the branding.
     pub assets: Assets,
-    /// Whoever was let in last by a password.
+    /// The person who logged in last with a password.
     pub let_in: LetIn,
     /// How many people have registered lately.
     pub registrations: Registrations,
     /// The ids of new objects.
     pub ids: Arc<Ids>,
-    /// Consistency tokens.
+    /// The issuer of consistency tokens.
     pub tokens: Tokens,
-    /// How far the read models are.
+    /// The progress of the read models.
     pub progress: Progress,
-    /// Where targets may be called beyond the public internet.
+    /// The addresses beyond the public internet at which targets may be called.
     pub targets: Arc<Allowed>,
     /// Seats for making key pairs.
     pub pairs: Seats,
     /// Seats for hashing passwords, each of which takes a processor and up to 128 MiB.
     pub passwords: Seats,
-    /// Looks for what shows whose a domain is.
+    /// The search for the challenges of domains.
     pub challenges: Challenges,
     /// What executions need.
     pub actions: Actions,
-    /// What is set in which context.
+    /// The settings of all contexts.
     pub settings: SettingsIndex,
-    /// What has ended.
+    /// What was switched off or removed.
     pub ended: Ended,
-    /// How instances are reached from outside.
+    /// The scheme and port of the URLs of instances.
     pub external: External,
-    /// The operations that are built.
+    /// The operations that this build offers.
     pub operations: Vec<&'static Facts>,
 }
 
-/// What a caller asks for, as a value: it may be decided more than once, and every time on another state.
+/// The request of a caller as a value: it may be decided more than once, and every time on another state.
 pub(crate) trait Command: Send + 'static {
-    /// What a decision tells beyond where the object stands.
+    /// What a decision returns besides [`Decided`].
     type Outcome: Send + 'static;
 
-    /// The log that it writes.
+    /// Returns the log that the command writes to.
     fn class(&self) -> LogClass {
         LogClass::Events
     }
 
-    /// The hash of the token that the caller has shown, where one stands in for a permission.
+    /// Returns the hash of the token that the caller has shown, if one stands in for a permission.
     fn shown(&self) -> &[u8] {
         &[]
     }
 
-    /// Decides it: reads what it rests on, refuses it or writes what follows from it.
+    /// Decides the command: reads the state that it depends on, and refuses it or writes the events that follow.
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Self::Outcome), Refusal>;
 }
 
 /// A request of any type.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct ErasedRequest<'a> {
     encode: &'a Encode<'a>,
-    /// Its length in protobuf.
+    /// The length of its protobuf, in bytes.
     bytes: usize,
 }
 
@@ -132,13 +132,13 @@ struct Asked<'a> {
 type Encode<'a> = dyn Fn() -> Vec<u8> + Sync + 'a;
 
 /// Makes the answer to a decision, in protobuf.
-type Told = Box<dyn Fn(&Decided) -> Vec<u8> + Send>;
+type Respond = Box<dyn Fn(&Decided) -> Vec<u8> + Send>;
 
-/// A command of any type. What happens to it is compiled once, and not again for each.
-struct AnyCommand(Box<dyn Command<Outcome = Told>>);
+/// A command of any type, so that its execution is compiled once and not for each type.
+struct AnyCommand(Box<dyn Command<Outcome = Respond>>);
 
 impl Command for AnyCommand {
-    type Outcome = Told;
+    type Outcome = Respond;
 
     fn class(&self) -> LogClass {
         self.0.class()
@@ -148,24 +148,24 @@ impl Command for AnyCommand {
         self.0.shown()
     }
 
-    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Told), Refusal> {
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Respond), Refusal> {
         self.0.decide(turn, deciding)
     }
 }
 
-/// A command and what becomes its answer.
-struct Answered<C, A> {
+/// A command and the function that makes its answer.
+struct WithAnswer<C, A> {
     command: C,
     answer: Arc<A>,
 }
 
-impl<C, A, O> Command for Answered<C, A>
+impl<C, A, O> Command for WithAnswer<C, A>
 where
     C: Command,
     A: Fn(&Decided, &C::Outcome) -> O + Send + Sync + 'static,
     O: Message,
 {
-    type Outcome = Told;
+    type Outcome = Respond;
 
     fn class(&self) -> LogClass {
         self.command.class()
@@ -175,7 +175,7 @@ where
         self.command.shown()
     }
 
-    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Told), Refusal> {
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Respond), Refusal> {
         let (decided, outcome) = self.command.decide(turn, deciding)?;
         let answer = self.answer.clone();
         Ok((decided, Box::new(move |decided| answer(decided, &outcome).encode_to_vec())))
@@ -200,7 +200,7 @@ impl<C: Command> Decide for Authorized<C> {
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, C::Outcome), Refusal> {
-        // It may have been decided before, and what was permitted then is asked for again.
+        // The command may have been decided before; then its permission is checked again.
         self.deciding.permitted.take();
         self.deciding.compared.take();
         self.deciding.shown.take();
@@ -214,13 +214,13 @@ impl<C: Command> Decide for Authorized<C> {
     }
 }
 
-/// Shows a resource to whoever may do with it what the operation does. It writes nothing.
-struct Look<R> {
+/// Reads a resource for a caller who may do with it what the operation does. Writes nothing.
+struct ReadResource<R> {
     key: AggregateKey,
     resource: PhantomData<fn() -> R>,
 }
 
-impl<R: Resource> Command for Look<R> {
+impl<R: Resource> Command for ReadResource<R> {
     /// The resource, and the sequence of the log's end.
     type Outcome = (R, u64);
 
@@ -237,7 +237,7 @@ impl<R: Resource> Command for Look<R> {
 }
 
 impl Commands {
-    /// How far the state in memory is that is updated from what happens to aggregates of a type.
+    /// Returns how far the state in memory that follows aggregates of a type has been updated.
     fn reached(&self, aggregate_type: &str) -> Option<&Reached> {
         if ExecutionIndex::follows(aggregate_type) {
             Some(self.actions.executions.reached())
@@ -248,7 +248,7 @@ impl Commands {
         }
     }
 
-    /// Lets a command have its turn and answers when what it came to is committed.
+    /// Gives a command its turn and answers once its outcome is committed.
     pub(crate) async fn execute<C: Command, I: Message, O: Message + Default>(
         &self,
         call: &Call,
@@ -256,22 +256,22 @@ impl Commands {
         command: C,
         answer: impl Fn(&Decided, &C::Outcome) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
-        let command = AnyCommand(Box::new(Answered { command, answer: Arc::new(answer) }));
-        let asked = Asked { encode: &|| request.encode_to_vec(), bytes: request.encoded_len() };
+        let command = AnyCommand(Box::new(WithAnswer { command, answer: Arc::new(answer) }));
+        let asked = ErasedRequest { encode: &|| request.encode_to_vec(), bytes: request.encoded_len() };
         let Answer { message, status, metadata } = self.execute_any(call, asked, command).await?;
         let message = O::decode(message.as_slice()).map_err(|error| Error::internal(&error))?;
         Ok(Answer { message, status, metadata })
     }
 
-    /// The same without types; the answer is in protobuf.
+    /// Executes a command of any type; request and answer are in protobuf.
     async fn execute_any(
         &self,
         call: &Call,
-        Asked { encode, bytes }: Asked<'_>,
+        ErasedRequest { encode, bytes }: ErasedRequest<'_>,
         command: AnyCommand,
     ) -> Result<Answer<Vec<u8>>, Error> {
         let (once, class) = (self.once(call, encode, command.shown()).await?, command.class());
-        // What the answer needs is at hand before anything is committed.
+        // The key that the answer needs is loaded before anything is committed.
         self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
         match self.submit(call, bytes, command, once).await? {
             Verdict::Decided(decided, told) => {
@@ -290,19 +290,19 @@ impl Commands {
         }
     }
 
-    /// What a resource is now, for whoever may do with it what the operation does, and the sequence of the log's end.
+    /// Returns a resource and the sequence of the log's end, for a caller who may do with it what the operation does.
     pub(crate) async fn look<R: Resource>(&self, call: &Call, key: &AggregateKey) -> Result<(R, u64), Error> {
-        self.seen_by(call, Look { key: key.clone(), resource: PhantomData }).await
+        self.seen_by(call, ReadResource { key: key.clone(), resource: PhantomData }).await
     }
 
-    /// The same ahead of a command about it; see [`seen_ahead`](Self::seen_ahead).
+    /// Returns a resource ahead of a command on it; see [`seen_ahead`](Self::seen_ahead).
     pub(crate) async fn look_ahead<R: Resource>(&self, call: &Call, key: &AggregateKey) -> Result<Option<R>, Error> {
-        let seen = self.seen_ahead(call, Look { key: key.clone(), resource: PhantomData }).await?;
+        let seen = self.seen_ahead(call, ReadResource { key: key.clone(), resource: PhantomData }).await?;
         Ok(seen.map(|(resource, _)| resource))
     }
 
-    /// What a command sees that writes nothing, ahead of another one, which says itself what the sequence must be, that there is
-    /// nothing, that it is not for the caller, or how it was answered before: then nothing is seen.
+    /// Returns the outcome of a command that writes nothing, ahead of another one, which reports refusals, other
+    /// sequences and earlier answers itself; `None` if there is nothing or the caller may not see it.
     pub(crate) async fn seen_ahead<C: Command>(&self, call: &Call, command: C) -> Result<Option<C::Outcome>, Error> {
         match self.seen_at_any_sequence(call, command).await {
             Err(error) if [Reason::ResourceNotFound, Reason::PermissionDenied].contains(&error.reason()) => Ok(None),
@@ -310,14 +310,14 @@ impl Commands {
         }
     }
 
-    /// What a command sees that writes nothing, whatever the request says of the sequence.
+    /// Returns the outcome of a command that writes nothing, whatever sequence the request names.
     pub(crate) async fn seen_at_any_sequence<C: Command>(&self, call: &Call, command: C) -> Result<C::Outcome, Error> {
         let mut call = call.clone();
         call.if_match = None;
         self.seen_by(&call, command).await
     }
 
-    /// What a command sees that writes nothing.
+    /// Returns the outcome of a command that writes nothing.
     pub(crate) async fn seen_by<C: Command>(&self, call: &Call, command: C) -> Result<C::Outcome, Error> {
         match self.submit(call, 0, command, None).await? {
             Verdict::Decided(_, seen) => Ok(seen),
@@ -325,7 +325,7 @@ impl Commands {
         }
     }
 
-    /// Lets a command, of so many bytes, have its turn, with the rights of its caller.
+    /// Gives a command of `bytes` bytes its turn, with the rights of its caller.
     async fn submit<C: Command>(
         &self,
         call: &Call,
@@ -379,7 +379,7 @@ impl Commands {
     /// Waits until every read model of a log has processed a sequence.
     async fn read_models_have(&self, class: LogClass, sequence: u64) {
         for projection in following(class) {
-            // Its sender lives as long as the node.
+            // The sender lives as long as the node.
             let _ = self.progress.of(projection).wait_for(|reached| reached.sequence >= sequence).await;
         }
     }

@@ -1,4 +1,5 @@
-//! What executions come to together, in the writer's turn: which include which, and how long a request waits for them.
+//! What executions amount to together, in the writer's turn: which include which, and how long a request waits for
+//! them.
 
 use std::collections::HashSet;
 
@@ -23,8 +24,8 @@ use crate::{
 /// The aggregate of an execution.
 pub(crate) type Executions = Standard<Execution>;
 
-/// These executions and those that include them, because they have their targets too. Includes lead over few levels, so
-/// that these are found in few steps.
+/// Returns these executions and those that include them, which call their targets, too. Includes are only a few levels
+/// deep, so that few steps find them.
 pub(crate) fn including(turn: &mut Turn<'_>, these: Vec<AggregateKey>) -> Result<HashSet<AggregateKey>, Refusal> {
     references::are_complete(turn)?;
     let (mut seen, mut next) = (these.iter().cloned().collect::<HashSet<_>>(), these);
@@ -38,7 +39,7 @@ pub(crate) fn including(turn: &mut Turn<'_>, these: Vec<AggregateKey>) -> Result
     Ok(seen)
 }
 
-/// Those of these executions that there are, and all that they include.
+/// Returns the existing ones of these executions, and all that they include.
 pub(crate) fn with_included(turn: &mut Turn<'_>, these: HashSet<AggregateKey>) -> Vec<Current<Executions>> {
     let (mut next, mut seen, mut found) = (these.iter().cloned().collect::<Vec<_>>(), these, vec![]);
     while let Some(other) = next.pop() {
@@ -51,12 +52,13 @@ pub(crate) fn with_included(turn: &mut Turn<'_>, these: HashSet<AggregateKey>) -
     found
 }
 
-/// Executions as a graph of what includes what.
+/// Returns executions as a graph of what includes what.
 pub(crate) fn graph(executions: &[Current<Executions>]) -> Graph<'_> {
     executions.iter().filter_map(|execution| Some((execution.key.id.as_str(), execution.resource()?))).collect()
 }
 
-/// How long a request waits in all for the targets of an execution and of those that it includes, in milliseconds.
+/// Returns how long a request waits in all for the targets of an execution and of those that it includes, in
+/// milliseconds.
 pub(crate) fn wait<'a>(turn: &mut Turn<'_>, instance_id: &str, graph: &Graph<'a>, execution: &'a Execution) -> u64 {
     let key = |id: &str| AggregateKey::of::<Standard<Target>>(instance_id, id);
     let targets = graph::targets(graph, execution);

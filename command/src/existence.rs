@@ -1,5 +1,5 @@
-//! Whether an object is there with all that it stands on. What goes with a removed object is gone with it at once, though a
-//! sweep may come to it later.
+//! Whether an object exists together with everything that it depends on. What depends on a removed object is gone with
+//! it at once, though a sweep may remove it later.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -14,7 +14,7 @@ use eventlog::record::AggregateKey;
 
 use crate::turn::{Current, Refusal, Turn};
 
-/// Refuses what is gone with something that it stands on.
+/// Refuses an object that is gone with something that it depends on.
 pub(crate) fn insist<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standard<R>>) -> Result<(), Refusal> {
     if current.resource().is_none() || stands(turn, current) {
         return Ok(());
@@ -22,13 +22,13 @@ pub(crate) fn insist<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standar
     Err(Rejection::NotFound(R::NAME).into())
 }
 
-/// Whether an object is there.
+/// Whether an object and everything that it depends on exist.
 pub(crate) fn is_there<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey) -> bool {
     let current = turn.get::<Standard<R>>(key);
     stands(turn, &current)
 }
 
-/// The organization of a user who may log in now; nothing where that one may not.
+/// Returns the organization of a user who may log in, or `None` if the user may not.
 pub(crate) fn organization_of_live(
     turn: &mut Turn<'_>,
     user: &Current<Standard<User>>,
@@ -41,7 +41,8 @@ pub(crate) fn organization_of_live(
     Ok((found.is_live() && is_active).then(|| owner.id.clone()))
 }
 
-/// Whether all is there that an object goes with. All of it is looked at, so that all is loaded at once.
+/// Whether an object has not expired and everything that it depends on exists. All of it is looked at, so that all is
+/// loaded at once.
 fn stands<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standard<R>>) -> bool {
     let (Some(found), Some(owner)) = (current.resource(), current.head.owner.as_ref()) else { return false };
     let mut stands = !found.has_expired(turn.now().as_millisecond());
@@ -88,7 +89,7 @@ mod tests {
         ProjectRole { project_id: "3".into(), key, display_name, group: String::new() }
     }
 
-    /// An instance with an organization, a project of it and a role of that.
+    /// An instance with an organization, a project of it and a role of the project.
     fn scene() -> Scene {
         let mut scene = Scene::new();
         let (instance, organization) = (Owner::instance(INSTANCE), Owner::organization("2"));

@@ -1,9 +1,9 @@
-//! Any command node answers: requests that reach a standby are passed on to the node that writes, at most one hop.
+//! Lets any command node answer: a standby passes requests on to the node that writes, at most one hop.
 //!
-//! They travel over the bus, where nodes know each other by name, so that no node needs an address that another can
-//! reach. What is passed on is the request as it came, with its caller's token: the node that writes admits it like any
-//! other, and who has none is refused before. While nobody writes a request waits. It is sent again only where it is
-//! certain that it was not done: once it may have been, what became of it is not known.
+//! Requests travel over the bus, where nodes know each other by name, so that no node needs an address that another one
+//! can connect to. A request is passed on as it came, with its caller's token: the node that writes admits it like any
+//! other, and one without a token is refused before. While no node writes, a request waits. It is sent again only if it
+//! certainly was not done; once it may have been done, its outcome is unknown.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -39,28 +39,29 @@ use crate::writer::{Phase, outcome_unknown, writer_unavailable};
 
 /// How long a request waits for a node that writes: longer than a take-over takes.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How much longer an answer is waited for when another node may write: longer than one that ends in order gives answers.
+/// How much longer an answer is awaited when another node may write: longer than a node that ends in order takes to
+/// answer.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long nobody asks a node that has ended before it listens no more.
+/// How long a node that has stopped writing must receive no request before it stops listening.
 const QUIET: Duration = Duration::from_millis(500);
 /// How long a request waits before it is offered again to a node that does not listen.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How many requests a node passes on at a time, and how many it takes from others: several times what wait for the targets
-/// of one instance.
+/// How many requests a node passes on at a time, and how many it accepts from others: several times as many as wait for
+/// the targets of one instance.
 const MOST: usize = 4096;
 
-/// How a node is reached over the bus.
+/// The address of a node on the bus.
 #[derive(Debug)]
 pub struct Bus {
     /// The connection.
     pub client: Client,
-    /// The shard whose commands it does.
+    /// The shard whose commands the node executes.
     pub shard: u16,
-    /// Its name.
+    /// The name of the node.
     pub name: String,
 }
 
-/// What does the commands that other nodes pass on.
+/// Executes the commands that other nodes pass on.
 struct Taker {
     routes: Router,
     client: Client,
@@ -79,14 +80,14 @@ struct Way {
 
 /// Why there is no answer from the node that writes.
 enum Lost {
-    /// It was not done.
+    /// The request was not done.
     Untaken,
-    /// It may have been done or not.
+    /// The request may have been done or not.
     Unknown,
 }
 
-/// Lets a node take requests from standbys until it is told to stop, and pass on what reaches it while it is one. What it
-/// has taken is done by these tasks.
+/// Lets a node accept requests from standbys until it is stopped, and pass on its own requests while it is a standby
+/// itself. The accepted requests are executed on `tasks`.
 ///
 /// # Errors
 /// When the bus cannot be listened to.
@@ -97,7 +98,7 @@ pub async fn forwarding(
     phases: watch::Receiver<Phase>,
     (tasks, stopping): (&TaskTracker, CancellationToken),
 ) -> Result<Router, async_nats::SubscribeError> {
-    // Of two nodes that wrongly have one name only one may do what is asked.
+    // Of two nodes that wrongly have the same name, only one may execute a request.
     let requests = client.queue_subscribe(subject(shard, &name), "node".to_owned()).await?;
     let taker = Taker { routes: routes.clone(), client: client.clone(), phases: phases.clone(), tasks: tasks.clone() };
     tasks.spawn(Arc::new(taker).take(requests, stopping));
@@ -106,14 +107,14 @@ pub async fn forwarding(
 }
 
 impl Taker {
-    /// Does what other nodes pass on. When it is told to stop and writes no more, it tells who has not heard of that, until
-    /// there is nobody: of a subscription that is drained the client drops what is on its way.
+    /// Executes what other nodes pass on. After it was stopped and writes no longer, it answers so to senders who do
+    /// not know that yet, until there are none: a client drops what is on its way to a subscription that is drained.
     async fn take(self: Arc<Self>, mut requests: Subscriber, stopping: CancellationToken) {
         let seats = Arc::new(Semaphore::new(MOST));
         let mut phases = self.phases.clone();
         let ended = async {
             stopping.cancelled().await;
-            // Its sender is gone with the writer.
+            // The sender is dropped with the writer.
             let _ = phases.wait_for(|phase| *phase != Phase::Active).await.map(drop);
         };
         let mut ended = std::pin::pin!(ended);
@@ -142,7 +143,7 @@ impl Taker {
         }
     }
 
-    /// Answers a request, or says that it was not done because another node writes.
+    /// Answers a request, or reports that it was not done because another node writes.
     async fn answer(&self, payload: Bytes) -> bus::PassedAnswer {
         let untaken = || bus::PassedAnswer { untaken: true, ..bus::PassedAnswer::default() };
         if !self.is_writing() {
@@ -150,7 +151,7 @@ impl Taker {
         }
         let request = bus::PassedRequest::decode(payload).ok().and_then(unpacked);
         let response = match request {
-            // Routes are asked without what concerns all requests: the node that the client reached has done that.
+            // The routes lack what concerns all requests: the node that the client called has done that.
             Some(request) => self.routes.clone().oneshot(request).await.unwrap_or_else(|never| match never {}),
             None => return bus::PassedAnswer { status: 400, ..bus::PassedAnswer::default() },
         };
@@ -185,7 +186,7 @@ async fn pass_on(State(way): State<Arc<Way>>, request: Request, next: Next) -> R
     let deadline = Instant::now() + patience(&parts.headers);
     match timeout_at(deadline, way.edge.recognise(&mut parts)).await {
         Ok(Some(_)) => {}
-        // It would be refused there too, so it takes no room here.
+        // The request would be refused there too, so it takes no room here.
         Ok(None) => return next.run(Request::from_parts(parts, body)).await,
         Err(_) => return refuse(Request::from_parts(parts, body), too_late(false)).await,
     }
@@ -217,7 +218,7 @@ async fn pass_on(State(way): State<Arc<Way>>, request: Request, next: Next) -> R
 }
 
 impl Way {
-    /// What the node that writes answers; `None` where that is this one, or nobody.
+    /// Returns the answer of the node that writes; `None` if that is this one, or there is none.
     async fn find(&self, packed: &Bytes, answered_by: Instant) -> Option<Result<Response, Error>> {
         let (mut phases, found_by) = (self.phases.clone(), Instant::now() + PATIENCE);
         loop {
@@ -227,7 +228,7 @@ impl Way {
                 Phase::Standby(Some(writer)) => match timeout_at(answered_by, self.send(&writer, packed)).await {
                     Ok(Ok(response)) => return Some(Ok(response)),
                     Ok(Err(Lost::Unknown)) => return Some(Err(outcome_unknown("the node that writes did not answer"))),
-                    // It gives the lease up, or is dead while its lease goes on.
+                    // The node is giving up the lease, or is dead while its lease goes on.
                     Ok(Err(Lost::Untaken)) => PAUSE,
                     Err(_) => return Some(Err(too_late(false))),
                 },
@@ -248,7 +249,7 @@ impl Way {
     }
 
     async fn send(&self, writer: &Arc<str>, packed: &Bytes) -> Result<Response, Lost> {
-        // Its caller waits as long as the request may take.
+        // The caller waits as long as the request may take.
         let request = async_nats::Request::new().payload(packed.clone()).timeout(None);
         let sent = self.client.send_request(subject(self.shard, writer), request);
         let answered = self.while_it_writes(writer, sent).await.ok_or(Lost::Unknown)?;
@@ -262,11 +263,11 @@ impl Way {
         }
     }
 
-    /// Waits for an answer for as long as this node writes, and a little longer unless it is dead.
+    /// Waits for an answer for as long as `writer` writes, and a little longer unless it is dead.
     async fn while_it_writes<T>(&self, writer: &Arc<str>, answer: impl Future<Output = T>) -> Option<T> {
         let mut phases = self.phases.clone();
         let replaced = async {
-            // What it gives would keep the phase from changing.
+            // The returned guard would keep the phase from changing.
             let _ = phases.wait_for(|phase| !matches!(phase, Phase::Standby(Some(name)) if name == writer)).await;
         };
         let mut answer = std::pin::pin!(answer);
@@ -282,7 +283,8 @@ impl Way {
         }
     }
 
-    /// Ends when nobody hears what is sent to a node. Whoever ends in order goes on listening, and has answered before.
+    /// Completes when no node receives what is sent to `writer`. A node that ends in order goes on listening, and has
+    /// answered before.
     async fn gone(&self, writer: &str) {
         let probe = self.client.request(subject(self.shard, writer), Bytes::new());
         match probe.await {

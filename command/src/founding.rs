@@ -32,10 +32,10 @@ use crate::{
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
 };
 
-/// Everything random of an instance, so that it can be decided more than once.
+/// Everything random of a new instance, made once, so that the instance can be decided more than once.
 pub(crate) struct Founding {
     keyring: Keyring,
-    /// What its data keys are wrapped by.
+    /// The id of the master key that wraps its data keys.
     master_key_id: String,
     plan: Plan,
     features: Asked<Features>,
@@ -43,7 +43,7 @@ pub(crate) struct Founding {
     data_keys: Vec<(String, DataKey)>,
     signing_keys: Vec<(String, SigningKey)>,
     users: Vec<FirstUser>,
-    /// For the memberships and domains.
+    /// The ids of the memberships and domains.
     ids: Vec<String>,
 }
 
@@ -56,7 +56,8 @@ struct FirstUser {
 }
 
 impl Founding {
-    /// Draws what is random; the keys take some hundred milliseconds of a core. `system` hashes what is unique in the system.
+    /// Generates everything random; the keys take some hundred milliseconds of a core. `system` is the key that hashes
+    /// what is unique in the system.
     pub(crate) fn draw(keyring: &Keyring, ids: &Ids, plan: Plan, system: Arc<secret::SymmetricKey>) -> Drawn {
         let (master_key_id, mut data_keys) = (keyring.master_key_id(), vec![]);
         let of_instance = OF_INSTANCE.map(|purpose| {
@@ -97,16 +98,16 @@ impl Founding {
         Drawn { founding, first, data_key: key(Purpose::Resource) }
     }
 
-    /// The id of the instance.
+    /// Returns the id of the instance.
     pub(crate) fn instance_id(&self) -> &str {
         &self.plan.instance_id
     }
 
-    /// Writes all of it. What it came to is that of the instance.
+    /// Writes the events of the new instance, and returns what was decided about the instance itself.
     pub(crate) fn found(&self, turn: &mut Turn<'_>, cause: &Cause) -> Result<Decided, Refusal> {
         let plan = &self.plan;
         let id = plan.instance_id.as_str();
-        // Whoever has all data keys wrapped anew relies on it.
+        // The command that wraps all data keys anew relies on this.
         if self.keyring.master_key_id() != self.master_key_id {
             let changed = Error::new(Reason::WriterUnavailable, "the master key was changed meanwhile; try again");
             return Err(changed.into());
@@ -143,25 +144,25 @@ impl Founding {
         Ok(decided)
     }
 
-    /// Writes what is new.
-    pub(crate) fn new_in<'w, 't>(&'w self, turn: &'w mut Turn<'t>, cause: &'w Cause) -> New<'w, 't> {
-        New { turn, keys: &self.keys, cause }
+    /// Returns a helper that writes new aggregates in a turn.
+    pub(crate) fn new_in<'w, 't>(&'w self, turn: &'w mut Turn<'t>, cause: &'w Cause) -> FoundingWriter<'w, 't> {
+        FoundingWriter { turn, keys: &self.keys, cause }
     }
 }
 
-/// What was drawn of an instance. Its first person, where it has one, is still in clear.
+/// A generated instance. Its first person, if it has one, is still in clear.
 pub(crate) struct Drawn {
     founding: Founding,
     first: Option<(Zeroizing<String>, FirstPerson)>,
-    /// What wraps the keys of people.
+    /// The data key that wraps the keys of people.
     data_key: Arc<secret::SymmetricKey>,
 }
 
 impl Drawn {
-    /// Seals the first person, with a key that is durable when this is done.
+    /// Seals the first person, with a key that is durable when this returns.
     ///
     /// # Errors
-    /// When NATS does not take it.
+    /// When NATS does not store the key.
     pub(crate) async fn sealed(self, persons: &Persons) -> Result<Founding, PersonFailure> {
         let Self { mut founding, first, data_key } = self;
         if let Some((hash, FirstPerson { user_id, person, expires_at, .. })) = first {
@@ -176,15 +177,15 @@ impl Drawn {
     }
 }
 
-/// Writes what is new, one aggregate after another.
-pub(crate) struct New<'w, 't> {
+/// Writes new aggregates, one after another.
+pub(crate) struct FoundingWriter<'w, 't> {
     turn: &'w mut Turn<'t>,
     keys: &'w ClaimKeys,
     cause: &'w Cause,
 }
 
-impl New<'_, '_> {
-    /// A resource of an instance, under its id there.
+impl FoundingWriter<'_, '_> {
+    /// Creates a resource of an instance, under its id there.
     pub(crate) fn resource<R: Resource>(
         &mut self,
         instance_id: &str,

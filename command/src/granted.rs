@@ -22,7 +22,7 @@ use crate::{
     turn::{Refusal, Turn},
 };
 
-/// Where a project belongs that the caller may know of.
+/// Returns the owner of a project that the caller may see.
 pub(crate) fn owner_of_project(
     turn: &mut Turn<'_>,
     deciding: &Deciding,
@@ -38,7 +38,8 @@ pub(crate) fn owner_of_project(
     Ok(place.context)
 }
 
-/// The organization that a project was granted to, by a project grant that the caller may know of, and what that grants.
+/// Returns the organization that a project was granted to by a project grant that the caller may see, and the project
+/// grant.
 pub(crate) fn owner_by_grant(
     turn: &mut Turn<'_>,
     deciding: &Deciding,
@@ -55,13 +56,14 @@ pub(crate) fn owner_by_grant(
     Ok((place.context, grant.clone()))
 }
 
-/// Which aggregate the role of a key is: always the same, so that the key is unique in its project.
+/// Returns the aggregate key of the role with a key. It is always the same one, so that the key is unique in its
+/// project.
 pub(crate) fn role_of(instance_id: &str, project_id: &str, key: &str) -> AggregateKey {
     AggregateKey::of::<Standard<ProjectRole>>(instance_id, &id::hashed(&format!("{instance_id}\0{project_id}\0{key}")))
 }
 
-/// The roles of a project that a field of the request names by their keys, each once. All of them are looked up, so that all
-/// are loaded at once.
+/// Returns the roles of a project that a field of the request names by their keys, each once. All of them are looked
+/// up, so that all are loaded at once.
 pub(crate) fn roles(
     turn: &mut Turn<'_>,
     project: &AggregateKey,

@@ -1,4 +1,4 @@
-//! What an app or a user holds, such as a key: it is given to who is there, and taken away again.
+//! Gives apps and users what they hold, such as keys, and takes it away again.
 
 use std::marker::PhantomData;
 
@@ -21,7 +21,7 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// Gives somebody something new.
+/// Gives a new object to its holder.
 pub(crate) struct Give<H, R> {
     key: AggregateKey,
     holder: AggregateKey,
@@ -29,7 +29,7 @@ pub(crate) struct Give<H, R> {
     of: PhantomData<fn() -> H>,
 }
 
-/// Takes it away.
+/// Takes an object away from its holder.
 struct Take<H, R> {
     key: AggregateKey,
     holder: AggregateKey,
@@ -37,7 +37,7 @@ struct Take<H, R> {
 }
 
 impl<H: Resource, R: Resource> Give<H, R> {
-    /// Something new under an id.
+    /// Creates the command that gives a new object with an id to a holder.
     pub(crate) fn new(call: &Call, holder: AggregateKey, (id, new): (&str, R)) -> Self {
         Self { key: AggregateKey::of::<Standard<R>>(&call.tenant.id, id), holder, new, of: PhantomData }
     }
@@ -63,7 +63,7 @@ impl<H: Resource, R: Resource> Command for Take<H, R> {
         if current.resource().is_none_or(|held| held.holder() != Some(&self.holder.id)) {
             return Err(Rejection::NotFound(R::NAME).into());
         }
-        // It may not say itself in which parts of its context it is.
+        // The object may not know itself which parts of its context it is in.
         let holder = turn.get::<Standard<H>>(&self.holder);
         let parts = holder.resource().map(|there| there.parts(&self.holder.id)).unwrap_or_default();
         deciding.permit_within(turn, &current, parts.clone())?;
@@ -73,7 +73,7 @@ impl<H: Resource, R: Resource> Command for Take<H, R> {
 }
 
 impl Commands {
-    /// Takes what a request names from the one whom its path names.
+    /// Takes the object that a request names away from the holder that its path names.
     pub(crate) async fn take<H: Resource, R: Resource, I: Identified>(
         &self,
         call: &Call,
@@ -88,21 +88,21 @@ impl Commands {
     }
 }
 
-/// The app or user that the path of a request names.
+/// Returns the key of the app or user that the path of a request names.
 pub(crate) fn holder<H: Resource>(call: &Call, request: &impl proto::shape::Request) -> Result<AggregateKey, Error> {
     key::<H>(call, request.holder().unwrap_or_default())
 }
 
-/// What is wrong with an end that has passed.
+/// The rule that an end in the past breaks.
 pub(crate) const PAST: &str = "must be in the future";
 
-/// When something ends, in milliseconds since the Unix epoch, which must be in the future.
+/// Returns when something ends, in milliseconds since the Unix epoch, which must be in the future.
 pub(crate) fn end(field: &'static str, date: Option<wellknown::Timestamp>) -> Result<i64, Rejection> {
     let end = date.and_then(|date| date.as_millisecond()).unwrap_or_default();
     if end > clock::now().as_millisecond() { Ok(end) } else { Err(Rejection::invalid(field, PAST)) }
 }
 
-/// Where what somebody holds belongs, if that one is there and the caller may give it something.
+/// Returns where an object of this holder belongs, if the holder exists and the caller may give it something.
 fn place<H: Resource>(turn: &mut Turn<'_>, deciding: &Deciding, holder: &AggregateKey) -> Result<RolePlace, Refusal> {
     let current = turn.get::<Standard<H>>(holder);
     existence::insist(turn, &current)?;
@@ -114,7 +114,8 @@ fn place<H: Resource>(turn: &mut Turn<'_>, deciding: &Deciding, holder: &Aggrega
     Ok(RolePlace { context: owner, parts: there.parts(&holder.id) })
 }
 
-/// What a user holds gives whoever has it the roles of the user, and without it others cannot act as the user any more.
+/// Refuses a caller who could not give a user its roles: whoever has what a user holds can act as the user, and once it
+/// is taken away others no longer can.
 fn check_power(turn: &mut Turn<'_>, deciding: &Deciding, holder: &AggregateKey, owner: &Owner) -> Result<(), Refusal> {
     if holder.aggregate_type == User::NAME && !deciding.authority.is_caller(&holder.id) {
         escalation::check_user(turn, deciding, holder, owner)?;

@@ -39,18 +39,20 @@ use crate::{
     writer::{Decide, Origin, Phase, Verdict},
 };
 
-/// How many are done at a time; no instance has more of them than it leaves to others.
+/// How many commands are executed at a time; no instance has more of these places than it leaves to others.
 const MOST: u64 = 1024;
-/// The same of passwords, which wait for a seat: while many are tried, all else goes on.
+/// How many commands with a password, which waits for a seat, are executed at a time: all others go on while many are
+/// tried.
 const MOST_PASSWORDS: u64 = 128;
-/// The same of metadata: as often as somebody likes tokens are used, and what lets people in and out goes on.
+/// How many commands with metadata are executed at a time: they come as often as tokens are used, and must not hold up
+/// logins.
 const MOST_METADATA: u64 = 64;
-/// The longest id of what is named.
+/// The longest id that a command may name, in bytes.
 const LONGEST_ID: usize = 200;
-/// Who is named as having done it, where the event says itself which client and user it is about.
+/// The actor of events that name themselves the client and the user that they are about.
 const ACTOR: &str = "oidc";
 
-/// Takes commands of oidc nodes whenever this node writes.
+/// Executes commands of oidc nodes whenever this node writes.
 #[derive(Clone)]
 pub struct Taker {
     commands: Arc<Commands>,
@@ -62,14 +64,14 @@ pub struct Taker {
 }
 
 impl Taker {
-    /// One that has commands of a shard decided by the writer of this node.
+    /// Creates a taker that has the writer of this node decide the commands of a shard.
     pub fn new(commands: Arc<Commands>, client: Client, shard: u16) -> Self {
         let room = |most| Arc::new(Mutex::new(Room::new(most)));
         let [room, room_of_passwords, room_of_metadata] = [MOST, MOST_PASSWORDS, MOST_METADATA].map(room);
         Self { commands, client, shard, room, room_of_passwords, room_of_metadata }
     }
 
-    /// Does so until `stopping`. What it has taken is done by these tasks.
+    /// Executes commands until `stopping`. The accepted ones are completed on `tasks`.
     pub async fn work(self, tasks: TaskTracker, stopping: CancellationToken) {
         let mut phases = self.commands.writer.phases();
         loop {
@@ -103,7 +105,7 @@ impl Taker {
         }
     }
 
-    /// Has a command done, where its instance has a place. Otherwise its sender tries again.
+    /// Executes a command, if its instance has a free place. Otherwise its sender tries again.
     async fn take(&self, message: Message, tasks: &TaskTracker) {
         let Some(reply) = message.reply else { return };
         let (key, command) = match self.opened(&message.payload).await {
@@ -118,7 +120,7 @@ impl Taker {
             _ => &self.room,
         };
         let Some(place) = CommandPermit::of(room, command.instance_id.as_str().into()) else {
-            // To send it again and again would make it worse where each waits for a seat.
+            // Sending it again and again would make it worse where each command waits for a seat.
             let (nonce, checked) = (command.nonce, is_password.then(|| faulty(Fault::Busy)));
             let busy = InternalOutcome { nonce, checked, refused: is_metadata, ..InternalOutcome::default() };
             let full = if is_password || is_metadata { answer(&key, &busy) } else { InternalAnswer::default() };
@@ -138,7 +140,7 @@ impl Taker {
         }
     }
 
-    /// What a node has signed, with the key that it did so with; otherwise what its sender is told.
+    /// Returns the command that a node has signed, and the key of the signature; otherwise the answer to its sender.
     async fn opened(&self, payload: &[u8]) -> Result<(Arc<SymmetricKey>, InternalCommand), InternalAnswer> {
         let key = key(&self.commands.keyring).await.map_err(|failure| {
             tracing::warn!(error = explain(&failure), "a command of an oidc node cannot be verified");
@@ -159,18 +161,18 @@ impl Taker {
         let nonce = command.nonce.clone();
         match self.done(command, bytes).await {
             Ok(outcome) => answer(key, &InternalOutcome { nonce, ..outcome }),
-            Err(Undone::Untaken) => InternalAnswer::default(),
-            Err(Undone::Refused) => {
+            Err(CommandRefusal::Untaken) => InternalAnswer::default(),
+            Err(CommandRefusal::Refused) => {
                 answer(key, &InternalOutcome { nonce, refused: true, ..InternalOutcome::default() })
             }
         }
     }
 
-    async fn done(&self, command: InternalCommand, bytes: usize) -> Result<InternalOutcome, Undone> {
+    async fn done(&self, command: InternalCommand, bytes: usize) -> Result<InternalOutcome, CommandRefusal> {
         let InternalCommand { instance_id, trace_context, command, .. } = command;
-        let keys = ClaimKeys::of(&self.commands.keyring, &instance_id).await.map_err(|_| Undone::Untaken)?;
+        let keys = ClaimKeys::of(&self.commands.keyring, &instance_id).await.map_err(|_| CommandRefusal::Untaken)?;
         let cause = Cause { actor: ACTOR.to_owned(), trace_context, ..Cause::default() };
-        let by = By { instance_id, keys, cause };
+        let by = CommandActor { instance_id, keys, cause };
         match command {
             Some(Command::RevokeTokens(asked)) => self.decided(Revoke { by, asked }, bytes).await,
             Some(Command::BeginFamily(asked)) => self.decided(Begin { by, asked }, bytes).await,
@@ -184,76 +186,76 @@ impl Taker {
             Some(Command::PutMetadata(asked)) => {
                 put_metadata::put(&self.commands, by, (asked, bytes)).await.map_err(|error| self.undone(&error))
             }
-            None => Err(Undone::Refused),
+            None => Err(CommandRefusal::Refused),
         }
     }
 
-    async fn decided<C: Ask>(&self, command: C, bytes: usize) -> Result<InternalOutcome, Undone> {
+    async fn decided<C: Ask>(&self, command: C, bytes: usize) -> Result<InternalOutcome, CommandRefusal> {
         if command.by().instance_id.is_empty() || !command.is_sound() {
-            return Err(Undone::Refused);
+            return Err(CommandRefusal::Refused);
         }
         let origin = Origin { operation: C::NAME, instance_id: command.by().instance_id.as_str().into(), bytes };
         match self.commands.writer.submit(origin, command, None).await {
             Ok(Verdict::Decided(decided, outcome)) => Ok(InternalOutcome { sequence: decided.sequence, ..outcome }),
-            Ok(Verdict::Replayed(_)) => Err(Undone::Refused),
+            Ok(Verdict::Replayed(_)) => Err(CommandRefusal::Refused),
             Err(error) => Err(self.undone(&error)),
         }
     }
 
-    /// What became of a person who logs in.
-    fn told(&self, checked: Result<Checked, Error>) -> Result<InternalOutcome, Undone> {
+    /// Returns the outcome for a person who logs in, registers or changes a password.
+    fn told(&self, checked: Result<Checked, Error>) -> Result<InternalOutcome, CommandRefusal> {
         let checked = checked.map_err(|error| self.undone(&error))?;
         if checked.fault() == Fault::Busy && *self.commands.writer.phases().borrow() != Phase::Active {
-            return Err(Undone::Untaken);
+            return Err(CommandRefusal::Untaken);
         }
         Ok(InternalOutcome { checked: Some(checked), ..InternalOutcome::default() })
     }
 
-    /// Why a command was not done.
-    fn undone(&self, error: &Error) -> Undone {
+    /// Returns why a command was not done.
+    fn undone(&self, error: &Error) -> CommandRefusal {
         let reason = error.reason().name();
         if *self.commands.writer.phases().borrow() != Phase::Active {
             tracing::debug!(reason, "a command of an oidc node is left to another writer");
-            return Undone::Untaken;
+            return CommandRefusal::Untaken;
         }
         tracing::warn!(reason, "a command of an oidc node was not done");
-        Undone::Refused
+        CommandRefusal::Refused
     }
 }
 
-/// What an oidc node asks for.
+/// A command that an oidc node sends.
 trait Ask: Decide<Outcome = InternalOutcome> {
-    /// Names it in metrics.
+    /// The name of the command in metrics.
     const NAME: &'static str;
 
-    /// In whose name it is done.
-    fn by(&self) -> &By;
+    /// Returns in whose name the command is executed.
+    fn by(&self) -> &CommandActor;
 
-    /// Whether it is about something that there can be.
+    /// Whether the command is about something that can exist.
     fn is_sound(&self) -> bool;
 }
 
-/// In whose name something is done, and where.
+/// In whose name a command is executed, and in which instance.
 #[derive(Clone)]
-struct By {
+struct CommandActor {
     instance_id: String,
     keys: ClaimKeys,
     cause: Cause,
 }
 
-impl By {
-    /// The trial of a password that is said in a command.
+impl CommandActor {
+    /// Returns the trial of a password that a command contains.
     fn trial(&self, command: &'static str) -> Trial {
         Trial { instance_id: self.instance_id.clone(), operation: command, cause: self.cause.clone() }
     }
 }
 
-/// What a person is told who is not let in.
+/// Returns the answer to a person who is not let in.
 fn faulty(fault: Fault) -> Checked {
     Checked { fault: fault.into(), ..Checked::default() }
 }
 
-/// What is wrong with a new password.
+/// Returns what is wrong with a new password.
 fn fault_of_new(faults: &Faults) -> Fault {
     if faults.rules == [GUESSABLE] { Fault::Guessable } else { Fault::Rules }
 }
@@ -282,9 +284,9 @@ impl Drop for CommandPermit {
     }
 }
 
-/// Why a command was not done, as its sender is told.
-enum Undone {
-    /// It can be sent again.
+/// Why a command was not done, as reported to its sender.
+enum CommandRefusal {
+    /// The command can be sent again.
     Untaken,
     Refused,
 }

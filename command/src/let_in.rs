@@ -1,4 +1,5 @@
-//! Whoever was let in last by a password. Whom there is not is looked up and compared in the same way, so that it takes as long.
+//! The person who logged in last with a password. For a name that does not exist this person is looked up and compared
+//! in the same way, so that it takes as long.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,7 +18,7 @@ pub(crate) struct Login {
     pub(crate) password: Password,
 }
 
-/// Whoever was let in last.
+/// The person who logged in last with a password.
 #[derive(Default)]
 pub struct LetIn(Mutex<Option<Login>>);
 

@@ -1,8 +1,8 @@
 //! The command node: decides commands, one after another, and commits them to the log.
 //!
-//! The way of a command: [`api`] turns a request into a command, `execute` authorises it and gives it a turn, the
-//! [`writer`] decides it on `turn`'s view of the past and commits it with its neighbours, `settle` makes certain of
-//! what became of the record.
+//! The path of a command: [`api`] turns a request into a command, `execute` authorises it and gives it a turn, the
+//! [`writer`] decides it on `turn`'s view of the past and commits it with its neighbours, `settle` finds out what
+//! became of the record.
 
 pub mod api;
 mod authority;

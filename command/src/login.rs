@@ -1,5 +1,6 @@
-//! Passwords that somebody says to be let in as a person. A try is counted before it is compared, so that nobody has more of them than
-//! there may be, however many come at once; whom there is not takes the same work and the same answer as a wrong password.
+//! Checks passwords for logins. A try is counted before it is compared, so that nobody has more tries than allowed,
+//! however many come at once; a name that does not exist takes the same work and gets the same answer as a wrong
+//! password.
 
 use base::{
     explain::explain,
@@ -43,16 +44,17 @@ use crate::{
     writer::{Decide, Verdict, writer_unavailable},
 };
 
-/// The longest password that is hashed anew, in bytes: bcrypt compares no more, so of a longer one not all is known to be right.
+/// The longest password that is hashed anew, in bytes: bcrypt compares no more, so the rest of a longer one was not
+/// checked.
 const MOST_RENEWED: usize = 72;
-/// Under how many keys tries with names are counted that nobody of an instance has.
+/// The number of keys under which tries with names that nobody of an instance has are counted.
 const UNKNOWN: u16 = 4096;
 
-/// Whose password is said.
+/// The person whose password is given.
 pub(crate) enum Whose {
-    /// That of somebody in an instance.
+    /// A person of an instance, by id or login name.
     Named(String, Search),
-    /// That of whom a session is of.
+    /// The person of a session.
     OfSession(AggregateKey),
 }
 
@@ -66,7 +68,7 @@ pub(crate) struct Proven {
 }
 
 impl Proven {
-    /// When it was found right, where it is still that of this user.
+    /// Returns when the password was found right, if it still is the password of this user.
     pub(crate) fn decide(&self, turn: &mut Turn<'_>, user: &AggregateKey) -> Result<i64, Refusal> {
         let current = turn.get::<Standard<User>>(user);
         let has_it = current.resource().is_some_and(|user| user.password.as_ref() == Some(&self.password));
@@ -77,7 +79,7 @@ impl Proven {
     }
 }
 
-/// What is refused alike whatever of it is wrong.
+/// Returns the error for wrong credentials, which is the same whatever is wrong with them.
 pub(crate) fn wrong() -> Error {
     let message = "there is no such person with that password who may log in now";
     Error::new(Reason::CredentialsInvalid, message)
@@ -89,21 +91,22 @@ fn uncounted(failure: &LogFailure) -> Error {
 }
 
 impl Commands {
-    /// Who it is whose password is right. A hash of another system, or one that takes less than new ones do, is replaced.
+    /// Checks a password and returns its person. A hash of another system, or one that takes less than new ones do, is
+    /// replaced.
     ///
     /// # Errors
-    /// Where it is wrong, or there were too many tries; and where the caller may not ask.
+    /// When the password is wrong, there were too many tries, or the caller may not check it.
     pub(crate) async fn proven(&self, call: &Call, whose: Whose, said: &str) -> Result<Proven, Error> {
         let said = Zeroizing::new(said.to_owned());
-        let found = self.seen_at_any_sequence(call, Look(whose)).await?;
+        let found = self.seen_at_any_sequence(call, FindPasswordOwner(whose)).await?;
         self.proven_of(&Trial::of(call), found, said).await
     }
 
-    /// The same of whom was found.
+    /// Checks the password of a person who was looked up before.
     pub(crate) async fn proven_of(
         &self,
         trial: &Trial,
-        found: Found,
+        found: PasswordOwner,
         said: Zeroizing<String>,
     ) -> Result<Proven, Error> {
         let right = self.tried(trial, &found, said.clone()).await?;
@@ -112,14 +115,14 @@ impl Commands {
         Ok(Proven { user_id: login.user.id, human: login.human, password })
     }
 
-    /// The hash of a password that was said rightly, in one of the tries that somebody has; nothing where it is wrong.
+    /// Counts a try and returns the hash of the password if it is right; `None` if it is wrong.
     ///
     /// # Errors
-    /// Where there were too many tries, and where it cannot be told.
+    /// When there were too many tries, or the password cannot be checked.
     pub(crate) async fn tried(
         &self,
         trial: &Trial,
-        Found { tries, login }: &Found,
+        PasswordOwner { tries, login }: &PasswordOwner,
         said: Zeroizing<String>,
     ) -> Result<Option<Zeroizing<String>>, Error> {
         let counted = match self.tries.count(tries).await.map_err(|failure| uncounted(&failure))? {
@@ -134,7 +137,8 @@ impl Commands {
             }
         };
         let most = login.as_ref().map_or(0, |login| self.most_tries(&trial.instance_id, &login.owner));
-        // Beyond the last one they fail before they are compared: those that come at one time, and those that looked before the lock.
+        // Tries beyond the last one fail before they are compared: those that come at the same time, and those that
+        // read the user before the lock.
         let compared = login.as_ref().filter(|_| most == 0 || counted.count <= most);
         match self.compare(trial, compared, said).await {
             Ok(Some(hash)) => {
@@ -158,14 +162,14 @@ impl Commands {
         }
     }
 
-    /// After how many wrong passwords a user of a context is locked; 0 for never.
+    /// Returns after how many wrong passwords a user of a context is locked; 0 for never.
     fn most_tries(&self, instance_id: &str, owner: &Owner) -> u64 {
         let settings = self.settings.effective::<Lockout>(instance_of(instance_id, owner), owner);
         *settings.chain.resolve(|it| it.max_password_attempts.as_ref()).value
     }
 
-    /// The hash of the password of a person, where it was said. For nobody it takes the way of whoever was let in last, so that it takes
-    /// as long, and nothing comes of it.
+    /// Returns the hash of a person's password, if the given one is right. Without a person it compares the hash of the
+    /// last one who logged in, so that it takes as long, and ignores the result.
     async fn compare(
         &self,
         trial: &Trial,
@@ -187,14 +191,14 @@ impl Commands {
             return Ok(None);
         };
         let right = self.hashed(&trial.instance_id, move || is_hash_of(&kept, &said).then_some(kept)).await?;
-        // One of another system, or of another cost, takes another time.
+        // A hash of another system, or of another cost, takes another time.
         if right.as_ref().is_some_and(|kept| is_usual(kept)) {
             self.let_in.remember(login);
         }
         Ok(right)
     }
 
-    /// The hash of the password of a person; nothing where the key of that one was destroyed.
+    /// Returns the hash of a person's password; `None` if the key of the person was destroyed.
     async fn kept(&self, Login { user, human, password, .. }: &Login) -> Result<Option<Zeroizing<String>>, Error> {
         match self.key_of_person(&user.instance_id, &user.id, human).await {
             Ok((sealing, _)) => sealing.open_password(&password.hash).map(Some).map_err(away),
@@ -203,7 +207,7 @@ impl Commands {
         }
     }
 
-    /// What is kept of a password that is right, from now on.
+    /// Returns the password as it is stored from now on, with a new hash if the current one is outdated.
     async fn renewed(
         &self,
         trial: &Trial,
@@ -235,12 +239,12 @@ impl Commands {
         match self.follow(trial, login, Asked::Lock(true)).await {
             Ok(true) => tracing::info!(user = login.user.id, tries, "a user is locked after wrong passwords"),
             Ok(false) => {}
-            // The next try finds as many.
+            // The next try finds the limit reached, too.
             Err(error) => tracing::warn!(reason = error.reason().name(), "a user cannot be locked at the moment"),
         }
     }
 
-    /// Does to a person what follows from a try, where the password is the same still; `false` where nothing does.
+    /// Applies what follows from a try to a person, if the password still is the same; returns whether it was applied.
     async fn follow(&self, trial: &Trial, login: &Login, asked: Asked<User>) -> Result<bool, Error> {
         let keys = ClaimKeys::of(&self.keyring, &trial.instance_id).await.map_err(unavailable)?;
         let (cause, origin) = (trial.cause.clone(), trial.origin());
@@ -252,10 +256,10 @@ impl Commands {
     }
 }
 
-/// What follows from a try.
+/// The consequence of a try.
 struct Follow {
     user: AggregateKey,
-    /// The password that the user must have still.
+    /// The password that the user must still have.
     password: Password,
     asked: Asked<User>,
     keys: ClaimKeys,
@@ -263,7 +267,7 @@ struct Follow {
 }
 
 impl Decide for Follow {
-    /// Whether it does.
+    /// Whether the consequence was applied.
     type Outcome = bool;
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, bool), Refusal> {
@@ -276,24 +280,24 @@ impl Decide for Follow {
     }
 }
 
-/// Looks whose password is said.
-struct Look(Whose);
+/// Looks up the person whose password is given.
+struct FindPasswordOwner(Whose);
 
-/// Whose password is said, as it was found.
-pub(crate) struct Found {
+/// The person whose password is given, as it was found.
+pub(crate) struct PasswordOwner {
     tries: Counting,
-    /// Nothing where there is nobody with a password who may log in.
+    /// `None` if there is nobody with a password who may log in.
     login: Option<Login>,
 }
 
-impl Command for Look {
-    type Outcome = Found;
+impl Command for FindPasswordOwner {
+    type Outcome = PasswordOwner;
 
     fn class(&self) -> LogClass {
         Session::CLASS
     }
 
-    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Found), Refusal> {
+    fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, PasswordOwner), Refusal> {
         let (instance_id, key, said) = match &self.0 {
             Whose::Named(instance_id, search) => {
                 deciding.permit(turn, &Owner::instance(instance_id), &Object::of_nobody(Session::NAME, false))?;
@@ -316,12 +320,12 @@ impl Command for Look {
     }
 }
 
-/// Whose password is said, by how that one is named; of a name that nobody has it is nobody's.
+/// Looks up a person by its id or login name; for a name that nobody has, only the tries are returned.
 pub(crate) fn found_by_name(
     turn: &mut Turn<'_>,
     keys: &ClaimKeys,
     (instance_id, search): (&str, &Search),
-) -> Result<Found, Refusal> {
+) -> Result<PasswordOwner, Refusal> {
     let said = said(keys, search);
     let found = match named(turn, keys, (instance_id, search)) {
         Some(key) => found(turn, keys, &key)?,
@@ -330,15 +334,21 @@ pub(crate) fn found_by_name(
     Ok(found.unwrap_or_else(|| nobody(instance_id, &said)))
 }
 
-/// Whom there is not. Many share one place to count, and there each counts for itself, as whoever there is does.
-fn nobody(instance_id: &str, said: &[u8; 32]) -> Found {
+/// Returns the tries of a name that nobody has. Many names share a key to count under, where each is counted for
+/// itself, as an existing person is.
+fn nobody(instance_id: &str, said: &[u8; 32]) -> PasswordOwner {
     let place = u16::from_be_bytes([said[0], said[1]]) % UNKNOWN;
     let (key, of) = (format!("{instance_id}.unknown.{place}"), hex::encode(&said[2..18]));
-    Found { tries: Counting { key, of, since: 0, begins: false }, login: None }
+    PasswordOwner { tries: Counting { key, of, since: 0, begins: false }, login: None }
 }
 
-/// Whose password is said of a person: of one who may not log in, tries count too, but there is nothing to log in with.
-pub(crate) fn found(turn: &mut Turn<'_>, keys: &ClaimKeys, key: &AggregateKey) -> Result<Option<Found>, Refusal> {
+/// Looks up the tries and the login of a person: tries of a person who may not log in are counted, too, but there is no
+/// login.
+pub(crate) fn found(
+    turn: &mut Turn<'_>,
+    keys: &ClaimKeys,
+    key: &AggregateKey,
+) -> Result<Option<PasswordOwner>, Refusal> {
     let current = turn.get::<Standard<User>>(key);
     let is_live = existence::is_there::<User>(turn, key) && organization_of_live(turn, &current)?.is_some();
     let Some(User { human: Some(human), password, .. }) = current.resource().cloned() else { return Ok(None) };
@@ -350,9 +360,9 @@ pub(crate) fn found(turn: &mut Turn<'_>, keys: &ClaimKeys, key: &AggregateKey) -
         human,
         password,
     });
-    // By the id, so that all its names lead there. Whatever happens to a person who may log in lets that one begin anew, such as to be
-    // unlocked, or to get another password; to be locked does not.
+    // Counted by the id, so that all names of a person lead to it. Any change of a person who may log in starts the
+    // count anew, such as an unlock or another password; a lock does not.
     let place = hex::encode(keys.instance.mac(&[b"tries", key.id.as_bytes()]));
     let (key, since) = (format!("{}.{place}", key.instance_id), current.head.sequence);
-    Ok(Some(Found { tries: Counting { key, of: String::new(), since, begins: is_live }, login }))
+    Ok(Some(PasswordOwner { tries: Counting { key, of: String::new(), since, begins: is_live }, login }))
 }

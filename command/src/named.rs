@@ -1,4 +1,4 @@
-//! Whom somebody says to be who logs in: by the id, the login name, or an address.
+//! Looks up the user that a login names: by the id, the login name, or an address.
 
 use domain::{
     context::Owner,
@@ -18,7 +18,7 @@ use crate::{
     turn::{ClaimKeys, Refusal, Turn},
 };
 
-/// The user of an instance that is named, by the id or the login name.
+/// Returns the user of an instance that is named, by the id or the login name.
 pub(crate) fn named(
     turn: &mut Turn<'_>,
     keys: &ClaimKeys,
@@ -32,7 +32,8 @@ pub(crate) fn named(
     key.filter(|key| !key.id.contains('\0'))
 }
 
-/// By what is counted what somebody says to be: a phone number by one thing, however it is written, as that of somebody is.
+/// Returns the hash under which tries with a name are counted. A phone number has one, however it is written, as it
+/// does where people are found by it.
 pub(crate) fn said(keys: &ClaimKeys, search: &Search) -> [u8; 32] {
     match search {
         Search::UserId(id) => keys.instance.mac(&[b"id", id.as_bytes()]),
@@ -41,7 +42,7 @@ pub(crate) fn said(keys: &ClaimKeys, search: &Search) -> [u8; 32] {
     }
 }
 
-/// By which addresses people are found who say no login name, and of which organization they are.
+/// The kinds of addresses by which people are found who give no login name, and the organization that they must be of.
 #[derive(Debug, Clone)]
 pub(crate) struct Contacts {
     pub(crate) kinds: Vec<Kind>,
@@ -49,7 +50,7 @@ pub(crate) struct Contacts {
     pub(crate) organization_id: Option<String>,
 }
 
-/// Somebody with an address that was said.
+/// A person who has the given address.
 pub(crate) struct Having {
     pub(crate) user: AggregateKey,
     pub(crate) human: Human,
@@ -58,7 +59,7 @@ pub(crate) struct Having {
 }
 
 impl Contacts {
-    /// Those who have an address that was said; where several do, only those of them who may log in.
+    /// Returns the people who have the given address; if there are several, only those who may log in.
     pub(crate) fn having(
         &self,
         turn: &mut Turn<'_>,
@@ -77,7 +78,7 @@ impl Contacts {
         else {
             return Ok(vec![]);
         };
-        // Nobody looks through them all at each login.
+        // These are too many to look through at each login.
         if referrers.has_more {
             return Ok(vec![]);
         }
@@ -88,7 +89,7 @@ impl Contacts {
                 .organization_id
                 .as_ref()
                 .is_none_or(|id| current.owner().is_ok_and(|owner| *owner == Owner::organization(id)));
-            // Builds before this one change an address and say nothing of it.
+            // Earlier builds change an address without changing the reference to it.
             let human = current.resource().and_then(|user| user.human.clone());
             let human = human.filter(|human| is_wanted && human.contacts().contains(&contact));
             let Some(human) = human else { continue };
@@ -100,7 +101,7 @@ impl Contacts {
     }
 }
 
-/// Under which key it is kept who names an address.
+/// Returns the key under which the people with an address are found.
 pub(crate) fn key_of(instance_id: &str, contact: &Reference) -> AggregateKey {
     AggregateKey { instance_id: instance_id.into(), aggregate_type: contact.link.to.into(), id: contact.id.clone() }
 }

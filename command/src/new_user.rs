@@ -1,5 +1,5 @@
-//! New users. The id of a user is its client id, which no app may have either; and since people may bring theirs along, no id is
-//! known to be new before it was looked for.
+//! Creates users. The id of a user is its client id, which no app may have either; and since the ids of people may be
+//! chosen by callers, no id is known to be new before it was looked up.
 
 use domain::{
     context::Owner,
@@ -25,7 +25,7 @@ pub(crate) struct NewUser {
     pub(crate) key: AggregateKey,
     pub(crate) owner: Owner,
     pub(crate) user: User,
-    /// What a person logs in with, or what is wrong with it.
+    /// The password of a person, or what is wrong with it.
     pub(crate) password: Option<Result<Password, Faults>>,
 }
 
@@ -42,7 +42,7 @@ impl Command for NewUser {
     }
 }
 
-/// A new user or app under an id that none of either has or ever had.
+/// Returns a new user or app under an id that no user and no app has or ever had.
 pub(crate) fn unused<R: Resource>(
     turn: &mut Turn<'_>,
     key: &AggregateKey,

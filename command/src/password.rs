@@ -1,5 +1,6 @@
-//! Passwords of people as they are written: compared, hashed and sealed before the turn, in which there is only ciphertext.
-//! What is wrong with them is said in the turn, after what the caller may do, and only where the same command was not done before.
+//! Sets passwords of people: they are compared, hashed and sealed before the turn, in which there is only ciphertext.
+//! What is wrong with them is reported in the turn, after the check of permissions, and only if the same command was
+//! not done before.
 
 use base::{
     clock,
@@ -29,14 +30,14 @@ use crate::{
     escalation::permit_user,
     execute::{Command, Commands, Deciding},
     held::{PAST, end},
-    login::{Found, found},
+    login::{PasswordOwner, found},
     person_key::away,
     trial::Trial,
     turn::{Decided, Refusal, Turn},
     writer::writer_unavailable,
 };
 
-/// What is said of a password that is easy to guess.
+/// The rule that a password breaks which is easy to guess.
 pub(crate) const GUESSABLE: &str = "must not be one that many people have, nor one that is easy to guess";
 
 const CURRENT: &str = "password.current_password";
@@ -68,7 +69,7 @@ impl From<Faults> for Error {
 type Hashed = Result<Zeroizing<String>, Faults>;
 
 impl Commands {
-    /// What is kept of the first password of a person.
+    /// Returns the first password of a person as it is stored, or what is wrong with it.
     pub(crate) async fn first_password(
         &self,
         call: &Call,
@@ -95,7 +96,7 @@ impl Commands {
         Ok(hashed.and_then(|hash| Ok(sealed_password(sealing, &hash, terms?))))
     }
 
-    /// What becomes of the password of a person; nothing where the caller may not set it, or there is no such person.
+    /// Returns the new password of a person; `None` if the caller may not set it, or there is no such person.
     pub(crate) async fn another_password(
         &self,
         call: &Call,
@@ -123,7 +124,7 @@ impl Commands {
         Ok(Some(Another { before, new: hashed.and_then(|hash| Ok(sealed_password(&sealing, &hash, terms?))) }))
     }
 
-    /// Hashes what was chosen for a person of a context.
+    /// Checks a password that was chosen for a person of a context, and hashes it.
     pub(crate) async fn hash_of(
         &self,
         instance_id: &str,
@@ -150,11 +151,11 @@ impl Commands {
 pub(crate) struct Chosen {
     pub(crate) password: Zeroizing<String>,
     pub(crate) person: Person,
-    /// Where it stands in the request.
+    /// The field of the request that contains it.
     pub(crate) field: &'static str,
 }
 
-/// For how long a password is good, and for what.
+/// How long a password is valid, and whether it must be changed at the first login.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Terms {
     pub(crate) is_change_required: bool,
@@ -162,7 +163,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// As a request has them, whose field of this name is at fault where what it says has passed.
+    /// Reads the terms of a request. An expiration in the past is a fault of this field.
     fn of(field: &'static str, is_change_required: bool, expires: Option<Timestamp>) -> Result<Self, Faults> {
         let expires_at = expires.map(|expires| end(field, Some(expires))).transpose();
         let expires_at = expires_at.map_err(|_| Faults::one(field, PAST))?;
@@ -170,18 +171,19 @@ impl Terms {
     }
 }
 
-/// What is kept of a password.
+/// Returns a password as it is stored.
 pub(crate) fn sealed_password(sealing: &PersonKey, hash: &str, terms: Terms) -> Password {
     let (hash, changed_at) = (sealing.seal_password(hash), clock::now().as_millisecond());
     let Terms { is_change_required, expires_at } = terms;
     Password { hash, changed_at, is_change_required, expires_at }
 }
 
-/// Shows a user, whose it is, and what its password is compared with, to who may act as that one. It writes nothing.
+/// Reads a user, its owner, and what its password is compared with, for a caller who may act as the user. Writes
+/// nothing.
 struct LookAtUser(AggregateKey);
 
 impl Command for LookAtUser {
-    type Outcome = (User, Owner, Option<Found>);
+    type Outcome = (User, Owner, Option<PasswordOwner>);
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Self::Outcome), Refusal> {
         let current = turn.get::<Standard<User>>(&self.0);
@@ -192,11 +194,11 @@ impl Command for LookAtUser {
     }
 }
 
-/// What becomes of a password.
+/// A change of a password.
 pub(crate) struct Another {
-    /// The one that was seen.
+    /// The password that was seen before the turn.
     before: Option<Password>,
-    /// The one that there is from now on.
+    /// The new password, or what is wrong with it.
     new: Result<Password, Faults>,
 }
 

@@ -1,4 +1,4 @@
-//! People as they are written: what is personal is checked and sealed before the turn, in which there is only ciphertext.
+//! Creates and changes people: personal data is checked and sealed before the turn, in which there is only ciphertext.
 
 use api::user::NewPerson;
 use base::secret::SymmetricKey;
@@ -27,10 +27,10 @@ use view::{
 
 use crate::{execute::Commands, new_user::NewUser, person_key::away, standard::details};
 
-/// The longest name of a caller's own that is told back, in characters.
+/// The longest name chosen by a caller that an answer repeats, in characters.
 const LONGEST_NAME: usize = 200;
 
-/// What is told of a schema that there is not.
+/// What an unknown schema is called in an answer.
 const SCHEMA_NAME: &str = "user schema";
 
 impl Commands {
@@ -58,12 +58,13 @@ impl Commands {
         self.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
     }
 
-    /// A person as its caller may see it now, whatever the request says of its sequence; nothing where it may not, or there is none.
+    /// Returns a person as the caller may see it, whatever sequence the request names; `None` if it may not, or there
+    /// is none.
     pub(crate) async fn seen(&self, call: &Call, key: &AggregateKey) -> Option<Human> {
         self.look_ahead::<User>(call, key).await.ok().flatten().and_then(|user| user.human)
     }
 
-    /// A person after what a request changes, sealed; `None` where that is nothing.
+    /// Returns a person after the changes of a request, sealed; `None` if there are none.
     pub(crate) async fn changed_person(
         &self,
         call: &Call,
@@ -84,13 +85,13 @@ impl Commands {
         Ok(Some(Changed { human, gives_power }))
     }
 
-    /// A person as events have it.
+    /// Seals a person as events store it.
     pub(crate) async fn sealed(&self, instance_id: &str, of: (&PersonKey, &Person)) -> Result<Human, Error> {
         Ok(sealed(&*self.keyring.key(instance_id, Purpose::Claim).await.map_err(unavailable)?, of))
     }
 }
 
-/// A person as events have it, who is found by what the instance's key for claims hashes.
+/// Seals a person as events store it, who is found by hashes under the instance's key for claims.
 pub(crate) fn sealed(claims: &SymmetricKey, (sealing, person): (&PersonKey, &Person)) -> Human {
     let found_by = |kind: Kind| {
         kind.of(person).map(|contact| hashed_claim(claims, &kind.hashed(&contact.value))).unwrap_or_default()
@@ -107,7 +108,7 @@ pub(crate) fn sealed(claims: &SymmetricKey, (sealing, person): (&PersonKey, &Per
 /// A person after a change, sealed.
 pub(crate) struct Changed {
     pub(crate) human: Human,
-    /// Whether the person is named or reached in another way.
+    /// Whether a name or an address of the person was changed.
     pub(crate) gives_power: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The key of a person who is there, or why it cannot be had.
+//! The key of an existing person, or why it is not available.
 
 use domain::{person::Personal, rejection::Rejection, resource::user::Human};
 use edge::{consistency::unavailable, error::Error};
@@ -7,10 +7,10 @@ use view::persons::{PersonFailure, PersonKey};
 use crate::{execute::Commands, writer::writer_unavailable};
 
 impl Commands {
-    /// The key of a person, and what is sealed with it.
+    /// Returns the key of a person, and what is sealed with it.
     ///
     /// # Errors
-    /// Where the key was destroyed, or cannot be had now.
+    /// When the key was destroyed, or is not available now.
     pub(crate) async fn key_of_person<'a>(
         &self,
         instance_id: &str,
@@ -24,7 +24,7 @@ impl Commands {
     }
 }
 
-/// A key of a person that cannot be had now.
+/// Returns the error for a key of a person that is not available now.
 pub(crate) fn away(failure: PersonFailure) -> Error {
     match failure {
         PersonFailure::Keyring(failure) => unavailable(failure),

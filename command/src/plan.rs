@@ -21,7 +21,8 @@ use serde::{Deserialize, Serialize};
 /// The name of the service user with all rights.
 pub const ADMIN: &str = "platform-admin";
 
-/// Everything that the setup creates, made up before and kept until it is done, so that nothing is lost in between.
+/// Everything that the setup creates, generated in advance and stored until it is done, so that nothing is lost in
+/// between.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
@@ -55,11 +56,11 @@ pub struct Plan {
 pub struct FirstPerson {
     /// The id.
     pub user_id: String,
-    /// Who it is.
+    /// The name and other data of the person.
     pub person: Person,
     /// What the person logs in with, once, to choose another one.
     pub password: String,
-    /// From when that lets nobody in any more, in milliseconds since 1970.
+    /// When the password expires, in milliseconds since 1970.
     pub expires_at: i64,
 }
 
@@ -69,18 +70,18 @@ impl std::fmt::Debug for FirstPerson {
     }
 }
 
-/// How long the password of a first login lets in, in milliseconds.
+/// How long the password of a first login is valid, in milliseconds.
 const FIRST_LOGIN_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 
 impl FirstPerson {
-    /// A person with a new password for the first login.
+    /// Creates a person with a new password for the first login.
     pub fn new(user_id: String, newcomer: Newcomer) -> Self {
         let (password, expires_at) = Self::one_time_password();
         Self { user_id, person: newcomer.person(), password, expires_at }
     }
 
-    /// A password for a first login, of about 95 random bits, and when it expires, in milliseconds since 1970. It has every kind of
-    /// character that settings may ask for.
+    /// Returns a password for a first login, of about 95 random bits, and when it expires, in milliseconds since 1970.
+    /// It has every kind of character that settings may require.
     pub fn one_time_password() -> (String, i64) {
         let kinds = [
             |char: char| char.is_ascii_uppercase(),
@@ -116,7 +117,7 @@ impl std::fmt::Debug for ServiceUser {
 
 /// What a first start is to create beyond the defaults.
 #[derive(Debug, Clone, Default)]
-pub struct Wanted {
+pub struct Additions {
     /// Further service users.
     pub service_users: Vec<WantedUser>,
     /// The first person, where there is to be one.
@@ -131,7 +132,7 @@ pub struct Wanted {
 pub struct WantedUser {
     /// The user name, which is accepted as its `client_id`.
     pub name: String,
-    /// Its roles on the instance; none is allowed.
+    /// Its roles on the instance, which may be none.
     #[serde(default)]
     pub roles: Vec<String>,
 }
@@ -153,15 +154,15 @@ pub enum PlanFailure {
          not that of the first person"
     )]
     Name(String),
-    /// A member of the first person cannot be.
+    /// A member of the first person is not valid.
     #[error("first_person: {0}")]
     Person(Flaw),
-    /// The writer refused, or cannot tell what became of it.
+    /// The writer refused the plan, or cannot determine what became of it.
     #[error("the setup was refused: {0}")]
     Refused(Error),
 }
 
-/// Every feature flag.
+/// Returns every feature flag.
 pub fn all_features() -> Vec<String> {
     FLAGS.map(str::to_owned).to_vec()
 }
@@ -183,7 +184,7 @@ impl PlanFailure {
 }
 
 /// Checks what a configuration asks for.
-pub fn check(wanted: &Wanted) -> Result<(), PlanFailure> {
+pub fn check(wanted: &Additions) -> Result<(), PlanFailure> {
     let mut names = HashSet::from([ADMIN.to_owned()]);
     if let Some(person) = &wanted.person {
         let is_taken = !names.insert(fold(&person.username));
@@ -208,8 +209,8 @@ pub fn check(wanted: &Wanted) -> Result<(), PlanFailure> {
 }
 
 impl Plan {
-    /// A plan for an instance under these hosts, with one service user of all rights and the wanted ones.
-    pub fn new(ids: &Ids, hosts: Vec<String>, wanted: &Wanted) -> Result<Self, PlanFailure> {
+    /// Creates a plan for an instance under these hosts, with one service user of all rights and the wanted ones.
+    pub fn new(ids: &Ids, hosts: Vec<String>, wanted: &Additions) -> Result<Self, PlanFailure> {
         check(wanted)?;
         let admin = WantedUser { name: ADMIN.into(), roles: vec![role::IAM_OWNER.name.into()] };
         let user = |WantedUser { name, roles }: &WantedUser| ServiceUser {
@@ -248,7 +249,7 @@ mod tests {
     fn wanted(service_user: &str, person: &str) -> Result<(), &'static str> {
         let service_users = vec![WantedUser { name: service_user.into(), roles: vec![] }];
         let person = Some(Newcomer { username: person.into(), ..Newcomer::default() });
-        check(&Wanted { service_users, person, features: vec![] }).map_err(|failure| match failure {
+        check(&Additions { service_users, person, features: vec![] }).map_err(|failure| match failure {
             PlanFailure::Person(Flaw { field, .. }) => field,
             PlanFailure::Name(_) => "name",
             _ => "another",

@@ -1,5 +1,6 @@
-//! Events of the first versions did not say which others an aggregate names. Until it is noted for all of them, what must
-//! know it is refused. By which addresses people are found began later: until it is noted for all of them, some are not found.
+//! Events of the first versions do not record which others an aggregate names. Until these references are noted for all
+//! aggregates, commands that depend on them are refused. The addresses by which people are found were added later:
+//! until they are noted for all people, some are not found.
 
 use std::sync::LazyLock;
 
@@ -28,7 +29,7 @@ use crate::{
     writer::{Decide, writer_unavailable},
 };
 
-/// Refuses what must know who names what, where that is not noted for all aggregates yet.
+/// Refuses a command that depends on references, while these are not noted for all aggregates yet.
 pub(crate) fn are_complete(turn: &mut Turn<'_>) -> Result<(), Refusal> {
     let system = turn.get::<Standard<System>>(&the_system());
     if system.resource().is_none_or(|system| system.has_references) || fault::is_before_references() {
@@ -42,11 +43,11 @@ fn the_system() -> AggregateKey {
     AggregateKey::of::<Standard<System>>(SYSTEM, system::ID)
 }
 
-/// Of which aggregates an earlier version has not noted all references.
+/// The aggregates of which an earlier version has not noted all references.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unnoted {
     All,
-    /// Those of people, by whose addresses they are found.
+    /// People, who are found by the addresses that they refer to.
     People,
 }
 
@@ -57,7 +58,7 @@ impl Unnoted {
     }
 }
 
-/// Tells of which aggregates references are not noted, and notes that there are none where `is_done`.
+/// Determines the aggregates whose references are not noted, and notes that there are none if `is_done`.
 pub(crate) struct Complete {
     pub(crate) is_done: bool,
     pub(crate) keys: ClaimKeys,
@@ -89,7 +90,7 @@ pub(crate) struct Note {
 }
 
 impl Decide for Note {
-    /// Of how many.
+    /// The number of aggregates whose references were noted.
     type Outcome = usize;
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, usize), Refusal> {
@@ -138,7 +139,8 @@ impl Visitor for Notes {
     fn settings<P: Properties>(&mut self) {}
 }
 
-/// What is in a removed instance or organization goes now; all other aggregates change in nothing but what their events say.
+/// Notes the references of an aggregate. One in a removed instance or organization is removed; all others change in
+/// nothing but what their events record.
 fn note<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) -> Result<(), Refusal> {
     let current = turn.get::<Standard<R>>(key);
     let Some(state) = current.state.as_ref().clone() else { return Ok(()) };
@@ -151,7 +153,8 @@ fn note<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) 
     Ok(())
 }
 
-/// By which addresses a person is found, where that is not noted: what is begun anew after a failure writes nothing twice.
+/// Notes the addresses by which a person is found, unless they are noted already: an upgrade that begins anew after a
+/// failure writes nothing twice.
 fn note_contacts(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) -> Result<(), Refusal> {
     let current = turn.get::<Standard<User>>(key);
     let contacts = current.resource().map(User::references).unwrap_or_default();
@@ -159,12 +162,12 @@ fn note_contacts(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) -> R
         let referrers = turn.referrers(&key_of(&key.instance_id, contact), contact.link);
         referrers.has_more || referrers.keys.contains(key)
     };
-    // All of them are asked for, so that all are loaded at once.
+    // All of them are requested, so that all are loaded at once.
     let noted: Vec<bool> = contacts.iter().map(&mut is_noted).collect();
     if noted.into_iter().all(|is_noted| is_noted) { Ok(()) } else { note::<User>(turn, key, keys) }
 }
 
-/// A membership learns of which organization its user is.
+/// Records in a membership the organization that its user belongs to.
 fn note_membership(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) -> Result<(), Refusal> {
     let current = turn.get::<Standard<Membership>>(key);
     let Some(held) = current.resource() else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! How many people register: each takes a hash, a key and a name for good, and whoever asks for a name learns whether somebody has it.
-//! The node that writes counts for all.
+//! Limits how many people register: each takes a hash, a key and a name for good, and whoever asks for a name learns
+//! whether somebody has it. The node that writes counts for all nodes.
 
 use std::{
     num::NonZeroU32,
@@ -12,14 +12,14 @@ use governor::{
     clock::{Clock, DefaultClock},
 };
 
-/// How many of an address, of one instance, may come in a minute.
+/// The most registrations in a minute from one address in one instance.
 const OF_ADDRESS: NonZeroU32 = NonZeroU32::new(10).unwrap();
-/// The same of an instance.
+/// The most registrations in a minute in one instance.
 const OF_INSTANCE: NonZeroU32 = NonZeroU32::new(300).unwrap();
-/// After how many the addresses that were not seen lately are forgotten.
+/// After how many registrations addresses that were not seen lately are removed.
 const FORGET_AFTER: u32 = 256;
 
-/// How many have come lately.
+/// The counters of recent registrations.
 pub struct Registrations {
     of_address: DefaultKeyedRateLimiter<(String, String)>,
     of_instance: DefaultKeyedRateLimiter<String>,
@@ -37,7 +37,7 @@ impl Default for Registrations {
 }
 
 impl Registrations {
-    /// Counts one; says for how long its sender has to wait, where there were too many.
+    /// Counts a registration; fails with the time that its sender has to wait if there were too many.
     pub(crate) fn count(&self, instance_id: &str, origin: &str) -> Result<(), Duration> {
         if self.since_forgotten.fetch_add(1, Ordering::Relaxed) >= FORGET_AFTER {
             self.since_forgotten.store(0, Ordering::Relaxed);
@@ -63,7 +63,7 @@ mod tests {
         assert!(!count("1", "a"));
         assert!(count("1", "b") && count("2", "a"));
         assert!((0..280).all(|number| count("1", &number.to_string())), "as many as an instance may have");
-        // Some come back while they are taken.
+        // Some places become free while others are taken.
         assert!((0..1000).any(|number| !count("1", &format!("c{number}"))) && count("2", "c"));
     }
 }

@@ -1,4 +1,5 @@
-//! Removal: what names a removed object goes with it, or goes on without it, in the record of the removal.
+//! Removal: an object that names a removed one is removed, too, or goes on without the name, in the record of the
+//! removal.
 //!
 //! Where that would be more than [`MOST_DEPENDENTS`] or [`PART_OF_RECORD`], the object alone is removed, and a sweep does the rest
 //! ([`crate::reaction::sweep`]).
@@ -27,9 +28,9 @@ use crate::{
     writer::writer_unavailable,
 };
 
-/// How many others change with a removal in one record.
+/// How many other objects may change with a removal in one record.
 const MOST_DEPENDENTS: usize = MOST_REFERRERS;
-/// How many of those that name a removed object a step of the sweep takes.
+/// How many of the objects that name a removed one are handled by one step of the sweep.
 pub(crate) const PAGE: usize = 50;
 
 /// Removes an object with what depends on it, or leaves that to the sweep.
@@ -52,14 +53,14 @@ pub(crate) fn remove<R: Resource>(
     Ok(decided)
 }
 
-/// What changes with removals: those that name what is removed, in the order in which they were found, with what of that
-/// they name.
+/// The objects that change with removals because they name removed objects, in the order in which they were found, each
+/// with the references that it loses.
 #[derive(Default)]
 pub(crate) struct Dependents {
     order: Vec<AggregateKey>,
     gone: HashMap<AggregateKey, Vec<Reference>>,
     removed: HashSet<AggregateKey>,
-    /// What is removed and was not asked yet who names it.
+    /// The removed objects whose referrers were not looked up yet.
     next: VecDeque<AggregateKey>,
 }
 
@@ -70,15 +71,15 @@ pub(crate) struct Swept {
     pub(crate) wrote: bool,
     /// Whether there is more to change.
     pub(crate) has_more: bool,
-    /// How many it looked at.
+    /// How many objects it looked at.
     pub(crate) looked_at: usize,
 }
 
 impl Dependents {
-    /// What changes when an object is removed; `None` where that is too much for one record.
+    /// Returns what changes when an object is removed; `None` if that is too much for one record.
     ///
-    /// Of an instance it is always left to the sweep, which hashes names with the keys of that instance; and so is that of a
-    /// resource of the system on which contexts of all instances may have policies.
+    /// For an instance it is always left to the sweep, which hashes names with the keys of that instance; and so it is
+    /// for a resource of the system on which contexts of all instances may have policies.
     fn of(turn: &mut Turn<'_>, removed: &AggregateKey) -> Result<Option<Self>, Refusal> {
         let is_everywhere = removed.instance_id == SYSTEM && has_policies(&removed.aggregate_type);
         if removed.aggregate_type == Instance::NAME || is_everywhere {
@@ -89,7 +90,8 @@ impl Dependents {
         Ok(found.follow(turn)?.then_some(found))
     }
 
-    /// Lets some of those that name a removed object go on without it, or go, with what depends on them.
+    /// Handles some of the objects that name a removed one: each goes on without the name, or is removed with what
+    /// depends on it.
     pub(crate) fn sweep(
         turn: &mut Turn<'_>,
         removed: &AggregateKey,
@@ -97,7 +99,7 @@ impl Dependents {
         cause: &Cause,
     ) -> Result<Swept, Refusal> {
         let (mut page, mut has_more) = (vec![], false);
-        // What was made anew under the same id is named by right.
+        // An object that was created anew under the same id is named rightly.
         if (Kind::of(removed)?.exists)(turn, removed) {
             return Ok(Swept { wrote: false, has_more, looked_at: 0 });
         }
@@ -109,7 +111,7 @@ impl Dependents {
         }
         has_more |= page.len() > PAGE;
         page.truncate(PAGE);
-        // Fewer of them where much depends on each.
+        // Fewer objects are handled if much depends on each.
         loop {
             let mut found = Self::without(removed);
             for (referrer, reference) in &page {
@@ -128,7 +130,8 @@ impl Dependents {
         }
     }
 
-    /// Lets one of those that name a removed object go on without it, or go; what depends on that is swept after it.
+    /// Handles a single object that names a removed one: it goes on without the name, or is removed, and what depends
+    /// on it is swept afterwards.
     fn sweep_alone(
         turn: &mut Turn<'_>,
         (removed, referrer, reference): (&AggregateKey, &AggregateKey, &Reference),
@@ -145,7 +148,7 @@ impl Dependents {
         Ok(wrote)
     }
 
-    /// Removes policies on a resource of the system that was removed, to which they have no references.
+    /// Removes policies on a removed resource of the system, which have no references to it.
     pub(crate) fn remove_policies(
         turn: &mut Turn<'_>,
         policies: &[AggregateKey],
@@ -159,7 +162,7 @@ impl Dependents {
         Self { removed: HashSet::from([removed.clone()]), ..Self::default() }
     }
 
-    /// Takes up that something is named by what may go with it.
+    /// Adds an object that names a removed one, and may be removed with it.
     fn add(&mut self, turn: &mut Turn<'_>, referrer: &AggregateKey, reference: Reference) -> Result<(), Refusal> {
         if (Kind::of(referrer)?.goes)(turn, referrer, &reference) && self.removed.insert(referrer.clone()) {
             self.next.push_back(referrer.clone());
@@ -172,8 +175,8 @@ impl Dependents {
         Ok(())
     }
 
-    /// Finds what depends on what is removed, and so on; `false` where that is too much for one record, which then has only
-    /// what was added before.
+    /// Finds what depends on the removed objects, and so on; `false` if that is too much for one record, which then has
+    /// only what was added before.
     fn follow(&mut self, turn: &mut Turn<'_>) -> Result<bool, Refusal> {
         let added = self.order.len();
         while let Some(key) = self.next.pop_front() {
@@ -184,7 +187,7 @@ impl Dependents {
                     return Ok(false);
                 }
                 for referrer in &referrers.keys {
-                    // The first that was removed is not among those that change.
+                    // The object that was removed first is not among those that change.
                     if !self.removed.contains(referrer) || self.gone.contains_key(referrer) {
                         self.add(turn, referrer, Reference::new(*link, &key.id))?;
                     }
@@ -194,7 +197,7 @@ impl Dependents {
         Ok(true)
     }
 
-    /// Writes what becomes of them where that fits, and returns whether it is something; `None` where nothing was written.
+    /// Writes the changes if they fit, and returns whether there are any; `None` if nothing was written.
     fn write_within(self, turn: &mut Turn<'_>, keys: &ClaimKeys, cause: &Cause) -> Result<Option<bool>, Refusal> {
         let before = turn.pending();
         let wrote = self.write(turn, keys, cause)?;
@@ -205,7 +208,7 @@ impl Dependents {
         Ok(Some(wrote))
     }
 
-    /// Writes what becomes of them, and returns whether that is something.
+    /// Writes the changes, and returns whether there are any.
     fn write(mut self, turn: &mut Turn<'_>, keys: &ClaimKeys, cause: &Cause) -> Result<bool, Refusal> {
         let mut wrote = false;
         for key in self.order {
@@ -220,11 +223,11 @@ impl Dependents {
 struct Kind {
     name: &'static str,
     exists: fn(&mut Turn<'_>, &AggregateKey) -> bool,
-    /// Whether one of them goes with something that it names.
+    /// Whether an object is removed with something that it names.
     goes: fn(&mut Turn<'_>, &AggregateKey, &Reference) -> bool,
-    /// Lets one of them go on without what it names, or go; returns whether that changes anything.
+    /// Removes references from an object, or the object itself; returns whether that changes anything.
     unlink: Unlink,
-    /// Removes one of them where it exists; returns whether it did.
+    /// Removes an object if it exists; returns whether it did.
     remove: Remove,
 }
 
@@ -232,7 +235,7 @@ type Remove = fn(&mut Turn<'_>, &AggregateKey, &ClaimKeys, &Cause) -> Result<boo
 type Unlink = fn(&mut Turn<'_>, &AggregateKey, &[Reference], &ClaimKeys, &Cause) -> Result<bool, Refusal>;
 
 impl Kind {
-    /// That of an aggregate, unless only a newer build knows it.
+    /// Returns the kind of an aggregate, unless only a newer build knows it.
     fn of(key: &AggregateKey) -> Result<&'static Self, Refusal> {
         static ALL: LazyLock<Vec<Kind>> = LazyLock::new(|| {
             let mut found = Kinds(vec![]);
@@ -263,7 +266,7 @@ impl Visitor for Kinds {
         self.0.push(Kind {
             name: P::NAME,
             exists: |turn, key| turn.get::<Settings<P>>(key).state.is_some(),
-            // They name nothing but the context that they are of.
+            // Settings name nothing but the context that they belong to.
             goes: |_, _, _| true,
             unlink: |turn, key, _, keys, cause| remove_settings::<P>(turn, key, keys, cause),
             remove: remove_settings::<P>,

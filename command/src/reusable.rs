@@ -1,5 +1,5 @@
-//! The writes of any reusable resource: in its own context all that can be asked of a standard one, in those below it the
-//! state policy and nothing else.
+//! Writes to reusable resources: in its own context one accepts every write of a standard resource, in a context below
+//! it the state policy and nothing else.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ use crate::{
     turn::{Current, Decided, Refusal, Turn},
 };
 
-/// What a request changes of a resource as it is in a context.
-pub(crate) struct Wanted<R: Reusable> {
-    /// Of the resource itself.
+/// The changes that a request makes to a resource in a context.
+pub(crate) struct RequestedChange<R: Reusable> {
+    /// The change of the resource itself.
     pub(crate) patch: R::Patch,
-    /// Of what the context makes of it.
+    /// The state policy of the context.
     pub(crate) policy: Option<Policy>,
     /// The instance whose key a secret of the patch is sealed with.
     pub(crate) sealed_in: Option<String>,
@@ -38,7 +38,7 @@ impl Commands {
         &self,
         call: &Call,
         request: &I,
-        wanted: Wanted<R>,
+        wanted: RequestedChange<R>,
     ) -> Result<Answer<I::Response>, Error>
     where
         I::Response: Plain,
@@ -100,7 +100,7 @@ where
     commands.execute(call, request, Change { place, asked }, answer).await
 }
 
-/// Where a resource is looked for.
+/// The instance and id by which a resource is looked up.
 struct ResourceLocator {
     instance_id: String,
     id: String,
@@ -116,7 +116,8 @@ impl ResourceLocator {
         Ok(Self { instance_id: call.tenant.id.clone(), id: id.to_owned() })
     }
 
-    /// The resource of the instance with this id, or else that of the system, which is there in all instances.
+    /// Returns the resource of the instance with this id, or else the one of the system, which is there in all
+    /// instances.
     fn find<R: Reusable>(&self, turn: &mut Turn<'_>) -> Current<Standard<R>> {
         let of_instance = turn.get::<Standard<R>>(&AggregateKey::of::<Standard<R>>(&self.instance_id, &self.id));
         if of_instance.resource().is_some() {
@@ -127,7 +128,7 @@ impl ResourceLocator {
     }
 }
 
-/// What is asked of a resource in its own context.
+/// A change of a resource in its own context.
 struct Change<R: Reusable> {
     place: ResourceLocator,
     asked: Asked<R>,
@@ -146,11 +147,11 @@ impl<R: Reusable> Command for Change<R> {
     }
 }
 
-/// What is changed of a resource as it is in a context, which is its own unless one is named.
+/// A patch of a resource in a context, which is its own unless one is named.
 struct Patch<R: Reusable> {
     place: ResourceLocator,
     context: Option<Owner>,
-    wanted: Wanted<R>,
+    wanted: RequestedChange<R>,
 }
 
 impl<R: Reusable> Command for Patch<R> {
@@ -180,8 +181,8 @@ impl<R: Reusable> Command for Patch<R> {
 }
 
 impl<R: Reusable> Patch<R> {
-    /// What is changed in a context that inherits the resource. The object, for its sequence, is what is seen there: the
-    /// resource with the policy on it.
+    /// Sets the state policy in a context that inherits the resource. The sequence that is compared is the one of what
+    /// is seen there: the resource with the policy on it.
     fn set_policy(
         &self,
         turn: &mut Turn<'_>,

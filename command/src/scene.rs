@@ -1,4 +1,4 @@
-//! What tests of turns begin with: a memory of the writer with some aggregates in it.
+//! The fixture of tests of turns: a memory of the writer with some aggregates in it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -33,7 +33,7 @@ pub(crate) const ORGANIZATION: &str = "3";
 pub(crate) const PERSON: &str = "5";
 /// A session of the person, which has seen the log up to the sequence 7.
 pub(crate) const SESSION: &str = "6";
-/// As of which sequence all sessions of the person were ended, and whether that one lives then.
+/// The sequences as of which all sessions of the person were ended, and whether that session lives then.
 pub(crate) const ENDS: [(Option<u64>, bool); 4] = [(None, true), (Some(6), true), (Some(7), false), (Some(8), false)];
 /// How large a record may be.
 const LIMIT: usize = 100_000;
@@ -47,7 +47,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// One where the log has ten events, of nothing that matters.
+    /// Creates a scene with ten events in the log that do not matter.
     pub(crate) fn new() -> Self {
         let key = |byte| Arc::new(secret::SymmetricKey::new([byte; 32]));
         let end = Position { sequence: 10, ..Position::default() };
@@ -59,7 +59,8 @@ impl Scene {
         }
     }
 
-    /// One where a person has logged in, all of whose sessions were ended as of a sequence. The record is one of sessions.
+    /// Creates a scene in which a person has logged in, all of whose sessions were ended as of a sequence. The record
+    /// is for the log of sessions.
     pub(crate) fn logged_in(sessions_end: Option<u64>) -> Self {
         let mut scene = Self::new();
         let (instance, organization) = (Owner::instance(INSTANCE), Owner::organization(ORGANIZATION));
@@ -87,12 +88,12 @@ impl Scene {
         scene
     }
 
-    /// Looks at it in a turn, of which nothing is left.
+    /// Runs a turn of which nothing is retained.
     pub(crate) fn look<T>(&mut self, look: impl FnOnce(&mut Turn<'_>) -> T) -> T {
         look(&mut Turn::new(&mut self.memory, &mut self.draft, self.now))
     }
 
-    /// Does something in a turn, and ends it where it was not refused.
+    /// Runs a turn, and finishes it unless it was refused.
     pub(crate) fn turn<T>(
         &mut self,
         act: impl FnOnce(&mut Turn<'_>, &ClaimKeys) -> Result<T, Refusal>,
@@ -111,7 +112,7 @@ impl Scene {
         })
     }
 
-    /// Does something to a resource that is there.
+    /// Changes an existing resource.
     pub(crate) fn change<R: Resource>(&mut self, id: &str, command: standard::Command<R>) -> Result<Decided, Refusal> {
         self.turn(|turn, keys| {
             let current = turn.get::<Standard<R>>(&key::<R>(id));
@@ -132,23 +133,23 @@ impl Scene {
         })
     }
 
-    /// The events of the record.
+    /// Returns the events of the record.
     pub(crate) fn events(&self) -> &[Event] {
         &self.draft.events
     }
 }
 
-/// What the person logs in with.
+/// Returns the password of the person.
 pub(crate) fn password() -> Password {
     Password { hash: Sealed::new("hash"), changed_at: 0, is_change_required: false, expires_at: None }
 }
 
-/// Which aggregate a resource is.
+/// Returns the key of the aggregate of a resource.
 pub(crate) fn key<R: Resource>(id: &str) -> AggregateKey {
     AggregateKey::of::<Standard<R>>(INSTANCE, id)
 }
 
-/// Who does all of it.
+/// Returns the cause of all events.
 pub(crate) fn cause() -> Cause {
     Cause {
         actor: "somebody".into(),

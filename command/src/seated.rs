@@ -1,5 +1,5 @@
-//! What takes a processor for some time: outside of the turn, off the threads that serve others, and at a seat, for which
-//! instances take turns.
+//! Runs work that takes a processor for some time: outside of the turn, off the threads that serve others, and with a
+//! seat, for which instances take turns.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::execute::Commands;
 
-/// How long a caller waits for its turn.
+/// How long a caller waits for a seat.
 const SEAT_WAIT: Duration = Duration::from_secs(5);
 
 impl Commands {
-    /// What is generated for an instance: a key takes up to some seconds.
+    /// Generates something for an instance, such as a key, which takes up to some seconds.
     ///
     /// # Errors
-    /// Where too many others wait.
+    /// When too many others wait.
     pub(crate) async fn generated<T: Send + 'static>(
         &self,
         instance_id: &str,
@@ -27,10 +27,10 @@ impl Commands {
         seated(&self.pairs, instance_id, "too many keys are made at the moment", generate).await
     }
 
-    /// What becomes of a password that is hashed for an instance or compared with a hash.
+    /// Hashes a password for an instance, or compares it with a hash.
     ///
     /// # Errors
-    /// Where too many others wait.
+    /// When too many others wait.
     pub(crate) async fn hashed<T: Send + 'static>(
         &self,
         instance_id: &str,

@@ -1,4 +1,4 @@
-//! The writes of any settings service.
+//! Writes to any settings service.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// Mounts what is written of a settings service.
+/// Mounts the write operation of a settings service.
 pub(crate) fn mount<I: SetSettings>(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(set::<I>)
 }
@@ -33,7 +33,7 @@ async fn set<I: SetSettings>(commands: Arc<Commands>, call: Call, request: I) ->
     commands.execute(&call, &request, command, |decided, ()| details(decided).into()).await
 }
 
-/// What is set and reset in a context.
+/// A change of settings in a context.
 pub(crate) struct Change<P: Properties> {
     pub(crate) context: Owner,
     pub(crate) instance_id: String,
@@ -58,7 +58,7 @@ impl<P: Properties> Command for Change<P> {
     }
 }
 
-/// What a write answers of the settings.
+/// Returns the details of the settings that a write answers.
 pub(crate) fn details(decided: &Decided) -> proto::object_settings::Details {
     api::settings::details(&decided.owner, (decided.sequence, decided.changed_at))
 }

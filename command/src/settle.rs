@@ -17,9 +17,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 /// What became of a record.
 #[derive(Debug)]
 pub enum Settled {
-    /// It is in the log, after the position that it was written for.
+    /// The record is in the log, after the position that it was written for.
     Committed(Record),
-    /// Another record took its place. It is not in the log and never will be.
+    /// Another record took its place. The record is not in the log and never will be.
     Overtaken(Record),
     /// Something that is no commit record took its place.
     Foreign(Broken),
@@ -61,7 +61,7 @@ pub async fn commit(log: &Log, after: Position, commit: CommitRecord) -> Settled
     }
 }
 
-/// What fail points are about: those of the log that ages out have its name.
+/// Returns the subject of fail points: the name of the log that ages out, empty for the other.
 const fn subject(log: &Log) -> &'static str {
     match log.class() {
         LogClass::Events => "",
@@ -69,7 +69,7 @@ const fn subject(log: &Log) -> &'static str {
     }
 }
 
-/// What was found, as metrics have it.
+/// Returns what was found, as metrics name it.
 fn outcome(found: &Result<Option<Record>, Broken>, own: &CommitRecord) -> &'static str {
     match found {
         Ok(Some(record)) if record.commit.record_id == own.record_id => "committed",
@@ -79,7 +79,7 @@ fn outcome(found: &Result<Option<Record>, Broken>, own: &CommitRecord) -> &'stat
     }
 }
 
-/// The record at this place, as the stream's leader has it. It is asked for until there is an answer.
+/// Returns the record at this place, as the stream's leader has it. Reads until there is an answer.
 async fn occupant(log: &Log, place: u64) -> Result<Option<Record>, Broken> {
     let mut pause = PAUSES.0;
     loop {

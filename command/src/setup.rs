@@ -19,7 +19,7 @@ use view::{
     persons::Persons,
 };
 
-pub use crate::plan::{ADMIN, FirstPerson, Plan, PlanFailure, ServiceUser, Wanted, WantedUser, all_features, check};
+pub use crate::plan::{ADMIN, Additions, FirstPerson, Plan, PlanFailure, ServiceUser, WantedUser, all_features, check};
 use crate::{
     founding::{Drawn, Founding},
     person_key::away,
@@ -30,7 +30,7 @@ use crate::{
 /// What happened to a plan.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is carried out, now or in an earlier run; what it created has this sequence or a lower one.
+    /// The plan is carried out, now or in an earlier run; what it created has this sequence or a lower one.
     Done(u64),
     /// The log was set up with another plan, for this instance.
     Other(String),
@@ -58,13 +58,13 @@ pub async fn setup(
     }
 }
 
-/// Everything random of a setup, so that it can be decided more than once.
+/// Everything random of a setup, made once, so that it can be decided more than once.
 struct Beginning {
     keys: Vec<(String, DataKey)>,
     founding: Founding,
 }
 
-/// The keys of the system, and what is drawn of its first instance.
+/// Generates the keys of the system, and its first instance.
 fn draw(keyring: &Keyring, ids: &Ids, plan: Plan) -> (Vec<(String, DataKey)>, Drawn) {
     let created = OF_SYSTEM.map(|purpose| (purpose, keyring.create(SYSTEM, purpose)));
     let mut claims = None;

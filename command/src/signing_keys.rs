@@ -27,10 +27,10 @@ use crate::{
 /// How long a key is published before it signs, in milliseconds: longer than anybody caches the key set.
 pub(crate) const PUBLISHED_FOR: i64 = 10 * 60 * 1000;
 
-/// How many keys an instance may have for one more to be made on demand: all are published, and in the memory of every node.
+/// From how many keys of an instance on no more are made on demand: all are published, and in the memory of every node.
 const MOST_KEYS: usize = 30;
 
-/// A generated key as it is kept.
+/// Seals a generated key as it is stored.
 pub(crate) fn sealed(instance_id: &str, data_key: &secret::SymmetricKey, generated: Generated) -> SigningKey {
     SigningKey {
         instance_id: instance_id.to_owned(),
@@ -47,7 +47,7 @@ pub(crate) fn are_enough(turn: &mut Turn<'_>, instance_id: &str) -> bool {
     all(turn, instance_id).len() >= MOST_KEYS
 }
 
-/// A key that shall sign instead of those that do.
+/// The succession of a key that shall sign instead of those that do.
 pub(crate) struct Succession {
     /// The instance.
     pub(crate) instance_id: String,
@@ -58,13 +58,14 @@ pub(crate) struct Succession {
 }
 
 impl Succession {
-    /// That of an algorithm in a tenant's instance.
+    /// Returns the succession for an algorithm in a tenant's instance.
     fn of(tenant: &Tenant, algorithm: String) -> Self {
         let known = tenant.signing_keys.iter().map(|(id, _)| id.clone()).collect();
         Self { instance_id: tenant.id.clone(), algorithm, known }
     }
 
-    /// The keys of the algorithm that sign, or will, without an end. That is one; there may be more where an earlier build wrote some.
+    /// Returns the keys of the algorithm that sign, or will, without an end. That is one; there may be more where an
+    /// earlier build wrote some.
     pub(crate) fn last(&self, turn: &mut Turn<'_>) -> Vec<Current<Standard<SigningKey>>> {
         let mut keys = all(turn, &self.instance_id);
         let known = self.known.iter().map(|id| AggregateKey::of::<Standard<SigningKey>>(&self.instance_id, id));
@@ -74,8 +75,9 @@ impl Succession {
         found.into_iter().filter(|current| current.resource().is_some_and(is_last)).collect()
     }
 
-    /// Ends the keys of the algorithm that sign, or will, and says from when the next one signs: that moment. It is never
-    /// earlier than when a key begins that was activated before, so that one signs at every time. Where there is none, it is now.
+    /// Ends the keys of the algorithm that sign, or will, and returns when the next one begins to sign: at that moment.
+    /// It is never earlier than the beginning of a key that was activated before, so that one signs at every time. If
+    /// there is none, it is now.
     pub(crate) fn begin(
         &self,
         turn: &mut Turn<'_>,
@@ -94,15 +96,15 @@ impl Succession {
     }
 }
 
-/// A command that chooses algorithms which tokens shall be signed with. A key that signs is followed by others, so there is always
-/// one from then on.
+/// A command that chooses algorithms to sign tokens with, and for which a key must sign. Such a key always has
+/// successors, so there is one from then on.
 pub(crate) struct Choosing<C> {
     chosen: Vec<Succession>,
     command: C,
 }
 
 impl<C> Choosing<C> {
-    /// With the JWA names of what is chosen.
+    /// Wraps a command that chooses algorithms by their JWA names.
     pub(crate) fn new(call: &Call, chosen: [Option<String>; 2], command: C) -> Self {
         let succession = |algorithm| Succession::of(&call.tenant, algorithm);
         Self { chosen: chosen.into_iter().flatten().map(succession).collect(), command }
@@ -126,7 +128,7 @@ impl<C: Command> Command for Choosing<C> {
     }
 }
 
-/// The keys that name an instance.
+/// Returns the keys that name an instance.
 fn all(turn: &mut Turn<'_>, instance_id: &str) -> Vec<AggregateKey> {
     let instance = AggregateKey::of::<Standard<Instance>>(instance_id, instance_id);
     turn.referrers(&instance, INSTANCE).keys.into_iter().collect()
@@ -152,7 +154,7 @@ mod tests {
         scene.add(id, &Owner::instance(THERE), SigningKey { signs_from, ..new }).expect("it is new");
     }
 
-    /// From when the next key signs.
+    /// Begins a succession, and returns when the next key begins to sign.
     fn next(scene: &mut Scene, algorithm: &str, known: &[&str]) -> Option<i64> {
         let known = known.iter().map(|id| (*id).to_owned()).collect();
         let succession = Succession { instance_id: THERE.to_owned(), algorithm: algorithm.to_owned(), known };

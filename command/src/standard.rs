@@ -1,4 +1,4 @@
-//! The writes of any standard resource.
+//! Writes to any standard resource.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -28,7 +28,7 @@ pub(crate) trait Plain: Message + Default + From<Details> + 'static {}
 
 impl<O: Message + Default + From<Details> + 'static> Plain for O {}
 
-/// What becomes an answer, of a handler that is a closure: its type cannot be written out.
+/// The future of a handler that is a closure, whose type cannot be written out.
 pub(crate) type Answering<O> = BoxFuture<'static, Result<Answer<O>, Error>>;
 
 impl Commands {
@@ -68,8 +68,8 @@ impl Commands {
         self.execute(call, request, Change::<R> { key, asked }, move |decided, ()| answer(details(&id, decided))).await
     }
 
-    /// Removes the resource that a request names, with what depends on it: nothing that races with it leaves a name behind,
-    /// because both are decided in one turn.
+    /// Removes the resource that a request names, with what depends on it. Both are decided in one turn, so that no
+    /// concurrent command leaves a dangling name.
     pub(crate) async fn delete<R: Resource, I: Identified, O: Plain>(
         &self,
         call: &Call,
@@ -101,7 +101,7 @@ impl<R: Resource> Command for Create<R> {
     }
 }
 
-/// What is asked of one resource that exists.
+/// A change of an existing resource.
 struct Change<R: Resource> {
     key: AggregateKey,
     asked: Asked<R>,
@@ -121,10 +121,10 @@ impl<R: Resource> Command for Change<R> {
     }
 }
 
-/// A resource that goes, with what depends on it.
+/// The removal of a resource, with what depends on it.
 struct Delete<R> {
     key: AggregateKey,
-    /// Whose it is, where its path says so.
+    /// The holder of the resource, if its path names one.
     holder: Option<String>,
     resource: PhantomData<fn() -> R>,
 }
@@ -146,7 +146,7 @@ impl<R: Resource> Command for Delete<R> {
     }
 }
 
-/// Changes the resource that a request names, by nothing but what it says.
+/// Changes the resource that a request names, by nothing but what the request contains.
 pub(crate) async fn patch<I>(commands: Arc<Commands>, call: Call, request: I) -> Result<Answer<I::Response>, Error>
 where
     I: PatchRequest,
@@ -193,12 +193,12 @@ where
     commands.change::<R, _, _>(&call, &request, Asked::Switch(true), Into::into).await
 }
 
-/// The key of the resource that a request names.
+/// Returns the key of the resource that a request names.
 pub(crate) fn named<R: Resource>(call: &Call, request: &impl Identified) -> Result<AggregateKey, Error> {
     key::<R>(call, &R::id_below(request.holder().unwrap_or_default(), request.id()))
 }
 
-/// The key of a resource that may exist.
+/// Returns the key of a resource that may exist.
 pub(crate) fn key<R: Resource>(call: &Call, id: &str) -> Result<AggregateKey, Error> {
     // Postgres has no U+0000, so no id has one.
     let may_exist = !id.contains('\0');
@@ -206,7 +206,7 @@ pub(crate) fn key<R: Resource>(call: &Call, id: &str) -> Result<AggregateKey, Er
     may_exist.then(|| AggregateKey::of::<Standard<R>>(instance_id, id)).ok_or(Rejection::NotFound(R::NAME).into())
 }
 
-/// What a write answers of the object.
+/// Returns the details of the object that a write answers.
 pub(crate) fn details(id: &str, decided: &Decided) -> Details {
     Details {
         id: id.to_owned(),

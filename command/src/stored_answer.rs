@@ -34,12 +34,13 @@ pub(crate) fn encode(mut message: Vec<u8>, status: Option<u16>, place: Option<&R
     message
 }
 
-/// The status that was stored.
+/// Returns the status that was stored.
 pub(crate) fn status(bytes: &[u8]) -> Option<u16> {
     Addition::decode(bytes).ok()?.status?.try_into().ok()
 }
 
-/// The place that was stored; answers of older builds have none, nor what the token of an object permitted.
+/// Returns the place that was stored; answers of older builds have none, and neither have those that the token of an
+/// object permitted.
 pub(crate) fn place(bytes: &[u8]) -> Option<RolePlace> {
     let Addition { context_type, context_id, projects, project_grants, .. } = Addition::decode(bytes).ok()?;
     let granted = project_grants.into_iter().map(Part::project_grant);

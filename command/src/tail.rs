@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use eventlog::record::{AggregateKey, Position, Record, Recorded};
 use prost::Message;
-use view::history::{Answered, ClaimHash, ReferenceChange, Referred, hashes, reference_changes};
+use view::history::{ClaimHash, ReferenceChange, Referred, StoredAnswer, hashes, reference_changes};
 
 /// The last records of the log, in order and without holes, found by aggregate, claim and command.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Tail {
     events: HashMap<AggregateKey, VecDeque<Arc<Recorded>>>,
     claims: HashMap<ClaimHash, VecDeque<(u64, Option<AggregateKey>)>>,
     references: HashMap<Referred, VecDeque<(u64, ReferenceChange)>>,
-    answers: HashMap<Bytes, Answered>,
+    answers: HashMap<Bytes, StoredAnswer>,
     bytes: usize,
 }
 
@@ -34,7 +34,7 @@ struct TailRecord {
 }
 
 impl Tail {
-    /// An empty tail at a position of the log.
+    /// Creates an empty tail at a position of the log.
     pub(crate) fn at(begin: Position) -> Self {
         Self {
             begin,
@@ -48,7 +48,7 @@ impl Tail {
         }
     }
 
-    /// Where it begins.
+    /// Returns where the tail begins.
     pub(crate) fn begin(&self) -> Position {
         self.begin
     }
@@ -58,24 +58,24 @@ impl Tail {
         self.end
     }
 
-    /// The payload bytes that it keeps.
+    /// Returns about how many bytes the tail holds.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether a snapshot of history together with this tail is the whole past.
+    /// Whether a snapshot of history together with this tail is the complete past.
     pub(crate) fn continues(&self, snapshot: Position) -> bool {
         snapshot.stream_sequence >= self.begin.stream_sequence
     }
 
-    /// Takes a record up at the end. The caller has checked that it continues the log.
+    /// Appends a record. The caller has checked that it continues the log.
     pub(crate) fn push(&mut self, record: &Record) {
         let position = record.position();
         let committed_at = record.committed_at();
         let mut answers = vec![];
         for answer in &record.commit.answers {
             answers.push(answer.command_id.clone());
-            self.answers.insert(answer.command_id.clone(), Answered { answer: answer.clone(), committed_at });
+            self.answers.insert(answer.command_id.clone(), StoredAnswer { answer: answer.clone(), committed_at });
         }
         let events = record.events.clone();
         let of_answers: usize = record.commit.answers.iter().map(|answer| answer.encoded_len() + 128).sum();
@@ -99,7 +99,7 @@ impl Tail {
         self.end = position;
     }
 
-    /// Forgets the records that history has.
+    /// Removes the records that history has.
     pub(crate) fn trim(&mut self, through_stream_sequence: u64) {
         while let Some(kept) =
             self.records.pop_front_if(|kept| kept.position.stream_sequence <= through_stream_sequence)
@@ -142,19 +142,19 @@ impl Tail {
         }
     }
 
-    /// The events of an aggregate after a position.
+    /// Returns the events of an aggregate after a position.
     pub(crate) fn events_after(&self, key: &AggregateKey, position: Position) -> impl Iterator<Item = &Arc<Recorded>> {
         let events = self.events.get(key).into_iter().flatten();
         events.filter(move |recorded| recorded.sequence > position.sequence)
     }
 
-    /// The holder of a claim after its last change since a position; `None` when it did not change.
+    /// Returns the holder of a claim after its last change since a position; `None` if it did not change.
     pub(crate) fn claim_after(&self, claim: &ClaimHash, position: Position) -> Option<Option<AggregateKey>> {
         let (at, holder) = self.claims.get(claim)?.back()?;
         (*at > position.stream_sequence).then(|| holder.clone())
     }
 
-    /// What changed since a position of those that refer to an aggregate, in order.
+    /// Returns the changes of the references to an aggregate since a position, in order.
     pub(crate) fn references_after(
         &self,
         referred: &Referred,
@@ -164,8 +164,8 @@ impl Tail {
         changes.filter(move |(at, _)| *at > position.stream_sequence).map(|(_, change)| change)
     }
 
-    /// The answer to a command.
-    pub(crate) fn answer(&self, command_id: &Bytes) -> Option<&Answered> {
+    /// Returns the answer to a command.
+    pub(crate) fn answer(&self, command_id: &Bytes) -> Option<&StoredAnswer> {
         self.answers.get(command_id)
     }
 }

@@ -8,13 +8,13 @@ use crate::{reaction::delivery, turn::Cause, writer::Origin};
 #[derive(Clone)]
 pub(crate) struct Trial {
     pub(crate) instance_id: String,
-    /// What is asked for, as metrics have it.
+    /// The operation, as metrics name it.
     pub(crate) operation: &'static str,
     pub(crate) cause: Cause,
 }
 
 impl Trial {
-    /// By whoever sends a call.
+    /// Returns the trial in the name of the sender of a call.
     pub(crate) fn of(call: &Call) -> Self {
         let cause = Cause {
             actor: call.caller.id.clone(),
@@ -25,7 +25,7 @@ impl Trial {
         Self { instance_id: call.tenant.id.clone(), operation: call.operation.method, cause }
     }
 
-    /// Where a command of it comes from.
+    /// Returns the origin of the commands of this trial.
     pub(crate) fn origin(&self) -> Origin {
         Origin { operation: self.operation, instance_id: self.instance_id.as_str().into(), bytes: 0 }
     }

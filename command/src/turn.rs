@@ -28,7 +28,7 @@ use edge::error::{Error, Reason};
 use eventlog::record::{AggregateKey, Event, encode, owner_type};
 use jiff::Timestamp;
 use view::{
-    history::{Answered, ClaimHash, Needs, Referred, Referrers, reference_changes},
+    history::{ClaimHash, Needs, Referred, Referrers, StoredAnswer, reference_changes},
     keyring::{Keyring, KeyringFailure, Purpose, SYSTEM},
 };
 
@@ -44,13 +44,13 @@ pub(crate) use self::{
     refusal::{Lack, Refusal},
 };
 
-/// About how many bytes those events of a record may have that follow from a removal or an upgrade: a part of what it holds.
+/// About how many bytes the events that follow from a removal or an upgrade may have: a part of what a record holds.
 pub(crate) const PART_OF_RECORD: usize = 64 * 1024;
 
-/// What a command came to.
+/// What was decided about the object of a command.
 #[derive(Debug, Clone)]
 pub struct Decided {
-    /// What the object is.
+    /// The type of the object.
     pub aggregate_type: &'static str,
     /// The sequence of the last event of the object, new or not.
     pub sequence: u64,
@@ -58,31 +58,31 @@ pub struct Decided {
     pub changed_at: Timestamp,
     /// The context that the object belongs to.
     pub owner: Owner,
-    /// Where a role of the caller permitted it, if one did.
+    /// The place in which a role of the caller permitted the command, if one did.
     pub place: Option<RolePlace>,
     /// Whether the object did not exist before.
     pub is_new: bool,
 }
 
-/// Who causes events.
+/// The cause of events.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cause {
-    /// The user.
+    /// The user, or the part of the platform, that acts.
     pub(crate) actor: String,
-    /// The command.
+    /// The id of the command.
     pub(crate) command_id: Bytes,
     /// The W3C `traceparent` of the request.
     pub(crate) trace_context: String,
-    /// What it reacts to, if it does.
+    /// What the command reacts to, if it does.
     pub(crate) causation_id: String,
 }
 
 /// The keys that hash the claims of an instance.
 #[derive(Clone)]
 pub(crate) struct ClaimKeys {
-    /// For what is unique in the instance.
+    /// The key for what is unique in the instance.
     pub(crate) instance: Arc<secret::SymmetricKey>,
-    /// For what is unique in the system.
+    /// The key for what is unique in the system.
     pub(crate) system: Arc<secret::SymmetricKey>,
 }
 
@@ -114,7 +114,7 @@ struct Appended {
 }
 
 impl<'a> Turn<'a> {
-    /// A turn for one command.
+    /// Creates a turn for one command.
     pub(crate) fn new(memory: &'a mut Memory, draft: &'a mut Draft, now: Timestamp) -> Self {
         Self {
             memory,
@@ -128,7 +128,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// An aggregate as it is now.
+    /// Returns an aggregate as it is now.
     pub(crate) fn get<A: Aggregate>(&mut self, key: &AggregateKey) -> Current<A> {
         let Some(entry) = self.memory.aggregates.get(key) else {
             self.missing.aggregates.push(key.clone());
@@ -153,14 +153,14 @@ impl<'a> Turn<'a> {
         Current::absent(key)
     }
 
-    /// The type of the last event of an aggregate of which an event is damaged, so that nothing can be decided on it; `None` of others.
+    /// Returns the type of the last event of a damaged aggregate, on which nothing can be decided; `None` for others.
     pub(crate) fn end_of_damaged<A: Aggregate>(&mut self, key: &AggregateKey) -> Option<String> {
         let Some(Entry::Loaded(events)) = self.memory.aggregates.get(key) else { return None };
         let _damaged = restore::<A>(events).err().filter(|failure| !failure.is_newer())?;
         events.last().map(|last| last.event.r#type.clone())
     }
 
-    /// A new aggregate under an id that was never used: nothing to load.
+    /// Returns a new aggregate under an id that was never used, for which nothing must be loaded.
     pub(crate) fn unborn<A: Aggregate>(&mut self, key: &AggregateKey, owner: &Owner) -> Result<Current<A>, Refusal> {
         let was_born = |entry: &mut Entry| match entry {
             Entry::Loaded(events) => !events.is_empty(),
@@ -172,9 +172,9 @@ impl<'a> Turn<'a> {
         Ok(Current::absent(key).owned_by(owner))
     }
 
-    /// Who holds a claim.
+    /// Returns the holder of a claim.
     pub(crate) fn holder(&mut self, claim: &ClaimHash) -> Option<AggregateKey> {
-        // What this command has released or taken already.
+        // The claims that this command itself has released or taken.
         let own =
             self.appended.iter().rev().flat_map(|appended| &appended.claims).find(|(changed, _)| changed == claim);
         if let Some((_, holder)) = own {
@@ -187,7 +187,7 @@ impl<'a> Turn<'a> {
         held.flatten()
     }
 
-    /// Who refers to an aggregate by a link.
+    /// Returns the aggregates that refer to this one by a link.
     pub(crate) fn referrers(&mut self, key: &AggregateKey, link: Link) -> Referrers {
         let referred = Referred { key: key.clone(), link: link.name.to_owned() };
         if let Some(referrers) = self.memory.referrers(&referred) {
@@ -197,8 +197,8 @@ impl<'a> Turn<'a> {
         Referrers::default()
     }
 
-    /// The answer that an idempotent command was given before.
-    pub(crate) fn answer(&mut self, command_id: &Bytes) -> Option<Answered> {
+    /// Returns the answer that was given to an idempotent command before.
+    pub(crate) fn answer(&mut self, command_id: &Bytes) -> Option<StoredAnswer> {
         let answered = self.memory.answer(command_id);
         if answered.is_none() {
             self.missing.commands.push(command_id.clone());
@@ -206,17 +206,17 @@ impl<'a> Turn<'a> {
         answered.flatten()
     }
 
-    /// When what it writes is written, by the clock of this node.
+    /// Returns when the record is committed, by the clock of this node.
     pub(crate) fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// The sequence of the last event of each log that is committed.
+    /// Returns the sequence of the last committed event of each log.
     pub(crate) fn ends(&self) -> OfEach<u64> {
         self.memory.tails.as_ref().map(|tail| tail.end().sequence)
     }
 
-    /// Writes events of one aggregate, once per aggregate. A command has read all that it decides on before.
+    /// Writes events of one aggregate, once per aggregate. The command must have read all that it decides on before.
     pub(crate) fn append<A: Aggregate>(
         &mut self,
         current: Current<A>,
@@ -281,22 +281,22 @@ impl<'a> Turn<'a> {
         self.purged_to = to;
     }
 
-    /// How many aggregates the command has written so far.
+    /// Returns how many aggregates the command has written so far.
     pub(crate) fn pending(&self) -> usize {
         self.appended.len()
     }
 
-    /// About how many bytes it has written since it had written so many aggregates.
+    /// Returns about how many bytes the command has written after its first `pending` aggregates.
     pub(crate) fn bytes_after(&self, pending: usize) -> usize {
         self.appended.iter().skip(pending).flat_map(|appended| &appended.events).map(written_bytes).sum()
     }
 
-    /// Takes back what it has written since.
+    /// Undoes what the command has written after its first `pending` aggregates.
     pub(crate) fn undo_after(&mut self, pending: usize) {
         self.appended.truncate(pending);
     }
 
-    /// Notes in the last event of an aggregate that those which name it are still to be swept.
+    /// Notes in the last event of an aggregate that the objects which name it are still to be swept.
     pub(crate) fn leave_to_sweep(&mut self, key: &AggregateKey) {
         let written = self.appended.iter_mut().find(|appended| appended.key == *key);
         if let Some(last) = written.and_then(|appended| appended.events.last_mut()) {
@@ -304,14 +304,14 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// What a command of the platform's own comes to, which nobody is told.
+    /// Returns a placeholder for a command of the platform's own, of which nobody gets the details.
     pub(crate) fn nothing_decided(&self, aggregate_type: &'static str) -> Decided {
         let (sequence, changed_at, owner) = (self.ends().events, self.now, Owner::system());
         Decided { aggregate_type, sequence, changed_at, place: Some(owner.clone().into()), owner, is_new: false }
     }
 
-    /// What is taken must be free, or be held by something of the same kind within what was removed; what is released is
-    /// free from now on.
+    /// Returns the changes of claims. A taken claim must be free, or be held by something of the same kind within what
+    /// was removed; a released one is free from now on.
     fn change_claims<A: Aggregate>(
         &mut self,
         key: &AggregateKey,
@@ -327,13 +327,13 @@ impl<'a> Turn<'a> {
             }
             changes.push((*taken, Some(key.clone())));
         }
-        // What fell to another meanwhile, because all around it was removed, stays with that.
+        // A claim that fell to another one meanwhile, because all around this one was removed, stays with that.
         let released = before.iter().filter(|claim| !after.contains(claim));
         changes.extend(released.filter(|claim| self.holder(claim).as_ref() == Some(key)).map(|claim| (*claim, None)));
         Ok(changes)
     }
 
-    /// Whether what an aggregate belongs to was removed; not so of what the command has written itself.
+    /// Whether the instance or organization of an aggregate was removed; `false` if the command itself has written it.
     fn is_gone<A: Aggregate>(&mut self, key: &AggregateKey) -> bool {
         if key.aggregate_type != A::NAME || self.appended.iter().any(|appended| appended.key == *key) {
             return false;
@@ -346,7 +346,7 @@ impl<'a> Turn<'a> {
         instance.state.is_none() || organization.is_some_and(|organization| organization.state.is_none())
     }
 
-    /// Puts what the command wrote into the record, unless it is larger than a record may be.
+    /// Puts the events of the command into the record, unless they are larger than a record may be.
     pub(crate) fn finish(self, limit: usize) -> Result<(), Refusal> {
         let bytes: usize = self.appended.iter().flat_map(|appended| &appended.events).map(written_bytes).sum();
         if bytes > limit {
@@ -356,7 +356,7 @@ impl<'a> Turn<'a> {
         }
         self.draft.bytes += bytes;
         self.draft.purged_to = self.draft.purged_to.max(self.purged_to);
-        // Before any of them refers to another.
+        // New aggregates come first, before any of them refers to another.
         for appended in self.appended.iter().filter(|appended| appended.is_first()) {
             self.memory.has_no_referrers(&appended.key);
         }

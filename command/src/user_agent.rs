@@ -28,13 +28,13 @@ use crate::{
 /// The field of a session.
 const FIELD: &str = "session.user_agent";
 
-/// What a request makes of the user agent of a session.
+/// What a request does to the user agent of a session.
 pub(crate) enum NewUserAgent {
     /// The request does not name it.
     Unnamed,
-    /// An empty one, which needs no key.
+    /// The request empties it, which needs no key.
     Empty,
-    /// One that is sealed for a user; nothing where the user was not found, or the session is of nobody.
+    /// The user agent, sealed for a user; `None` if the user was not found, or the session belongs to nobody.
     Of(Option<(String, Sealed)>),
 }
 
@@ -44,7 +44,7 @@ impl NewUserAgent {
         !matches!(self, Self::Unnamed)
     }
 
-    /// What becomes of that in a session of a user.
+    /// Returns the change of the user agent in a session of a user.
     pub(crate) fn decide(&self, user_id: Option<&str>) -> Result<UserAgentPatch, Refusal> {
         let sealed = match self {
             Self::Unnamed => return Ok(UserAgentPatch::Keep),
@@ -53,26 +53,26 @@ impl NewUserAgent {
         };
         let user_id = user_id.ok_or_else(of_nobody)?;
         let sealed = sealed.as_ref().filter(|(of, _)| of == user_id).map(|(_, sealed)| sealed.clone());
-        // Whoever a name is of can change between a look and the turn.
+        // The user of a name can change between the lookup and the turn.
         let changed = || writer_unavailable("the user was changed meanwhile: send it again").into();
         sealed.map(UserAgentPatch::Set).ok_or_else(changed)
     }
 }
 
-/// A user agent, and of which session it is.
+/// A user agent and the session that it is for.
 pub(crate) struct OfSession<'a> {
-    /// As [`checked`] gave it.
+    /// The user agent as returned by [`checked`].
     pub(crate) user_agent: Option<UserAgent>,
     /// The session, which may be a new one.
     pub(crate) session: &'a AggregateKey,
-    /// Whose the session is.
+    /// The person that the session belongs to.
     pub(crate) whose: Option<Whose>,
     /// The person whose password was right, where one was checked.
     pub(crate) proven: Option<&'a Proven>,
 }
 
-/// A user agent that a request names, where it breaks no rule. It comes before a password is compared, so that a request that is
-/// refused anyway tells nothing of the password.
+/// Returns the user agent that a request names, if it breaks no rule. It is checked before a password is compared, so
+/// that a request that is refused anyway reveals nothing about the password.
 pub(crate) fn checked(named: Option<proto::session::UserAgent>) -> Result<Option<UserAgent>, Error> {
     let Some(user_agent) = named.map(api::session::user_agent) else { return Ok(None) };
     match user_agent.fault() {
@@ -93,7 +93,7 @@ impl Commands {
             (Some(proven), _) => {
                 Some(Person { user_id: proven.user_id.clone(), human: proven.human.clone(), before: None })
             }
-            (None, Some(whose)) => self.seen_ahead(call, Look(whose)).await?.flatten(),
+            (None, Some(whose)) => self.seen_ahead(call, IdentifyPerson(whose)).await?.flatten(),
             (None, None) => None,
         };
         let Some(Person { user_id, human, before }) = found else { return Ok(NewUserAgent::Of(None)) };
@@ -110,19 +110,19 @@ fn of_nobody() -> Refusal {
     Rejection::invalid(FIELD, rule).into()
 }
 
-/// Looks who a person is.
-struct Look(Whose);
+/// Looks up a person.
+struct IdentifyPerson(Whose);
 
 /// The person with whose key a user agent is sealed.
 struct Person {
     user_id: String,
     human: Human,
-    /// The user agent that the session has, where nothing else of it may change.
+    /// The user agent that the session has, if its person is not changed.
     before: Option<Sealed>,
 }
 
-impl Command for Look {
-    /// Nothing where there is no such person.
+impl Command for IdentifyPerson {
+    /// `None` if there is no such person.
     type Outcome = Option<Person>;
 
     fn class(&self) -> LogClass {

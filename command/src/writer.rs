@@ -1,8 +1,9 @@
 //! The writer: one per shard, which writes both logs, fenced by the logs themselves.
 //!
-//! It waits for the lease, commits a barrier record in each log, and then takes turns: what arrived while a record was in flight is
-//! decided together and committed in the next one. A record is of one log, and while it is in flight none is in the other. Answers leave only when the record that they were decided with is
-//! in the log; answers without a record leave only while the lease is valid.
+//! It waits for the lease, commits a barrier record in each log, and then takes turns: the commands that arrived while
+//! a record was in flight are decided together and committed in the next one. A record belongs to one log, and while it
+//! is in flight, none is in flight in the other. Answers are sent only when the record that they were decided with is
+//! in the log; answers without a record are sent only while the lease is valid.
 
 mod activate;
 mod clocks;
@@ -30,7 +31,7 @@ use eventlog::{
 };
 pub use queue::Handle;
 use queue::Queue;
-use serve::Undone;
+use serve::UnfinishedCommands;
 pub(crate) use submission::{Decide, Once, Verdict};
 pub(crate) use ticket::Origin;
 use tokio::{sync::watch, time::Instant};
@@ -43,9 +44,9 @@ pub use crate::turn::Decided;
 /// How long a node that cannot take over waits before it tries again.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How long a node that is outdated keeps from taking over: longer than the others need to notice.
+/// How long an outdated node does not take over: longer than the others need to notice.
 const WAY: Duration = Duration::from_secs(2);
-/// How long it then stays, when nobody else took over.
+/// How long an outdated node then goes on writing, if no other one took over.
 const GIVES_WAY_EVERY: Duration = Duration::from_mins(10);
 
 /// What the writer of a shard needs.
@@ -53,17 +54,17 @@ const GIVES_WAY_EVERY: Duration = Duration::from_mins(10);
 pub struct Writer {
     /// The logs.
     pub logs: OfEach<Log>,
-    /// Where the lease is.
+    /// The leases, with the one of the writer.
     pub leases: Leases,
-    /// Where history is.
+    /// The database with the history.
     pub database: Database,
-    /// How far history is.
+    /// The progress of history.
     pub progress: Progress,
-    /// Whether the broker keeps what it acknowledges.
+    /// The check whether the broker retains what it acknowledges.
     pub durability: Durability,
-    /// The ids that the commands of this node give, which must be none that another writer gave.
+    /// The source of ids for the commands of this node, none of which another writer may have given.
     pub ids: Arc<Ids>,
-    /// Where it tells how it is.
+    /// Reports the state of the writer.
     pub health: Health,
     /// The shard.
     pub shard: u16,
@@ -76,13 +77,13 @@ pub struct Writer {
 /// What a writer is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// Another node writes, the one of this name where that is known, or nobody yet.
+    /// Another node writes, with this name if it is known, or none yet.
     Standby(Option<Arc<str>>),
     /// This node takes over.
     TakingOver,
     /// This node writes.
     Active,
-    /// It has ended.
+    /// The writer has ended.
     Ended,
 }
 
@@ -142,8 +143,9 @@ pub enum WriterFailure {
 }
 
 impl WriterFailure {
-    /// Whether it may pass by itself: a broker or its monitoring port that does not answer for a while. Another node
-    /// may take over meanwhile, and if all fail like this one, the first that does not.
+    /// Whether the failure may pass by itself, such as a broker or its monitoring port that does not answer for a
+    /// while. Another node may take over meanwhile; if all fail like this one, the first that does not fail any more
+    /// does.
     fn is_passing(&self) -> bool {
         matches!(
             self,
@@ -179,7 +181,7 @@ impl Writer {
     }
 }
 
-/// A writer with what it writes.
+/// A writer with the state of its work.
 struct Writing {
     writer: Writer,
     queue: Queue,
@@ -242,16 +244,16 @@ impl Unit for Writing {
 }
 
 impl Writing {
-    /// Takes the log over and writes, and gives back the commands that were not done.
-    async fn write(&mut self, lease: &Lease, shutdown: &CancellationToken) -> (End, Undone) {
+    /// Takes over the logs and writes, and returns the commands that were not done.
+    async fn write(&mut self, lease: &Lease, shutdown: &CancellationToken) -> (End, UnfinishedCommands) {
         let activated = tokio::select! {
             activated = lease.during(self.writer.activate(lease)) => activated,
-            () = shutdown.cancelled() => return (End::Shutdown, Undone::default()),
+            () = shutdown.cancelled() => return (End::Shutdown, UnfinishedCommands::default()),
         };
         let active = match activated {
             Ok(Some(active)) => active,
-            Ok(None) => return (End::SteppedDown, Undone::default()),
-            Err(failure) => return (End::Failed(failure), Undone::default()),
+            Ok(None) => return (End::SteppedDown, UnfinishedCommands::default()),
+            Err(failure) => return (End::Failed(failure), UnfinishedCommands::default()),
         };
         self.writer.enter(&self.phase, Phase::Active);
         let stays = self.gave_way.is_some_and(|at| at.elapsed() < GIVES_WAY_EVERY);
@@ -262,7 +264,7 @@ impl Writing {
     }
 }
 
-/// Remembers who writes, and wakes nobody where that is known.
+/// Records which node writes, and wakes nobody if that is known.
 fn stand_by(phase: &watch::Sender<Phase>, holder: &str) {
     phase.send_if_modified(|phase| {
         let is_known = matches!(phase, Phase::Standby(Some(known)) if **known == *holder);

@@ -1,7 +1,7 @@
-//! Tells the program what it was built with: the compiler, and for a release the commit.
+//! Passes to the program what it was built with: the compiler, and for a release the commit.
 //!
-//! The commit is `PLATFORM_COMMIT`, or what the files of git say where there are any; git itself is not needed. Other
-//! builds do not name it: they would be made again after every commit.
+//! The commit is `PLATFORM_COMMIT`, or read from the files of git where there are any; git itself is not needed. Other
+//! builds do not name it: they would be rebuilt after every commit.
 
 use std::{env, fs, path::Path, process::Command};
 
@@ -16,11 +16,11 @@ fn main() {
     println!("cargo:rustc-env=PLATFORM_COMMIT={}", commit.unwrap_or_default());
 }
 
-/// The commit that is checked out, as its files say.
+/// Returns the commit that is checked out, as read from the files of git.
 fn commit() -> Option<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)?;
     let git = root.join(".git");
-    // In a work tree of its own it is a file that names the folder.
+    // In a separate work tree, `.git` is a file that names the folder.
     let folder = match fs::read_to_string(&git) {
         Ok(text) => Path::new(text.trim().strip_prefix("gitdir: ")?).to_owned(),
         Err(_) => git,
@@ -31,6 +31,6 @@ fn commit() -> Option<String> {
     let common = fs::read_to_string(folder.join("commondir")).map(|text| folder.join(text.trim()));
     let file = common.unwrap_or(folder).join(reference);
     println!("cargo:rerun-if-changed={}", file.display());
-    // One that is packed away is not looked for.
+    // Packed references are not searched.
     fs::read_to_string(file).ok().map(|commit| commit.trim().to_owned())
 }

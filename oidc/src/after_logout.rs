@@ -8,7 +8,7 @@ use crate::{
     Oidc,
     authorize::{LONGEST_STATE, checks},
     callback,
-    told::Told,
+    told::Notice,
 };
 
 /// The parameters of a logout request that name where the browser goes on.
@@ -30,22 +30,22 @@ impl AfterLogout<'_> {
 
     /// Returns the URL that the browser goes on to: only a URI that the app has registered for that, and only while the
     /// app is active.
-    pub(crate) async fn next(&self, oidc: &Oidc, tenant: &Tenant) -> Result<Option<String>, Told> {
+    pub(crate) async fn next(&self, oidc: &Oidc, tenant: &Tenant) -> Result<Option<String>, Notice> {
         if self.state.is_some_and(|state| state.len() > LONGEST_STATE) {
-            return Err(Told::UNREADABLE_LOGOUT);
+            return Err(Notice::UNREADABLE_LOGOUT);
         }
         let (Some(client_id), Some(uri)) = (self.client_id, self.uri) else { return Ok(None) };
         let found = oidc.edge.app(tenant, client_id, 0).await;
         let app = found.map_err(|failure| {
             tracing::warn!(error = explain(&*failure), "an app cannot be read, so a session was not ended");
-            Told::MAYBE_SIGNED_OUT
+            Notice::MAYBE_SIGNED_OUT
         })?;
         let Some(app) = app.filter(|app| oidc.edge.is_live_app(tenant, app, app.processed)) else { return Ok(None) };
-        let settings: &Settings = app.app.config.oidc().ok_or(Told::NO_LOGOUT_URI)?;
+        let settings: &Settings = app.app.config.oidc().ok_or(Notice::NO_LOGOUT_URI)?;
         if !checks::leads_to(settings, &settings.post_logout_redirect_uris, uri) {
             let rule = checks::no_way(settings, uri);
             tracing::info!(app = app.id, rule, "nobody is sent to the address that an app has asked for");
-            return Err(Told::NO_LOGOUT_URI);
+            return Err(Notice::NO_LOGOUT_URI);
         }
         let state: Vec<_> = self.state.map(|state| ("state", state)).into_iter().collect();
         Ok(Some(callback::with(uri, &state)))

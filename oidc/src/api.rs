@@ -16,8 +16,8 @@ use view::directory::Client;
 
 use crate::{
     Oidc,
-    auth_request::Waiting,
-    ending::{self, Ending},
+    auth_request::PendingRequest,
+    ending::{self, FinishedRequest},
     finish,
 };
 
@@ -51,7 +51,7 @@ async fn finish(
     let mut headers = HeaderMap::new();
     headers.extend(HeaderValue::from_str(&call.trace_context).ok().map(|trace| (TRACE, trace)));
     headers.insert(DEPTH, HeaderValue::from(call.depth));
-    let ending = Ending { id: &request.id, waiting: &waiting, app: &app };
+    let ending = FinishedRequest { id: &request.id, waiting: &waiting, app: &app };
     let ended = ending.finish(&oidc, &call.tenant, (logged_in, &headers)).await?;
     let callback_url = ended.ok_or(Rejection::NotFound(NOUN))?;
     answer(&oidc, &call, FinishAuthRequestResponse { callback_url }).await
@@ -65,7 +65,8 @@ async fn refuse(
     let (waiting, app) = waiting(&oidc, &call, &request.id).await?;
     let refusal = request.refusal.unwrap_or_default();
     let told = (name(refusal.error()), refusal.description.as_str());
-    let ended = Ending { id: &request.id, waiting: &waiting, app: &app }.refuse(&oidc, &call.tenant, told).await?;
+    let ended =
+        FinishedRequest { id: &request.id, waiting: &waiting, app: &app }.refuse(&oidc, &call.tenant, told).await?;
     let callback_url = ended.ok_or(Rejection::NotFound(NOUN))?;
     answer(&oidc, &call, RefuseAuthRequestResponse { callback_url }).await
 }
@@ -79,14 +80,14 @@ async fn answer<O>(oidc: &Oidc, call: &Call, message: O) -> Result<Answer<O>, Er
 }
 
 /// Returns the pending authorization request and its app.
-async fn waiting(oidc: &Oidc, call: &Call, id: &str) -> Result<(Waiting, Arc<Client>), Error> {
+async fn waiting(oidc: &Oidc, call: &Call, id: &str) -> Result<(PendingRequest, Arc<Client>), Error> {
     // Admission has waited for the log `EVENTS`.
     let asked = call.consistency.sessions;
     asked.accept(oidc.edge.ended.revoked().reached().processed_by(asked.required, asked.left()).await)?;
     Ok(ending::waiting(oidc, &call.tenant, id).await?.ok_or(Rejection::NotFound(NOUN))?)
 }
 
-fn shown(id: String, Waiting { request, since }: Waiting, app: &Client) -> auth_request::AuthRequest {
+fn shown(id: String, PendingRequest { request, since }: PendingRequest, app: &Client) -> auth_request::AuthRequest {
     let scopes = request.scope.split(' ').map(str::to_owned).collect();
     let max_age = request.max_age.map(|seconds| proto::wellknown::Duration { seconds: i64::from(seconds), nanos: 0 });
     auth_request::AuthRequest {

@@ -53,7 +53,7 @@ pub(crate) struct AuthRequest {
 }
 
 /// An authorization request that waits.
-pub(crate) struct Waiting {
+pub(crate) struct PendingRequest {
     pub(crate) request: AuthRequest,
     /// When it began.
     pub(crate) since: Timestamp,
@@ -71,15 +71,15 @@ impl AuthRequest {
     }
 
     /// Returns the pending request of an instance with this id.
-    pub(crate) async fn waiting(oidc: &Oidc, instance_id: &str, id: &str) -> Result<Option<Waiting>, Error> {
+    pub(crate) async fn waiting(oidc: &Oidc, instance_id: &str, id: &str) -> Result<Option<PendingRequest>, Error> {
         let Some(found) = oidc.flow.find(instance_id, id).await.map_err(lost)? else { return Ok(None) };
         // Another build may have written it in another format: the person begins anew.
         let request = serde_json::from_slice(&found.value).ok();
-        Ok(request.map(|request| Waiting { request, since: found.since }))
+        Ok(request.map(|request| PendingRequest { request, since: found.since }))
     }
 }
 
-impl Waiting {
+impl PendingRequest {
     /// Returns the time after which the person must have authenticated, in milliseconds since the Unix epoch.
     pub(crate) fn checked_since(&self) -> Option<i64> {
         let begun = self.since.as_millisecond();
@@ -125,7 +125,7 @@ mod tests {
         let since = |prompts: &[&str], max_age| {
             let prompts = prompts.iter().map(|prompt| (*prompt).to_owned()).collect();
             let request = AuthRequest { prompts, max_age, ..example() };
-            Waiting { request, since: Timestamp::from_second(1000).unwrap() }.checked_since()
+            PendingRequest { request, since: Timestamp::from_second(1000).unwrap() }.checked_since()
         };
         assert_eq!(since(&[], None), None);
         assert_eq!(since(&["select_account"], Some(60)), Some(940_000));

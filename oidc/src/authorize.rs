@@ -30,9 +30,9 @@ use crate::{
     callback::{Callback, Refusal, with},
     endpoint,
     error::{Error, Refused, no_store},
-    form::{self, Form, Sent},
+    form::{self, EndpointRequest, Form},
     owner, scope,
-    told::Told,
+    told::Notice,
     words::Words,
 };
 
@@ -49,17 +49,17 @@ pub(crate) async fn authorize(State(oidc): State<Arc<Oidc>>, request: Request<Bo
     };
     let (site, words) = (oidc.site(request.uri(), request.headers()), Words::built_in(request.headers()));
     let led = timeout(LONGEST, lead(&oidc, request)).await;
-    match led.unwrap_or(Err(Stopped::Shown(Told::AWAY))) {
+    match led.unwrap_or(Err(NotShown::Shown(Notice::AWAY))) {
         Ok(url) => redirect(status, &url),
-        Err(Stopped::Shown(told)) => told.answer(site.as_ref(), &words),
-        Err(Stopped::Platform(error)) => error.into_response(),
+        Err(NotShown::Shown(told)) => told.answer(site.as_ref(), &words),
+        Err(NotShown::Platform(error)) => error.into_response(),
     }
 }
 
 /// Why a browser is not sent to a login page.
-enum Stopped {
+enum NotShown {
     /// The person is shown an error page.
-    Shown(Told),
+    Shown(Notice),
     /// No instance is found under the host.
     Platform(edge::error::Error),
 }
@@ -71,8 +71,8 @@ pub(crate) fn origin_of(extensions: &Extensions) -> String {
 }
 
 /// Returns the URL that the browser is redirected to.
-async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, Stopped> {
-    let asked = match Asked::read(oidc, request).await? {
+async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, NotShown> {
+    let asked = match BrowserRequest::read(oidc, request).await? {
         Here::Asked(asked) => asked,
         Here::Elsewhere(url) => return Ok(url),
     };
@@ -83,7 +83,7 @@ async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, Stopped> {
     {
         // The redirect URI is in the request object, too.
         let is_away = refusal.error == "temporarily_unavailable";
-        return Err(Stopped::Shown(if is_away { Told::AWAY } else { Told::UNREADABLE }));
+        return Err(NotShown::Shown(if is_away { Notice::AWAY } else { Notice::UNREADABLE }));
     }
     let answerable = by_app.answerable()?;
     let waiting = match opened {
@@ -99,7 +99,7 @@ async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, Stopped> {
 }
 
 /// The request of a browser, of which nothing is verified.
-struct Asked {
+struct BrowserRequest {
     tenant: Arc<Tenant>,
     form: Form,
     /// A hash of the network of the browser, by which requests are limited.
@@ -111,20 +111,20 @@ struct Asked {
 /// The host that a request was sent to.
 enum Here {
     /// The host of the issuer.
-    Asked(Asked),
+    Asked(BrowserRequest),
     /// Another host: the request has to be repeated at this URL.
     Elsewhere(String),
 }
 
-impl Asked {
-    async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Here, Stopped> {
+impl BrowserRequest {
+    async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Here, NotShown> {
         let origin = origin_of(request.extensions());
         let named = host(request.uri(), request.headers());
         let has_pages = oidc.site(request.uri(), request.headers()).is_some();
         let read = form::read_either(oidc, request).await;
-        let Sent { tenant, form, .. } = read.map_err(|refused| match refused {
-            Refused::Platform(error) => Stopped::Platform(error),
-            Refused::OAuth(_) => Stopped::Shown(Told::UNREADABLE),
+        let EndpointRequest { tenant, form, .. } = read.map_err(|refused| match refused {
+            Refused::Platform(error) => NotShown::Platform(error),
+            Refused::OAuth(_) => NotShown::Shown(Notice::UNREADABLE),
         })?;
         // The cookies of a login belong to one host.
         if named.is_ok_and(|named| named != tenant.primary_domain) {
@@ -135,23 +135,23 @@ impl Asked {
     }
 
     /// Finds the app that has made the request: an active one in which people log in.
-    async fn by_app(self, oidc: &Oidc) -> Result<ByApp, Stopped> {
+    async fn by_app(self, oidc: &Oidc) -> Result<ByApp, NotShown> {
         if !oidc.edge.ended.is_known() {
-            return Err(Stopped::Shown(Told::AWAY));
+            return Err(NotShown::Shown(Notice::AWAY));
         }
         let client_id = self.form.get("client_id").unwrap_or_default();
         let found = oidc.edge.app(&self.tenant, client_id, 0).await;
         let found = found.map_err(|failure| shown(&Error::from(failure)))?;
         let app = found.filter(|app| oidc.edge.is_live_app(&self.tenant, app, app.processed));
-        let app = app.ok_or(Stopped::Shown(Told::NO_APP))?;
-        let settings = app.app.config.oidc().cloned().ok_or(Stopped::Shown(Told::NO_APP))?;
+        let app = app.ok_or(NotShown::Shown(Notice::NO_APP))?;
+        let settings = app.app.config.oidc().cloned().ok_or(NotShown::Shown(Notice::NO_APP))?;
         Ok(ByApp { asked: self, app, settings })
     }
 }
 
 /// The request of a known app.
 struct ByApp {
-    asked: Asked,
+    asked: BrowserRequest,
     app: Arc<Client>,
     settings: Settings,
 }
@@ -159,7 +159,7 @@ struct ByApp {
 impl ByApp {
     /// Replaces the parameters by those of the request object, where the app has sent one.
     async fn open(&mut self, oidc: &Oidc) -> Result<(), Refusal> {
-        let Asked { tenant, form, .. } = &self.asked;
+        let BrowserRequest { tenant, form, .. } = &self.asked;
         let opened = object::opened((oidc, tenant), &self.app, form).await.inspect_err(|refusal| {
             tracing::info!(app = self.app.id, rule = refusal.description, "a request object was refused");
         })?;
@@ -170,13 +170,13 @@ impl ByApp {
     }
 
     /// Determines where the app is answered: at a registered redirect URI.
-    fn answerable(self) -> Result<Answerable, Stopped> {
+    fn answerable(self) -> Result<Answerable, NotShown> {
         let form = &self.asked.form;
-        let redirect_uri = form.get("redirect_uri").ok_or(Stopped::Shown(Told::NO_REDIRECT_URI))?;
+        let redirect_uri = form.get("redirect_uri").ok_or(NotShown::Shown(Notice::NO_REDIRECT_URI))?;
         if !checks::leads_to(&self.settings, &self.settings.redirect_uris, redirect_uri) {
             let rule = checks::no_way(&self.settings, redirect_uri);
             tracing::info!(app = self.app.id, rule, "nobody is sent to the address that an app has asked for");
-            return Err(Stopped::Shown(Told::NO_REDIRECT_URI));
+            return Err(NotShown::Shown(Notice::NO_REDIRECT_URI));
         }
         let state = form.get("state").map(str::to_owned);
         let is_long = state.as_ref().is_some_and(|state| state.len() > LONGEST_STATE);
@@ -238,8 +238,8 @@ fn login_url(issuer: &str, Settings { login_uri, .. }: &Settings, id: &str) -> S
 }
 
 /// Makes the page for a dependency that does not answer.
-fn shown(_: &Error) -> Stopped {
-    Stopped::Shown(Told::AWAY)
+fn shown(_: &Error) -> NotShown {
+    NotShown::Shown(Notice::AWAY)
 }
 
 /// Redirects a browser to a URL, without storing the redirect or sending a `Referer`.

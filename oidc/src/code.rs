@@ -76,7 +76,7 @@ impl Entry {
 }
 
 /// A code of an instance that a client has sent.
-pub(crate) struct Shown {
+pub(crate) struct PresentedCode {
     /// The id that the tokens issued for the code are known by.
     pub(crate) grant_id: String,
     name: String,
@@ -103,7 +103,7 @@ pub(crate) async fn close(oidc: &Oidc, request_id: &str) -> Result<bool, Error> 
 }
 
 /// Returns the code that a client has sent, if it is one of the instance, whether or not it can be used.
-pub(crate) async fn find(oidc: &Oidc, instance_id: &str, shown: &str) -> Result<Option<Shown>, Error> {
+pub(crate) async fn find(oidc: &Oidc, instance_id: &str, shown: &str) -> Result<Option<PresentedCode>, Error> {
     let mut parts = shown.splitn(3, '-');
     let (Some(number), Some(grant_id), Some(secret)) = (parts.next(), parts.next(), parts.next()) else {
         return Ok(None);
@@ -117,10 +117,10 @@ pub(crate) async fn find(oidc: &Oidc, instance_id: &str, shown: &str) -> Result<
     let Ok(entry) = serde_json::from_slice::<Entry>(&code.value) else { return Ok(None) };
     let is_it = same(entry.secret.as_bytes(), hash(secret).as_bytes()) && entry.logged_in.instance_id == instance_id;
     let grant_id = grant_id.to_owned();
-    Ok(is_it.then_some(Shown { grant_id, name, code, entry }))
+    Ok(is_it.then_some(PresentedCode { grant_id, name, code, entry }))
 }
 
-impl Shown {
+impl PresentedCode {
     /// Returns the login that the code stands for.
     pub(crate) const fn logged_in(&self) -> &LoggedIn {
         &self.entry.logged_in

@@ -21,11 +21,11 @@ use crate::{
     authorize::redirect,
     endpoint::LOGOUT,
     error::{Error, Refused, method_not_allowed},
-    form::{self, Sent},
+    form::{self, EndpointRequest},
     hinted::{Hinted, PARAMETER},
     issue::ID_TYPE,
     pages::is_signed_in_to,
-    told::Told,
+    told::Notice,
     words::Words,
 };
 
@@ -39,36 +39,36 @@ pub(crate) async fn end_session(State(oidc): State<Arc<Oidc>>, request: Request<
     let (site, words) = (oidc.site(request.uri(), request.headers()), Words::built_in(request.headers()));
     match timeout(LONGEST, end(&oidc, site.as_ref(), request))
         .await
-        .unwrap_or(Err(Stopped::Shown(Told::MAYBE_SIGNED_OUT)))
+        .unwrap_or(Err(NothingEnds::Shown(Notice::MAYBE_SIGNED_OUT)))
     {
         Ok(Some(url)) => redirect(status, &url),
-        Ok(None) => Told::SIGNED_OUT.answer(site.as_ref(), &words),
-        Err(Stopped::Shown(told)) => told.answer(site.as_ref(), &words),
-        Err(Stopped::Platform(error)) => error.into_response(),
+        Ok(None) => Notice::SIGNED_OUT.answer(site.as_ref(), &words),
+        Err(NothingEnds::Shown(told)) => told.answer(site.as_ref(), &words),
+        Err(NothingEnds::Platform(error)) => error.into_response(),
     }
 }
 
 /// Why no session ends.
-enum Stopped {
+enum NothingEnds {
     /// The person is shown an error page.
-    Shown(Told),
+    Shown(Notice),
     /// No instance is found under the host.
     Platform(edge::error::Error),
 }
 
-impl From<Told> for Stopped {
-    fn from(told: Told) -> Self {
+impl From<Notice> for NothingEnds {
+    fn from(told: Notice) -> Self {
         Self::Shown(told)
     }
 }
 
 /// Returns the URL that the browser goes on to, where the app has named one.
-async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result<Option<String>, Stopped> {
+async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result<Option<String>, NothingEnds> {
     let is_post = request.method() == Method::POST;
     let read = form::read_either(oidc, request).await;
-    let Sent { tenant, headers, form } = read.map_err(|refused| match refused {
-        Refused::Platform(error) => Stopped::Platform(error),
-        Refused::OAuth(_) => Told::UNREADABLE_LOGOUT.into(),
+    let EndpointRequest { tenant, headers, form } = read.map_err(|refused| match refused {
+        Refused::Platform(error) => NothingEnds::Platform(error),
+        Refused::OAuth(_) => Notice::UNREADABLE_LOGOUT.into(),
     })?;
     let along =
         |client_id| AfterLogout { client_id, uri: form.get("post_logout_redirect_uri"), state: form.get("state") };
@@ -83,13 +83,13 @@ async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result
     let next = named.next(oidc, &tenant).await?;
     let is_here = is_here(oidc, (&tenant, site), (is_post, &headers), &hinted.sid).await;
     // Otherwise somebody would read "You are signed out", and still be signed in.
-    if !is_here.map_err(|_| Told::MAYBE_SIGNED_OUT)? {
-        let sealed = hinted.sealed(oidc, &tenant).await.map_err(|_| Told::MAYBE_SIGNED_OUT)?;
+    if !is_here.map_err(|_| Notice::MAYBE_SIGNED_OUT)? {
+        let sealed = hinted.sealed(oidc, &tenant).await.map_err(|_| Notice::MAYBE_SIGNED_OUT)?;
         let along = named.sent().into_iter().chain([(PARAMETER, sealed.as_str())]);
         let query = serde_urlencoded::to_string(along.collect::<Vec<_>>()).unwrap_or_default();
         return Ok(Some(asked(oidc, &tenant, &query)));
     }
-    hinted.end(oidc, &tenant, &headers).await.map_err(|_| Told::MAYBE_SIGNED_OUT)?;
+    hinted.end(oidc, &tenant, &headers).await.map_err(|_| Notice::MAYBE_SIGNED_OUT)?;
     Ok(next)
 }
 
@@ -113,11 +113,11 @@ fn asked(oidc: &Oidc, tenant: &Tenant, query: &str) -> String {
 
 /// Returns the session that the hint names. The hint may have expired, but must be an ID token of the app in
 /// `client_id`, if given.
-fn hinted(oidc: &Oidc, tenant: &Tenant, (hint, client_id): (&str, Option<&str>)) -> Result<Hinted, Told> {
+fn hinted(oidc: &Oidc, tenant: &Tenant, (hint, client_id): (&str, Option<&str>)) -> Result<Hinted, Notice> {
     let issuer = oidc.edge.external.issuer(tenant);
-    let hinted: Hinted = issued_as(hint, tenant, (ID_TYPE, Some(&issuer))).ok_or(Told::BAD_HINT)?;
+    let hinted: Hinted = issued_as(hint, tenant, (ID_TYPE, Some(&issuer))).ok_or(Notice::BAD_HINT)?;
     if client_id.is_some_and(|client_id| client_id != hinted.azp) {
-        return Err(Told::ANOTHER_APP);
+        return Err(Notice::ANOTHER_APP);
     }
     Ok(hinted)
 }

@@ -10,7 +10,7 @@ use view::directory::{Client, Tenant};
 
 use crate::{
     Oidc, answer,
-    auth_request::{AuthRequest, Waiting},
+    auth_request::{AuthRequest, PendingRequest},
     authorize::checks,
     code,
     error::Error,
@@ -23,7 +23,7 @@ pub(crate) async fn waiting(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
     id: &str,
-) -> Result<Option<(Waiting, Arc<Client>)>, Error> {
+) -> Result<Option<(PendingRequest, Arc<Client>)>, Error> {
     let Some(waiting) = AuthRequest::waiting(oidc, &tenant.id, id).await? else { return Ok(None) };
     let app = oidc.edge.app(tenant, &waiting.request.client_id, 0).await?;
     // The app may have been set up in another way meanwhile.
@@ -32,13 +32,13 @@ pub(crate) async fn waiting(
 }
 
 /// An authorization request that is about to end.
-pub(crate) struct Ending<'a> {
+pub(crate) struct FinishedRequest<'a> {
     pub(crate) id: &'a str,
-    pub(crate) waiting: &'a Waiting,
+    pub(crate) waiting: &'a PendingRequest,
     pub(crate) app: &'a Arc<Client>,
 }
 
-impl Ending<'_> {
+impl FinishedRequest<'_> {
     /// Ends a request after a login, and returns the URL that the browser goes on to, with what the app has requested.
     /// `None` where the request had ended before.
     pub(crate) async fn finish(
@@ -47,7 +47,7 @@ impl Ending<'_> {
         tenant: &Arc<Tenant>,
         (logged_in, headers): (LoggedIn, &HeaderMap),
     ) -> Result<Option<String>, Error> {
-        let Self { id, waiting: Waiting { request, .. }, app } = self;
+        let Self { id, waiting: PendingRequest { request, .. }, app } = self;
         if request.response == ResponseType::Code {
             let Some(code) = code::draw(oidc, id, (logged_in, request.into())).await? else { return Ok(None) };
             over(oidc, tenant, id).await;

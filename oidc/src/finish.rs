@@ -13,12 +13,12 @@ use domain::{
 use edge::{error::Error, refusal::read_model};
 use view::{
     directory::{Name, Principal, Tenant},
-    rows::Found,
+    rows::StoredResource,
 };
 
 use crate::{
     Oidc, audience,
-    auth_request::{AuthRequest, Waiting},
+    auth_request::{AuthRequest, PendingRequest},
     known,
     logged_in::LoggedIn,
     scope, session,
@@ -110,7 +110,7 @@ impl From<Unfinished> for Error {
 pub(crate) async fn logged_in(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
-    waiting: &Waiting,
+    waiting: &PendingRequest,
     (token, seen): (&str, u64),
 ) -> Result<(LoggedIn, Arc<Principal>), Unfinished> {
     let session = session::shown(oidc, tenant, token).await?.ok_or(Lack::Session)?;
@@ -153,7 +153,7 @@ struct Checked<'a> {
 }
 
 /// Returns the checks of a session, if it is of the requested user and was checked recently enough.
-fn checked<'a>(waiting: &Waiting, session: &'a Found<Session>) -> Result<Checked<'a>, Lack> {
+fn checked<'a>(waiting: &PendingRequest, session: &'a StoredResource<Session>) -> Result<Checked<'a>, Lack> {
     let Session { user: Some(user), password_checked_at: Some(at), .. } = &session.state else {
         return Err(Lack::Check);
     };

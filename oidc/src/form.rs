@@ -19,7 +19,7 @@ use crate::{
 const LARGEST: usize = 64 * 1024;
 
 /// A request to an endpoint.
-pub(crate) struct Sent {
+pub(crate) struct EndpointRequest {
     /// The instance that it was sent to.
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) headers: HeaderMap,
@@ -27,27 +27,27 @@ pub(crate) struct Sent {
 }
 
 /// Reads the parameters of a request from the query, or from the form of a POST.
-pub(crate) async fn read_either(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Refused> {
+pub(crate) async fn read_either(oidc: &Oidc, request: Request<Body>) -> Result<EndpointRequest, Refused> {
     if request.method() == Method::POST { read(oidc, request).await } else { read_query(oidc, request).await }
 }
 
 /// Reads the parameters of a request from the query.
-async fn read_query(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Refused> {
+async fn read_query(oidc: &Oidc, request: Request<Body>) -> Result<EndpointRequest, Refused> {
     let (parts, _) = request.into_parts();
     let tenant = oidc.edge.open_tenant(&parts).await.map_err(Refused::Platform)?;
     let form = Form::of(parts.uri.query().unwrap_or_default().as_bytes())?;
-    Ok(Sent { tenant, headers: parts.headers, form })
+    Ok(EndpointRequest { tenant, headers: parts.headers, form })
 }
 
 /// Reads the parameters of a request from its form.
-pub(crate) async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Sent, Refused> {
+pub(crate) async fn read(oidc: &Oidc, request: Request<Body>) -> Result<EndpointRequest, Refused> {
     let (parts, body) = request.into_parts();
     // Before anything is refused: most clients read the answer only once they have sent all.
     let body = read_body(body, LARGEST).await;
     let tenant = oidc.edge.open_tenant(&parts).await.map_err(Refused::Platform)?;
     let body = body.map_err(|_| Error::InvalidRequest("the request is too large or was cut off"))?;
     let form = Form::read(&parts.headers, &body)?;
-    Ok(Sent { tenant, headers: parts.headers, form })
+    Ok(EndpointRequest { tenant, headers: parts.headers, form })
 }
 
 /// The grant type by which an app exchanges tokens (RFC 8693, section 2.1).

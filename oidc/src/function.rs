@@ -73,7 +73,7 @@ const LARGEST: usize = 4 * 1024;
 
 /// The answers of the targets of a function.
 #[derive(Default)]
-pub(crate) struct Answered {
+pub(crate) struct TargetAnswers {
     /// The claims that they add.
     pub(crate) claims: Map<String, Value>,
     /// The metadata to set for the user.
@@ -119,9 +119,9 @@ pub(crate) async fn claims(
     (function, known): (Function, &[(&str, Scope<'_>)]),
     (subject, client_id): (&Subject, &str),
     headers: &HeaderMap,
-) -> Result<Answered, Error> {
+) -> Result<TargetAnswers, Error> {
     let (actions, tenant) = (&oidc.edge.actions, &subject.tenant);
-    let Some(chain) = actions.executions.function(&tenant.id, function) else { return Ok(Answered::default()) };
+    let Some(chain) = actions.executions.function(&tenant.id, function) else { return Ok(TargetAnswers::default()) };
     let depth =
         trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a circle"))?;
     let cause = Cause { depth, trace_context: trigger::trace_of(headers) };
@@ -130,7 +130,7 @@ pub(crate) async fn claims(
     let TargetAnswer { set_user_metadata, append_claims, append_log_claims } = using.parsed()?;
     let of_user = (tenant.id.as_str(), subject.user.id.as_str());
     let metadata = NewMetadata::of(of_user, (depth, cause.trace_context), &set_user_metadata);
-    Ok(Answered { claims: added(function, &append_claims, append_log_claims), metadata })
+    Ok(TargetAnswers { claims: added(function, &append_claims, append_log_claims), metadata })
 }
 
 /// Makes the error for the client, with nothing but the message that the target has chosen.

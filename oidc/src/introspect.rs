@@ -18,10 +18,10 @@ use view::directory::{Audience, Client, Principal, Tenancy, Tenant};
 use crate::{
     Oidc, audience, claims, client,
     error::{Error, Refused, no_store},
-    form::{self, Sent},
-    function::{self, Answered},
+    form::{self, EndpointRequest},
+    function::{self, TargetAnswers},
     metadata, owner,
-    role::{self, Asked},
+    role::{self, RequestedScopes},
     scope::{self, Scope},
     subject::Subject,
 };
@@ -39,7 +39,7 @@ pub(crate) async fn introspect(State(oidc): State<Arc<Oidc>>, request: Request<B
 }
 
 async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Refused> {
-    let Sent { tenant, headers, form } = form::read(oidc, request).await?;
+    let EndpointRequest { tenant, headers, form } = form::read(oidc, request).await?;
     let app = client::app(oidc, &tenant, &headers, &form).await?;
     let token = form.get("token").ok_or(Error::InvalidRequest("token is missing"))?;
     let found = oidc.edge.holder(&tenant, token, &app.app.project_id).await.map_err(Error::from)?;
@@ -55,7 +55,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
         Err(Error::InvalidClient) => return Ok(None),
         other => other?,
     };
-    let Answered { claims: by_targets, metadata: new } = by_targets;
+    let TargetAnswers { claims: by_targets, metadata: new } = by_targets;
     let metadata = metadata::asked(oidc, (&tenant, &user), (asks(Scope::Metadata), token.seq), &new).await?;
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
     let repeated = owner::repeated(organization.as_deref(), &known);
@@ -85,9 +85,9 @@ async fn by_targets(
     (oidc, tenant): (&Oidc, &Arc<Tenant>),
     (token, user): (&AccessToken, &Arc<Principal>),
     headers: &HeaderMap,
-) -> Result<Answered, Error> {
+) -> Result<TargetAnswers, Error> {
     if !function::is_executed(oidc, tenant, Function::PreUserinfo) {
-        return Ok(Answered::default());
+        return Ok(TargetAnswers::default());
     }
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
     let subject = Subject::read(oidc, (tenant.clone(), user.clone()), &[]).await?;
@@ -109,7 +109,7 @@ async fn roles(
     let grants = audience::grants(oidc, (tenant, user), token.seq).await?;
     let is_open = |project: &Audience| audience::is_live(oidc, tenant, project, token.seq);
     let project = project.filter(|it| is_open(it) && it.admits(&grants));
-    let asked = Asked::of(scopes(token).chain(asserted(oidc, tenant, token).await?));
+    let asked = RequestedScopes::of(scopes(token).chain(asserted(oidc, tenant, token).await?));
     Ok(project.map(|project| asked.claims_for(tenant, (&project, &grants))))
 }
 

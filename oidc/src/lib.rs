@@ -72,7 +72,7 @@ pub const DESCRIPTION: &str = include_str!("openapi.json");
 const SERVICE: &str = "oauth";
 
 /// What the endpoints of a node need.
-pub struct Parts {
+pub struct OidcDependencies {
     /// Admits requests.
     pub edge: Arc<Edge>,
     /// The data keys.
@@ -108,7 +108,9 @@ struct Oidc {
 }
 
 impl Oidc {
-    fn new(Parts { edge, keyring, once, flow, assets, internal, sessions, database, progress }: Parts) -> Self {
+    fn new(
+        OidcDependencies { edge, keyring, once, flow, assets, internal, sessions, database, progress }: OidcDependencies,
+    ) -> Self {
         let issuer = Issuer::new(keyring.clone(), edge.ended.clone());
         let uploads = Uploads::new(assets);
         Self { edge, keyring, once, flow, uploads, internal, sessions, database, progress, issuer }
@@ -121,7 +123,7 @@ impl Oidc {
 }
 
 /// Returns the router of all endpoints.
-pub fn routes(parts: Parts) -> Router {
+pub fn routes(parts: OidcDependencies) -> Router {
     let (edge, oidc) = (parts.edge.clone(), Arc::new(Oidc::new(parts)));
     let observe = |name| from_fn_with_state(Arc::new(Meter::new(SERVICE, name)), observed);
     let token = post(token::token).fallback(error::takes_post);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use domain::context::Owner;
 use serde_json::{Map, Value, json};
-use view::directory::{Named, Principal, Tenancy, Tenant};
+use view::directory::{Locator, Principal, Tenancy, Tenant};
 
 use crate::{Oidc, error::Error, scope::Scope};
 
@@ -18,7 +18,7 @@ const PRIMARY_DOMAIN: &str = "urn:platform:iam:org:domain:primary";
 /// # Errors
 /// When it cannot be read.
 pub(crate) async fn of(oidc: &Oidc, tenant: &Tenant, user: &Principal) -> Result<Option<Arc<Tenancy>>, Error> {
-    let named = Named::Id(user.owner.id.clone());
+    let named = Locator::Id(user.owner.id.clone());
     Ok(oidc.edge.directory.organization(&tenant.id, named, 0).await?)
 }
 
@@ -30,8 +30,8 @@ pub(crate) async fn asked(oidc: &Oidc, tenant: &Tenant, scopes: &[(&str, Scope<'
     let mut asked: Option<String> = None;
     for (_, scope) in scopes {
         let (named, domain) = match scope {
-            Scope::Organization(id) => (Named::Id((*id).to_owned()), None),
-            Scope::OrganizationOf(domain) => (Named::Domain((*domain).to_owned()), Some(*domain)),
+            Scope::Organization(id) => (Locator::Id((*id).to_owned()), None),
+            Scope::OrganizationOf(domain) => (Locator::Domain((*domain).to_owned()), Some(*domain)),
             _ => continue,
         };
         let found = oidc.edge.directory.organization(&tenant.id, named, 0).await?;

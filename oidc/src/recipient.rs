@@ -1,4 +1,5 @@
-//! To whom tokens are issued, and how they look: a service user in its own name, or an app that somebody has logged in to.
+//! Recipients of tokens, and the form of their tokens: a service user in its own name, or an app that somebody has
+//! logged in to.
 
 use domain::{
     context::Owner,
@@ -14,63 +15,63 @@ use edge::{
 use serde_json::Value;
 use view::directory::Client;
 
-/// To whom tokens are issued.
+/// A client that tokens are issued to.
 pub(crate) struct Recipient {
-    /// What it authenticates as.
+    /// The client id.
     pub(crate) client_id: String,
-    /// The JWA name of what its access tokens are signed with, where it has chosen.
+    /// The JWA algorithm that signs access tokens, where the client has chosen one.
     pub(crate) access_token_alg: Option<String>,
-    /// That of its ID tokens.
+    /// The JWA algorithm that signs ID tokens, where the client has chosen one.
     pub(crate) id_token_alg: Option<String>,
-    /// Whether only the platform reads its access tokens.
+    /// Whether access tokens are opaque, so that only the platform can read them.
     pub(crate) is_opaque: bool,
-    /// By how many seconds its clock may differ.
+    /// How many seconds the client's clock may differ.
     pub(crate) clock_skew: i64,
-    /// The login, where it is an app.
+    /// The login, where the client is an app.
     pub(crate) login: Option<Login>,
 }
 
-/// That an app gets tokens for somebody who has logged in to it, or of whom it has got tokens.
+/// The login or the token exchange by which an app gets tokens.
 pub(crate) struct Login {
     /// The project of the app.
     pub(crate) project_id: String,
     /// The organization of the app.
     pub(crate) owner: Owner,
-    /// The sequence of the log that revocations are in, before what tokens are got by was looked at.
+    /// The sequence of the log `SESSIONS` before the code or token was checked.
     pub(crate) session_seq: u64,
-    /// What its tokens have without being asked for it.
+    /// The claims that tokens get without being requested.
     pub(crate) assertions: Assertions,
-    /// The session, where tokens are got in one.
+    /// The session that tokens are issued in, if any.
     pub(crate) session_id: Option<String>,
-    /// By what they are got in it.
+    /// The id that tokens of this login are revoked by.
     pub(crate) grant_id: Option<String>,
     /// Whether the app may refresh them.
     pub(crate) is_refreshable: bool,
-    /// Whether it gets an access token beside the ID token.
+    /// Whether the app gets an access token in addition to the ID token.
     pub(crate) has_access_token: bool,
-    /// When the person was checked, in seconds since the Unix epoch, where that is known.
+    /// When the person authenticated, in seconds since the Unix epoch, where that is known.
     pub(crate) auth_time: Option<i64>,
-    /// When the session ends, or what tokens are got for, in seconds since the Unix epoch.
+    /// When the session ends, or the exchanged tokens do, in seconds since the Unix epoch.
     pub(crate) ends: i64,
-    /// What the app wants to be repeated.
+    /// The value that the ID token repeats.
     pub(crate) nonce: Option<String>,
-    /// What tokens are got for, where they are got for other tokens.
+    /// The token exchange, where tokens are issued for other tokens.
     pub(crate) exchange: Option<Exchange>,
 }
 
-/// That tokens are got for other tokens (RFC 8693).
+/// A token exchange (RFC 8693).
 #[derive(Clone)]
 pub(crate) struct Exchange {
     /// Who acts as the user.
     pub(crate) act: Option<Actor>,
     /// Who may act, where the subject token says so (RFC 8693, section 4.4).
     pub(crate) may_act: Option<Value>,
-    /// What they stand on.
+    /// The tokens that the new token is based on, and ends with.
     pub(crate) bases: Vec<Basis>,
 }
 
 impl Recipient {
-    /// A service user that has authenticated.
+    /// Makes the recipient for a service user that has authenticated.
     pub(crate) fn of_user(id: &str, user: &User) -> Self {
         Self {
             client_id: id.to_owned(),
@@ -82,7 +83,7 @@ impl Recipient {
         }
     }
 
-    /// An app that somebody has logged in to.
+    /// Makes the recipient for an app that somebody has logged in to.
     pub(crate) fn of_app(app: &Client, settings: &Settings, login: Login) -> Self {
         Self {
             client_id: app.id.clone(),
@@ -94,27 +95,27 @@ impl Recipient {
         }
     }
 
-    /// What tokens are got for, where they are got for other tokens.
+    /// Returns the token exchange, where tokens are issued for other tokens.
     pub(crate) fn exchange(&self) -> Option<&Exchange> {
         self.login.as_ref()?.exchange.as_ref()
     }
 
-    /// Whether it is the platform's own pages.
+    /// Whether the client is the platform's own app, which its pages log in to.
     pub(crate) fn is_own(&self) -> bool {
         self.client_id == own_app::CLIENT_ID
     }
 
-    /// The project of the app that somebody has logged in to.
+    /// Returns the project of the app that somebody has logged in to.
     pub(crate) fn own_project(&self) -> Option<&str> {
         self.login.as_ref().map(|login| login.project_id.as_str())
     }
 
-    /// Whether it gets an access token: whoever gets an ID token alone gets none that anybody could lose.
+    /// Whether the client gets an access token: with `response_type=id_token` it gets none, which could only leak.
     pub(crate) fn has_access_token(&self) -> bool {
         self.login.as_ref().is_none_or(|login| login.has_access_token)
     }
 
-    /// Whether access tokens name roles without being asked.
+    /// Whether access tokens name roles without a scope that requests them.
     pub(crate) fn asserts_roles(&self) -> bool {
         self.login.as_ref().is_some_and(|login| login.assertions.access_token_roles)
     }

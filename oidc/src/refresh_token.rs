@@ -1,6 +1,6 @@
-//! Refresh tokens (RFC 6749, section 1.5): by which an app gets new tokens for a person who has logged in to it, without asking again.
-//! One says what it is for, sealed, so that only the platform reads it; whether it is the newest of its family is known where writes
-//! are decided.
+//! Refresh tokens (RFC 6749, section 1.5), by which an app gets new tokens for a person who has logged in to it,
+//! without asking again. A token carries its contents, sealed so that only the platform can read them; whether it is
+//! the newest of its family is known to the writer only.
 
 use base::{clock, explain::explain, secret::SymmetricKey};
 use domain::{setting::oidc::Oidc as Settings, settings::Milliseconds};
@@ -9,40 +9,40 @@ use view::{directory::Tenant, keyring::Purpose};
 
 use crate::{Oidc, error::Error, lifetime, logged_in::LoggedIn};
 
-/// What they begin with, so that they are told from others, also by who looks for secrets where none should be.
+/// The prefix, by which refresh tokens are distinguished from others, also by secret scanners.
 const PREFIX: &str = "rt-";
-/// The longest one that is looked at, in bytes.
+/// The longest accepted token, in bytes.
 const LONGEST: usize = 8 * 1024;
-/// What they are sealed for.
+/// The purpose of the key that seals refresh tokens.
 const SEALED: &str = "refresh tokens";
 
-/// What a refresh token says.
+/// The contents of a refresh token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RefreshToken {
-    /// What it is for.
+    /// The login that the token was issued for.
     pub(crate) logged_in: LoggedIn,
-    /// What its family is known by: that which its first token was got by.
+    /// The id of the family: that of the code or request that its first token was issued for.
     pub(crate) grant_id: String,
-    /// Which one of its family it is.
+    /// The position of the token in its family.
     pub(crate) generation: u64,
     /// When it expires, if nobody uses it, in milliseconds since the Unix epoch.
     pub(crate) expires_at: i64,
-    /// When the last one of its family does.
+    /// When the whole family expires, in milliseconds since the Unix epoch.
     pub(crate) family_ends: i64,
 }
 
-/// Whether something looks like one.
+/// Whether a text has the prefix of refresh tokens.
 pub(crate) fn is_one(token: &str) -> bool {
     token.starts_with(PREFIX)
 }
 
-/// When a family ends that begins now, in milliseconds since the Unix epoch: no later than the session does.
+/// Returns when a new family expires, in milliseconds since the Unix epoch: no later than the session.
 pub(crate) fn family_ends(oidc: &Oidc, logged_in: &LoggedIn) -> i64 {
     let absolute = after(oidc, &logged_in.instance_id, |settings| settings.refresh_token_absolute_lifetime.as_ref());
     absolute.min(logged_in.session_ends)
 }
 
-/// The time after one of an instance's lifetimes, in milliseconds since the Unix epoch.
+/// Returns the time after one of an instance's lifetimes, in milliseconds since the Unix epoch.
 fn after(oidc: &Oidc, instance_id: &str, which: fn(&Settings) -> Option<&Milliseconds>) -> i64 {
     let seconds = lifetime::of(oidc, instance_id, which).whole_seconds();
     let lifetime = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000);
@@ -50,14 +50,14 @@ fn after(oidc: &Oidc, instance_id: &str, which: fn(&Settings) -> Option<&Millise
 }
 
 impl RefreshToken {
-    /// The token of a generation, which is good from now on until nobody has used it for long.
+    /// Makes the token of a generation, which expires after the idle lifetime or with its family.
     pub(crate) fn of(oidc: &Oidc, (grant_id, generation): (&str, u64), logged_in: LoggedIn, family_ends: i64) -> Self {
         let idle = after(oidc, &logged_in.instance_id, |settings| settings.refresh_token_idle_lifetime.as_ref());
         let expires_at = idle.min(family_ends);
         Self { logged_in, grant_id: grant_id.to_owned(), generation, expires_at, family_ends }
     }
 
-    /// As it is sent.
+    /// Returns the token as it is sent.
     pub(crate) async fn sealed(&self, oidc: &Oidc) -> Result<String, Error> {
         let said = serde_json::to_vec(self).map_err(|error| {
             tracing::error!(error = explain(&error), "a refresh token cannot be sealed");
@@ -67,10 +67,11 @@ impl RefreshToken {
         Ok(format!("{PREFIX}{}", key(oidc, instance_id).await?.seal(&purpose(instance_id), &said)))
     }
 
-    /// What one says that was sent, if this instance has given it and it has not expired. Whether it is good is not said by that.
+    /// Opens a token, if this instance has issued it and it has not expired. Whether it is the newest of its family is
+    /// not checked.
     ///
     /// # Errors
-    /// When that cannot be known.
+    /// When the key of the instance is not available.
     pub(crate) async fn open(oidc: &Oidc, tenant: &Tenant, sent: &str) -> Result<Option<Self>, Error> {
         let Some(sealed) = sent.strip_prefix(PREFIX).filter(|_| sent.len() <= LONGEST) else { return Ok(None) };
         let Ok(said) = key(oidc, &tenant.id).await?.open(&purpose(&tenant.id), sealed) else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! Token revocation (RFC 7009): a client ends an access token that it got, or a refresh token and with it all that was got by it. Of a token
-//! that is none, or is over, it is told the same as of one that it has ended: it does not count.
+//! Token revocation (RFC 7009): a client ends an access token that it got, or a refresh token and with it all tokens of
+//! its family. The answer for an unknown or expired token is the same as for one that was ended.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use view::{directory::Tenant, revoked::LONGEST_LIFE};
 use crate::{
     Oidc, client,
     error::{Error, Refused, no_store},
-    form::{self, Sent},
+    form::{self, EndpointRequest},
     logged_in::LoggedIn,
     refresh_token::{self, RefreshToken},
 };
 
-/// By how many seconds the clocks of nodes may differ: one that has expired here may still count there.
+/// How many seconds the clocks of nodes may differ: a token that has expired here may still be valid there.
 const CLOCKS: i64 = 60;
 
-/// Ends a token. It answers when the end is in the log, and known on this node.
+/// Revokes a token, and answers when the end is in the log, and known on this node.
 pub(crate) async fn revoke(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
     match timeout(LONGEST, answer(&oidc, request)).await.unwrap_or(Err(Error::Unavailable.into())) {
         Ok(()) => {
@@ -39,14 +39,14 @@ pub(crate) async fn revoke(State(oidc): State<Arc<Oidc>>, request: Request<Body>
 }
 
 async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<(), Refused> {
-    let Sent { tenant, headers, form } = form::read(oidc, request).await?;
+    let EndpointRequest { tenant, headers, form } = form::read(oidc, request).await?;
     let client_id = client::any(oidc, &tenant, &headers, &form).await?;
     let token = form.get("token").ok_or(Error::InvalidRequest("token is missing"))?;
     if Edge::is_personal(token) {
         let how = "a personal access token is not issued to a client: who has it deletes it by the API";
         return Err(Error::UnsupportedTokenType(how).into());
     }
-    // A token says itself of which kind it is, so the hint says nothing (section 2.1).
+    // The type of a token is evident from the token, so the hint is ignored (section 2.1).
     if refresh_token::is_one(token) {
         return Ok(end_refreshing(oidc, &tenant, (token, &client_id), &headers).await?);
     }
@@ -62,7 +62,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<(), Refused> {
     Ok(end(oidc, &tenant, token.into(), &trace_context).await?)
 }
 
-/// Ends a refresh token, and all that was got by it and by those before it.
+/// Ends the family of a refresh token, with all access tokens that were issued for it.
 async fn end_refreshing(
     oidc: &Oidc,
     tenant: &Tenant,
@@ -75,27 +75,27 @@ async fn end_refreshing(
     if logged_in.client_id != client_id {
         return Err(ANOTHER);
     }
-    end(oidc, tenant, Ending::of_grant(oidc, &logged_in, &grant_id), &trace_of(headers)).await
+    end(oidc, tenant, Revocation::of_grant(oidc, &logged_in, &grant_id), &trace_of(headers)).await
 }
 
 const ANOTHER: Error = Error::InvalidGrant("the token was issued to another client");
 
-/// What ends: a token, or all that was got by something.
-pub(crate) struct Ending {
+/// What is revoked: an access token, or all tokens that were issued for a code or request.
+pub(crate) struct Revocation {
     pub(crate) user_id: String,
     pub(crate) client_id: String,
-    /// The id of the token, or of what it was got by.
+    /// The id of the token, or of the code or request.
     pub(crate) id: String,
-    /// When the last of it would end by itself, in milliseconds since the Unix epoch.
+    /// When the last of the tokens expires, in milliseconds since the Unix epoch.
     pub(crate) expires_at: i64,
-    /// The sequence that the issuer had seen.
+    /// The sequence of the log `SESSIONS` that the issuer had seen.
     pub(crate) seen: u64,
     /// The family of refresh tokens that ends with it.
     pub(crate) family_id: Option<String>,
 }
 
-impl Ending {
-    /// All that is got by something, also later.
+impl Revocation {
+    /// Makes the revocation of all tokens that are issued for a code or request, now or later.
     pub(crate) fn of_grant(oidc: &Oidc, logged_in: &LoggedIn, grant_id: &str) -> Self {
         Self {
             user_id: logged_in.user_id.clone(),
@@ -108,7 +108,7 @@ impl Ending {
     }
 }
 
-impl From<AccessToken> for Ending {
+impl From<AccessToken> for Revocation {
     fn from(AccessToken { sub, client_id, jti, exp, session_seq, .. }: AccessToken) -> Self {
         Self {
             user_id: sub,
@@ -121,8 +121,9 @@ impl From<AccessToken> for Ending {
     }
 }
 
-impl Ending {
-    /// The command that has it ended, or all that its client got for its user where there are too many single ones to remember.
+impl Revocation {
+    /// Makes the command. It revokes all tokens of the client for the user where there are too many single revocations
+    /// to remember.
     pub(crate) fn command(self, oidc: &Oidc, instance_id: &str) -> RevokeTokens {
         let Self { user_id, client_id, id, expires_at, seen, family_id } = self;
         let family_id = family_id.unwrap_or_default();
@@ -134,8 +135,8 @@ impl Ending {
     }
 }
 
-/// Has something ended.
-pub(crate) async fn end(oidc: &Oidc, tenant: &Tenant, ending: Ending, trace_context: &str) -> Result<(), Error> {
+/// Revokes tokens, and waits until this node knows.
+pub(crate) async fn end(oidc: &Oidc, tenant: &Tenant, ending: Revocation, trace_context: &str) -> Result<(), Error> {
     let command = ending.command(oidc, &tenant.id);
     if command.token_id.is_empty() {
         tracing::info!(
@@ -147,7 +148,7 @@ pub(crate) async fn end(oidc: &Oidc, tenant: &Tenant, ending: Ending, trace_cont
     have_ended(oidc, tenant, Command::RevokeTokens(command), trace_context).await
 }
 
-/// Has the node that writes end something, and waits until it is known here.
+/// Sends a command that ends something to the writer, and waits until this node knows.
 pub(crate) async fn have_ended(
     oidc: &Oidc,
     tenant: &Tenant,
@@ -157,7 +158,7 @@ pub(crate) async fn have_ended(
     known(oidc, asked(oidc, tenant, command, trace_context).await?.sequence).await
 }
 
-/// Has it end all sessions of a person, and waits until it is known here.
+/// Ends all sessions of a person by the writer, and waits until this node knows.
 pub(crate) async fn have_all_ended(
     oidc: &Oidc,
     tenant: &Tenant,
@@ -177,7 +178,7 @@ async fn asked(oidc: &Oidc, tenant: &Tenant, command: Command, trace_context: &s
     })
 }
 
-/// Waits until this node knows what has ended up to a sequence.
+/// Waits until this node knows all revocations up to a sequence.
 pub(crate) async fn known(oidc: &Oidc, sequence: u64) -> Result<(), Error> {
     let revoked = oidc.edge.ended.revoked();
     revoked.reached().wait_briefly_for(sequence).await;

@@ -1,4 +1,4 @@
-//! Roles of projects as claims: which are asked for, and of which grants they follow.
+//! Roles of projects as claims: those that scopes request, of those that user grants give.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use crate::scope::Scope;
 
 /// The claim of the roles of the client's own project.
 pub(crate) const OWN: &str = "urn:platform:iam:org:project:roles";
-/// What the name of the claim of a project has before and after its id.
+/// What stands before and after the id in the name of the claim of a project.
 const PREFIX: &str = "urn:platform:iam:org:project:";
 const SUFFIX: &str = ":roles";
 
-/// By its key, which organizations gave a role, and their primary domains.
+/// Roles by their keys, each with the organizations that gave it, and their primary domains.
 type Roles<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a str>>;
 
-/// What scopes ask for.
+/// The roles that scopes request.
 #[derive(Debug, Default)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestedScopes<'a> {
     all: bool,
     keys: Vec<&'a str>,
     organizations: Vec<&'a str>,
 }
 
-impl<'a> Asked<'a> {
-    /// What these scopes ask for.
+impl<'a> RequestedScopes<'a> {
+    /// Returns the roles that these scopes request.
     pub(crate) fn of(scopes: impl IntoIterator<Item = Scope<'a>>) -> Self {
         scopes.into_iter().fold(Self::default(), |mut asked, scope| {
             match scope {
@@ -38,8 +38,8 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// The roles of a project that grants give, as far as they are asked for here or the project asserts them unasked. An
-    /// organization without a domain of its own is told with that of the instance.
+    /// Returns the roles of a project that grants give, as far as they are requested or the project asserts them. An
+    /// organization without a domain of its own gets that of the instance.
     fn of_project<'b>(&self, host: &'b str, project: &Audience, grants: &'b [Granted]) -> Roles<'b> {
         let mut found = Roles::new();
         let is_whole = self.all || project.project.policies.role_assertion;
@@ -56,7 +56,7 @@ impl<'a> Asked<'a> {
         found
     }
 
-    /// The claims of a token for these projects: one for each of which there are roles to tell.
+    /// Returns the claims of a token for these projects: one for each project with roles.
     pub(crate) fn claims<'b>(
         &self,
         tenant: &Tenant,
@@ -67,7 +67,7 @@ impl<'a> Asked<'a> {
         told.map(|(project, roles)| (name(&project.id), json!(roles))).collect()
     }
 
-    /// The claims that an app of a project gets: under the name that says which project, and under the short one.
+    /// Returns the claims for an app of a project: under the name with the project's id, and under the short one.
     pub(crate) fn claims_for(&self, tenant: &Tenant, (project, grants): (&Audience, &[Granted])) -> Map<String, Value> {
         let mut claims = self.claims(tenant, ([project], grants));
         let own = claims.get(&name(&project.id)).cloned();
@@ -76,12 +76,12 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Whether a claim says roles of some project.
+/// Whether a claim has the roles of a project.
 pub(crate) fn is_claim(name: &str) -> bool {
     name == OWN || name.strip_prefix(PREFIX).is_some_and(|rest| rest.ends_with(SUFFIX))
 }
 
-/// The claim of the roles of a project.
+/// Returns the name of the claim with the roles of a project.
 fn name(project_id: &str) -> String {
     format!("{PREFIX}{project_id}{SUFFIX}")
 }
@@ -139,7 +139,7 @@ mod tests {
 
     fn told(scopes: &[Scope<'_>], project: &Audience) -> Value {
         let grants = [granted("7", "1", &["admin", "guest"]), granted("7", "2", &["guest"]), granted("8", "1", &["x"])];
-        json!(Asked::of(scopes.to_vec()).claims(&tenant(), ([project], &grants)))
+        json!(RequestedScopes::of(scopes.to_vec()).claims(&tenant(), ([project], &grants)))
     }
 
     #[test]
@@ -160,18 +160,21 @@ mod tests {
     #[test]
     fn an_app_sees_the_roles_of_its_own_project_under_both_names() {
         let grants = [granted("7", "1", &["admin"]), granted("8", "1", &["other"])];
-        let claims = Asked::of([Scope::Roles]).claims_for(&tenant(), (&project("7", false), &grants));
+        let claims = RequestedScopes::of([Scope::Roles]).claims_for(&tenant(), (&project("7", false), &grants));
         let roles = json!({ "admin": { "1": "1.example" } });
         assert_eq!(json!(claims), json!({ OWN: roles, "urn:platform:iam:org:project:7:roles": roles }));
         assert!(claims.keys().all(|name| is_claim(name)));
         assert!(!is_claim("urn:platform:iam:org:project:7") && !is_claim("roles"));
-        assert_eq!(Asked::of([Scope::Roles]).claims_for(&tenant(), (&project("9", false), &grants)), Map::new());
+        assert_eq!(
+            RequestedScopes::of([Scope::Roles]).claims_for(&tenant(), (&project("9", false), &grants)),
+            Map::new()
+        );
     }
 
     #[test]
     fn an_organization_without_a_domain_is_told_with_that_of_the_instance() {
         let grants = [Granted { primary_domain: None, ..granted("7", "1", &["admin"]) }];
-        let claims = Asked::of([Scope::Roles]).claims(&tenant(), ([&project("7", false)], &grants));
+        let claims = RequestedScopes::of([Scope::Roles]).claims(&tenant(), ([&project("7", false)], &grants));
         let expected = json!({ "urn:platform:iam:org:project:7:roles": { "admin": { "1": "auth.example" } } });
         assert_eq!(json!(claims), expected);
     }

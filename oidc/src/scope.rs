@@ -1,4 +1,4 @@
-//! Scopes: what a client asks for, and what of it is granted.
+//! Scopes: what a client requests, and is granted.
 
 use crate::error::Error;
 
@@ -12,7 +12,7 @@ const ROLES_OF: &str = "urn:platform:iam:org:roles:id:";
 const RESOURCE_OWNER: &str = "urn:platform:iam:user:resourceowner";
 /// A user of one organization only, by its id.
 const ORGANIZATION: &str = "urn:platform:iam:org:id:";
-/// The same by its primary domain.
+/// A user of one organization only, by its primary domain.
 const ORGANIZATION_BY_DOMAIN: &str = "urn:platform:iam:org:domain:primary:";
 /// The metadata of the user.
 const METADATA: &str = "urn:platform:iam:user:metadata";
@@ -22,7 +22,7 @@ const AUDIENCE_SUFFIX: &str = ":aud";
 pub(crate) const OFFLINE: &str = "offline_access";
 /// How many scopes a request may name.
 const MOST_SCOPES: usize = 100;
-/// Those of OpenID Connect Core 1.0 (sections 5.4 and 11), as a discovery document has them.
+/// The scopes of OpenID Connect Core 1.0 (sections 5.4 and 11), as in the discovery document.
 pub(crate) const STANDARD: [&str; 6] = ["openid", "profile", "email", "phone", "address", OFFLINE];
 
 /// One scope that this server knows.
@@ -30,7 +30,7 @@ pub(crate) const STANDARD: [&str; 6] = ["openid", "profile", "email", "phone", "
 pub(crate) enum Scope<'a> {
     /// `openid`.
     OpenId,
-    /// Who the user is (OpenID Connect Core 1.0, section 5.4); so are the next three.
+    /// Claims about the user (OpenID Connect Core 1.0, section 5.4); so are the next three.
     Profile,
     /// The e-mail address.
     Email,
@@ -46,7 +46,7 @@ pub(crate) enum Scope<'a> {
     OrganizationOf(&'a str),
     /// The audience of a project, by its id or by the word `platform` for the platform's own.
     Audience(&'a str),
-    /// The roles that the user has of the projects that the token is for.
+    /// The roles of the user in the projects that the token is for.
     Roles,
     /// One of the roles that the user has, by its key.
     Role(&'a str),
@@ -58,10 +58,11 @@ pub(crate) enum Scope<'a> {
     Metadata,
 }
 
-/// The known scopes of a request, in their order; unknown ones are dropped.
+/// Returns the known scopes of a request, in their order; unknown ones are dropped.
 ///
 /// # Errors
-/// `invalid_scope` when there is none, one has other characters than RFC 6749, section 3.3 allows, or there are too many.
+/// `invalid_scope` when there is none, when one has other characters than RFC 6749, section 3.3 allows, or when there
+/// are too many.
 pub(crate) fn parse(scope: Option<&str>) -> Result<Vec<(&str, Scope<'_>)>, Error> {
     let missing = Error::InvalidScope("scope is missing; ask for openid, for example");
     let scope = scope.filter(|scope| scope.contains(|char| char != ' ')).ok_or(missing)?;

@@ -1,4 +1,4 @@
-//! Sessions that are shown by their tokens.
+//! Sessions, as found by their tokens.
 
 use std::sync::Arc;
 
@@ -22,32 +22,32 @@ use view::{
     keyring::{Purpose, secret_hash},
     projection::SESSIONS,
     read_model::ReadModel,
-    rows::{Found, Fresh},
+    rows::{Fresh, StoredResource},
 };
 
 use crate::{Oidc, error::Error, known::WAIT};
 
-/// The session that lives and whose newest token this is.
+/// Returns the live session whose newest token this is.
 ///
 /// # Errors
-/// When that cannot be known.
-pub(crate) async fn shown(oidc: &Oidc, tenant: &Tenant, token: &str) -> Result<Option<Found<Session>>, Error> {
+/// When that cannot be determined.
+pub(crate) async fn shown(oidc: &Oidc, tenant: &Tenant, token: &str) -> Result<Option<StoredResource<Session>>, Error> {
     let Some(sent) = SESSION.parse(token) else { return Ok(None) };
     let key = oidc.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
     let given = secret_hash(&key, sent.id, sent.secret);
     Ok(living(oidc, tenant, sent.id).await?.filter(|found| is_kept(&given, &found.state.token)))
 }
 
-/// The session with an id, if it lives.
+/// Returns the session with an id, if it is live.
 ///
 /// # Errors
-/// When that cannot be known.
-pub(crate) async fn living(oidc: &Oidc, tenant: &Tenant, id: &str) -> Result<Option<Found<Session>>, Error> {
+/// When that cannot be determined.
+pub(crate) async fn living(oidc: &Oidc, tenant: &Tenant, id: &str) -> Result<Option<StoredResource<Session>>, Error> {
     Ok(read(oidc, tenant, (id, newest(oidc).await?)).await?.filter(|found| !has_ended(oidc, tenant, found)))
 }
 
-/// Whether a session is over: by the clock, by itself, or with its user, though its last event may still be to come.
-fn has_ended(oidc: &Oidc, tenant: &Tenant, Found { id, state, .. }: &Found<Session>) -> bool {
+/// Whether a session has expired or has ended, alone or with its user, even if that is not projected yet.
+fn has_ended(oidc: &Oidc, tenant: &Tenant, StoredResource { id, state, .. }: &StoredResource<Session>) -> bool {
     let with_user = |CheckedUser { id, organization_id, seen, .. }: &CheckedUser| {
         let organization = Owner::organization(organization_id);
         oidc.edge.ended.is_dead(&tenant.id, &organization, &[(User::NAME, id.as_str())], *seen)
@@ -57,7 +57,8 @@ fn has_ended(oidc: &Oidc, tenant: &Tenant, Found { id, state, .. }: &Found<Sessi
         || state.user.as_ref().is_some_and(with_user)
 }
 
-/// The sequence of the last thing that happened to any session: one may have been made, or got another token, a moment ago.
+/// Returns the sequence of the last event of any session, since the session may have been created, or got another
+/// token, a moment ago.
 async fn newest(oidc: &Oidc) -> Result<u64, Error> {
     let last = oidc.sessions.last().await.map_err(|failure| {
         tracing::warn!(error = explain(&failure), "it is not known whether a session has another token");
@@ -66,8 +67,12 @@ async fn newest(oidc: &Oidc) -> Result<u64, Error> {
     Ok(last.map_or(0, |record| record.position().sequence))
 }
 
-/// A session as of a sequence or later.
-async fn read(oidc: &Oidc, tenant: &Tenant, (id, required): (&str, u64)) -> Result<Option<Found<Session>>, Error> {
+/// Returns a session as of a sequence or later.
+async fn read(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    (id, required): (&str, u64),
+) -> Result<Option<StoredResource<Session>>, Error> {
     let rows = ReadModel::new(&SESSIONS, tenant.shard);
     let look = || rows.get(&oidc.database, Session::NAME, (&tenant.id, id));
     let consistency = Consistency { required, own: 0, wait: WAIT, begun: Instant::now() };

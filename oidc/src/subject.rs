@@ -1,36 +1,36 @@
-//! What the tokens of a user stand on.
+//! The facts that the tokens of a user are based on.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use domain::{resource::user::User, standard::Resource};
-use view::directory::{Audience, Granted, Name, Named, Principal, Tenant};
+use view::directory::{Audience, Granted, Locator, Name, Principal, Tenant};
 
 use crate::{Oidc, audience, error::Error};
 
-/// A user with all that tokens of it stand on. A token says up to where its issuer had seen the log, and it is dead when anything
-/// ended later: so no part of it may be older than that.
+/// A user with all facts that its tokens are based on. A token carries the sequence that its issuer had seen, and is
+/// dead when one of the facts ended after it: so no part may be older than that.
 pub(crate) struct Subject {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) user: Arc<Principal>,
     pub(crate) grants: Vec<Granted>,
     /// The projects that the tokens are for, by id.
     pub(crate) projects: BTreeMap<String, Arc<Audience>>,
-    /// The sequence that every part had seen, at least.
+    /// A sequence that every part is as of, or newer.
     pub(crate) sequence: u64,
 }
 
 impl Subject {
-    /// A user with the projects that are there and switched on, of those with these ids.
+    /// Reads a user with the projects among these ids that exist and are active.
     ///
     /// # Errors
-    /// Where it is not active any more, or cannot be read.
+    /// Where the user is not active any more, or something cannot be read.
     pub(crate) async fn read(
         oidc: &Oidc,
         (tenant, user): (Arc<Tenant>, Arc<Principal>),
         projects: &[&str],
     ) -> Result<Self, Error> {
         let mut subject = Self { tenant, user, grants: vec![], projects: BTreeMap::new(), sequence: 0 };
-        // What is read last may know more than what was known before, which is read again then.
+        // What is read last may be newer than what was known before, which is read again then.
         subject.refresh(oidc, projects).await?;
         subject.refresh(oidc, projects).await?;
         let Self { tenant, user, projects, .. } = &subject;
@@ -45,13 +45,13 @@ impl Subject {
         Ok(subject)
     }
 
-    /// Reads what is older than the newest part.
+    /// Reads again what is older than the newest part.
     async fn refresh(&mut self, oidc: &Oidc, projects: &[&str]) -> Result<(), Error> {
         let directory = &oidc.edge.directory;
         let seen = self.projects.values().map(|project| project.processed);
         let newest = seen.fold(self.user.processed.max(self.tenant.processed), u64::max);
         if self.tenant.processed < newest {
-            let found = directory.tenant(Named::Id(self.tenant.id.clone()), newest).await?;
+            let found = directory.tenant(Locator::Id(self.tenant.id.clone()), newest).await?;
             let is_open = |tenant: &Arc<Tenant>| tenant.instance.is_active && !tenant.instance.limits.block;
             self.tenant = found.filter(is_open).ok_or(Error::InvalidClient)?;
         }

@@ -1,4 +1,4 @@
-//! The token endpoint (RFC 6749, section 3.2): grant type to grant.
+//! The token endpoint (RFC 6749, section 3.2), which dispatches by grant type.
 
 mod authorization_code;
 mod client_credentials;
@@ -35,27 +35,27 @@ use self::login::{App, Presented};
 use crate::{
     Oidc,
     error::{Error, Refused, no_store},
-    form::{self, Form, Sent, TOKEN_EXCHANGE},
+    form::{self, EndpointRequest, Form, TOKEN_EXCHANGE},
     logged_in::LoggedIn,
     new_metadata::NewMetadata,
 };
 
-/// The name of the grant that an app gets for somebody who has logged in (RFC 6749, section 4.1.3).
+/// The grant type of an app with a code (RFC 6749, section 4.1.3).
 pub(crate) const AUTHORIZATION_CODE: &str = "authorization_code";
-/// The name of the grant by which it gets further ones (RFC 6749, section 6).
+/// The grant type of an app with a refresh token (RFC 6749, section 6).
 pub(crate) const REFRESH_TOKEN: &str = "refresh_token";
-/// The name of the grant that a service user gets by what it authenticates with (RFC 6749, section 4.4).
+/// The grant type of a service user that authenticates (RFC 6749, section 4.4).
 pub(crate) const CLIENT_CREDENTIALS: &str = "client_credentials";
-/// The name of the grant that it gets by what it signs (RFC 7523, section 2.1).
+/// The grant type of a service user that signs an assertion (RFC 7523, section 2.1).
 pub(crate) const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
-/// The name of what an app gets at the login itself (OpenID Connect Discovery 1.0, section 3).
+/// The grant type of an app that gets tokens from the authorization endpoint (OpenID Connect Discovery 1.0, section 3).
 const IMPLICIT: &str = "implicit";
 
-/// Those that there are everywhere, up to the one by which tokens are exchanged.
+/// The grant types of every instance, up to token exchange in the order of the discovery document.
 const GRANTS: [&str; 4] = [AUTHORIZATION_CODE, IMPLICIT, REFRESH_TOKEN, CLIENT_CREDENTIALS];
 
-/// All that there are on an instance, as its discovery document has them.
+/// Returns the grant types of an instance, for its discovery document.
 pub(crate) fn grants(oidc: &Oidc, instance_id: &str) -> Vec<&'static str> {
     let exchange = exchanges(oidc, instance_id).then_some(TOKEN_EXCHANGE);
     GRANTS.into_iter().chain(exchange).chain([JWT_BEARER]).collect()
@@ -68,7 +68,7 @@ fn exchanges(oidc: &Oidc, instance_id: &str) -> bool {
 /// The feature flag of token exchange.
 const EXCHANGE_FEATURE: &str = "oidc_token_exchange";
 
-/// What is counted of a grant.
+/// The metrics of a grant type.
 struct Counted {
     signed: &'static Counter,
     opaque: &'static Counter,
@@ -105,7 +105,7 @@ impl Counted {
 #[derive(Serialize)]
 pub(crate) struct Tokens {
     access_token: String,
-    /// Of what type that is, where it was got for other tokens (RFC 8693, section 2.2.1).
+    /// The type of the access token, where it was issued for other tokens (RFC 8693, section 2.2.1).
     #[serde(skip_serializing_if = "Option::is_none")]
     issued_token_type: Option<&'static str>,
     token_type: &'static str,
@@ -117,13 +117,13 @@ pub(crate) struct Tokens {
     refresh_token: Option<String>,
     #[serde(skip)]
     is_opaque: bool,
-    /// What targets want the user to have, to be written where the tokens are given.
+    /// The metadata that targets set for the user, written when the tokens are returned.
     #[serde(skip)]
     metadata: NewMetadata,
 }
 
-/// Tokens that an app is answered with at the login itself, without a code (OpenID Connect Core 1.0, section 3.2): an ID token, and an
-/// access token where `with_access_token` says so. There is nothing to refresh them with.
+/// Issues the tokens that an app gets from the authorization endpoint, without a code (OpenID Connect Core 1.0, section
+/// 3.2): an ID token, and an access token if `with_access_token`, but no refresh token.
 pub(crate) async fn at_login(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
@@ -138,7 +138,7 @@ pub(crate) async fn at_login(
     BY_LOGIN.count(app.tokens(oidc, tenant, (&presented, &logged_in.scope), headers)).await
 }
 
-/// The access token that the platform's own pages get for a code, and how many seconds it is good.
+/// Exchanges a code for the access token of the platform's own pages, and returns it with its lifetime in seconds.
 pub(crate) async fn of_own_app(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
@@ -162,12 +162,12 @@ pub(crate) async fn of_own_app(
 }
 
 impl Tokens {
-    /// What targets want the user to have.
+    /// Takes the metadata that targets set for the user.
     pub(crate) fn metadata(&mut self) -> NewMetadata {
         mem::take(&mut self.metadata)
     }
 
-    /// What of them an app is answered with at the login (OpenID Connect Core 1.0, section 3.2.2.5).
+    /// Returns the parameters of an answer from the authorization endpoint (OpenID Connect Core 1.0, section 3.2.2.5).
     pub(crate) fn pairs(self, with_access_token: bool) -> Vec<(&'static str, String)> {
         let id_token = self.id_token.map(|token| ("id_token", token));
         let access_token = [
@@ -180,7 +180,7 @@ impl Tokens {
     }
 }
 
-/// Grants tokens.
+/// Issues tokens.
 pub(crate) async fn token(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
     let granted = timeout(LONGEST, grant(&oidc, request)).await.unwrap_or(Err(Error::Unavailable.into()));
     let mut tokens = match granted {
@@ -194,7 +194,7 @@ pub(crate) async fn token(State(oidc): State<Arc<Oidc>>, request: Request<Body>)
 }
 
 async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Tokens, Refused> {
-    let Sent { tenant, headers, form } = form::read(oidc, request).await?;
+    let EndpointRequest { tenant, headers, form } = form::read(oidc, request).await?;
     Ok(match form.get("grant_type") {
         None => return Err(Error::InvalidRequest("grant_type is missing").into()),
         Some(AUTHORIZATION_CODE) => BY_CODE.count(authorization_code::grant(oidc, &tenant, (&headers, &form))).await?,

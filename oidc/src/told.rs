@@ -1,4 +1,4 @@
-//! Pages that tell a person how something ended, most of them that something is wrong: nothing that was sent is repeated.
+//! Message pages, which show a person an outcome, mostly an error. They repeat nothing of the request.
 
 use askama::Template;
 use axum::response::{IntoResponse, Response};
@@ -11,9 +11,9 @@ use page::{
 
 use crate::{files::FILES, words::Words};
 
-/// What a person is told, by the keys of title and text.
+/// A message page, by the keys of title and text.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Told {
+pub(crate) struct Notice {
     status: StatusCode,
     title: &'static str,
     text: &'static str,
@@ -27,7 +27,7 @@ struct Page<'a> {
     text: &'a str,
 }
 
-impl Told {
+impl Notice {
     pub(crate) const AWAY: Self =
         Self { status: StatusCode::SERVICE_UNAVAILABLE, title: "told.away.title", text: "told.away" };
     pub(crate) const EXPIRED: Self =
@@ -65,7 +65,7 @@ impl Told {
         Self { status: StatusCode::BAD_REQUEST, title: "told.bad.title", text }
     }
 
-    /// The page; as plain text where no pages are served.
+    /// Renders the page; as plain text where no pages are served.
     pub(crate) fn answer(self, site: Option<&Site>, words: &Words) -> Response {
         let (status, title, text) = (self.status, words.get(self.title), words.get(self.text));
         let Some(site) = site else {

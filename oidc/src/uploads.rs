@@ -1,4 +1,4 @@
-//! Serves the pictures and fonts that somebody has uploaded: of a host's own instance and of the system only.
+//! Serves uploaded pictures and fonts: those of the host's own instance and of the system only.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,21 +19,21 @@ use view::settings::SettingsIndex;
 
 use crate::{Oidc, error::no_store};
 
-/// Where they are; [`api::branding_asset::path`] says so, too.
+/// The route of the files, which [`api::branding_asset::path`] must match.
 pub(crate) const ROUTE: &str = "/ui/login/assets/{owner}/{digest}";
-/// How many bytes of them a node has in memory.
+/// How many bytes of files a node caches.
 const MOST_BYTES: u64 = 32 << 20;
-/// About how many they are.
+/// The estimated number of cached files.
 const ABOUT: usize = 1024;
-/// About how many bytes one has beside its content.
+/// The estimated overhead of a cached file, in bytes.
 const BESIDE: u64 = 256;
-/// How long NATS may take.
+/// How long reading from NATS may take.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The pictures and fonts of all instances.
 pub(crate) struct Uploads {
     assets: Assets,
-    /// Those that were asked for. They never change.
+    /// The files that were requested. They never change.
     cache: Cache<AssetName, Bytes, Bytewise>,
 }
 
@@ -46,7 +46,7 @@ impl Weighter<AssetName, Bytes> for Bytewise {
     }
 }
 
-/// Why there is none.
+/// Why a file cannot be served.
 enum Lacking {
     Absent,
     Unknown,
@@ -64,14 +64,15 @@ impl Uploads {
                 tracing::warn!(error = explain(&failure), "a picture or a font cannot be read");
                 Lacking::Unknown
             })?;
-            // What NATS hands over may hold more memory than it has bytes.
+            // The buffer from NATS may be larger than its content, so the content is copied.
             found.map(|content| Bytes::copy_from_slice(&content)).ok_or(Lacking::Absent)
         };
         self.cache.get_or_insert_async(name, load).await
     }
 }
 
-/// Which one is at the path of a context and a digest on a host of an instance; `None` where that can be none.
+/// Returns the name of the file at the path of a context and a digest, on a host of an instance; `None` where the path
+/// is invalid.
 pub(crate) fn named(instance_id: &str, (owner, digest): (&str, &str)) -> Option<AssetName> {
     match owner {
         SYSTEM => AssetName::new("", "", digest),
@@ -79,14 +80,15 @@ pub(crate) fn named(instance_id: &str, (owner, digest): (&str, &str)) -> Option<
     }
 }
 
-/// Whether its context shows one, or may have done so a moment ago. Of others nobody asks NATS, whoever asks us.
+/// Whether the branding of its context uses a file, or may have changed recently. NATS is not asked for others, so that
+/// strangers cannot cause load.
 fn may_be_there(settings: &SettingsIndex, name: &AssetName) -> bool {
     let branding = settings.effective::<Branding>(&name.instance_id, &name.owner());
     let is_fresh = clock::now().duration_since(branding.changed_at) < grace().try_into().unwrap_or_default();
     is_fresh || branding.chain.own.is_some_and(|own| own.shows(&name.digest))
 }
 
-/// Lets pages of the tenant's own show it, wherever they are: it is public.
+/// Permits any page to embed the file, such as those of a tenant's own: it is public.
 fn open(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
@@ -94,7 +96,7 @@ fn open(mut response: Response) -> Response {
     response
 }
 
-/// Shows one.
+/// Serves a file.
 pub(crate) async fn show(
     State(oidc): State<Arc<Oidc>>,
     Path((owner, digest)): Path<(String, String)>,
@@ -120,7 +122,7 @@ pub(crate) async fn show(
     }
 }
 
-/// What may be otherwise soon, and is not to be remembered.
+/// Marks a response as not cacheable, since it may change soon.
 fn passing(mut response: Response) -> Response {
     no_store(&mut response);
     response

@@ -1,4 +1,5 @@
-//! Who somebody is (OpenID Connect Core 1.0, section 5.3): an app asks with the access token that it got.
+//! The userinfo endpoint (OpenID Connect Core 1.0, section 5.3): an app requests claims about a user with an access
+//! token.
 
 use std::sync::Arc;
 
@@ -19,14 +20,14 @@ use crate::{
     Oidc, audience, claims,
     error::{Error, Refused, method_not_allowed, no_store},
     form,
-    function::{self, Answered},
+    function::{self, TargetAnswers},
     metadata, owner,
-    role::Asked,
+    role::RequestedScopes,
     scope::{self, Scope},
     subject::Subject,
 };
 
-/// Says who the user of a token is.
+/// Answers with the claims about the user of a token.
 pub(crate) async fn userinfo(State(oidc): State<Arc<Oidc>>, request: Request<Body>) -> Response {
     if ![Method::GET, Method::POST].contains(request.method()) {
         return method_not_allowed("GET, POST");
@@ -42,9 +43,9 @@ pub(crate) async fn userinfo(State(oidc): State<Arc<Oidc>>, request: Request<Bod
     }
 }
 
-/// Why nothing is said.
+/// Why a request is refused.
 enum Unanswered {
-    /// The token is missing, or not good enough.
+    /// The token is missing or invalid, or lacks a scope.
     Challenged(Challenge),
     Refused(Refused),
 }
@@ -95,13 +96,13 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Map<String, Value
         return Err(Unanswered::Challenged(Challenge::InsufficientScope));
     }
     said(oidc, (tenant, user), &token, &headers).await.map_err(|error| match error {
-        // The user has ended a moment ago.
+        // The user has just been deactivated or removed.
         Error::InvalidClient => Unanswered::Challenged(Challenge::Invalid),
         error => error.into(),
     })
 }
 
-/// The token of a request: in a header, or in a form (RFC 6750, section 2).
+/// Returns the token of a request, from a header or a form (RFC 6750, section 2).
 async fn shown(oidc: &Oidc, request: Request<Body>) -> Result<(Arc<Tenant>, HeaderMap, Option<String>), Unanswered> {
     let mut in_header = request.headers().get_all(header::AUTHORIZATION).iter();
     let bearer = |value: &HeaderValue| {
@@ -127,7 +128,7 @@ async fn shown(oidc: &Oidc, request: Request<Body>) -> Result<(Arc<Tenant>, Head
     Ok((tenant, parts.headers, token))
 }
 
-/// What is said of the user of a token: what its scopes ask for.
+/// Returns the claims about the user that the scopes of a token request.
 async fn said(
     oidc: &Oidc,
     (tenant, user): (Arc<Tenant>, Arc<Principal>),
@@ -139,16 +140,16 @@ async fn said(
     let own = app.as_ref().map(|app| app.app.project_id.as_str());
     let named = known.iter().filter_map(|(_, scope)| audience::of(&tenant, scope)).chain(own);
     let named: Vec<String> = named.filter(|id| token.aud.iter().any(|aud| aud == id)).map(str::to_owned).collect();
-    // Only tokens of apps are also for apps.
+    // Only the audience of tokens of apps contains apps.
     let projects = if token.is_of_app() { &named } else { &token.aud };
     let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
     let subject = Subject::read(oidc, (tenant, user), &projects).await?;
     let asked = (Function::PreUserinfo, &*known);
-    let Answered { claims: mut said, metadata: new } =
+    let TargetAnswers { claims: mut said, metadata: new } =
         function::claims(oidc, asked, (&subject, &token.client_id), headers).await?;
     let Subject { tenant, user, grants, projects, .. } = &subject;
     said.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
-    let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()));
+    let asked = RequestedScopes::of(known.iter().map(|(_, scope)| scope.clone()));
     let is_live = |project: &&Audience| audience::is_live(oidc, tenant, project, token.seq) && project.admits(grants);
     let live = || projects.values().map(|project| &**project).filter(is_live);
     said.extend(asked.claims(tenant, (live(), grants)));

@@ -1,4 +1,4 @@
-//! The words of pages, in the languages that there are. An instance or organization may have its own for each.
+//! The texts of pages, in the supported languages. An instance or organization may have its own.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -13,17 +13,17 @@ use view::settings::SettingsIndex;
 
 /// A language that pages are in.
 pub(crate) struct Language {
-    /// Its code (ISO 639-1).
+    /// The code (ISO 639-1).
     pub(crate) code: &'static str,
-    /// What those call it who speak it.
+    /// The name of the language in itself.
     pub(crate) name: &'static str,
-    /// Which way it is read, as HTML has it.
+    /// The direction of writing, as in HTML.
     pub(crate) dir: &'static str,
     texts: BTreeMap<String, String>,
     plurals: Option<PluralRules>,
 }
 
-/// Code, name, direction and texts of each.
+/// Code, name, direction and texts of each language.
 const ALL: [(&str, &str, &str, &str); 11] = [
     ("en", "English", "ltr", include_str!("../texts/en.json")),
     ("de", "Deutsch", "ltr", include_str!("../texts/de.json")),
@@ -52,13 +52,14 @@ static LANGUAGES: LazyLock<Vec<Language>> = LazyLock::new(|| {
     ALL.into_iter().map(language).collect()
 });
 
-/// The language of a code, where there are texts in it. What stands behind the first hyphen of the code counts not (RFC 5646).
+/// Returns the language of a code, where there are texts in it. Everything after the first hyphen or underscore is
+/// ignored (RFC 5646).
 fn language(code: &str) -> Option<&'static Language> {
     let primary = code.split(['-', '_']).next().unwrap_or_default();
     LANGUAGES.iter().find(|language| language.code.eq_ignore_ascii_case(primary))
 }
 
-/// The codes of the languages that pages of an instance are in.
+/// Returns the codes of the languages that pages of an instance may be in.
 pub(crate) fn codes(settings: &SettingsIndex, instance_id: &str) -> Vec<&'static str> {
     let chain = settings.effective::<Languages>(instance_id, &Owner::instance(instance_id)).chain;
     let allowed = chain.restricted_languages().value;
@@ -66,24 +67,24 @@ pub(crate) fn codes(settings: &SettingsIndex, instance_id: &str) -> Vec<&'static
     LANGUAGES.iter().filter(is_allowed).map(|language| language.code).collect()
 }
 
-/// The words of a page.
+/// The texts of a page.
 pub(crate) struct Words {
     pub(crate) language: &'static Language,
-    /// Those that may be chosen instead.
+    /// The languages to choose from.
     pub(crate) languages: Vec<&'static Language>,
     own: BTreeMap<String, String>,
 }
 
 impl Words {
-    /// Those of a page that belongs to no instance, in a language that its reader accepts.
+    /// Returns the texts of a page that belongs to no instance, in a language that its reader accepts.
     pub(crate) fn built_in(headers: &HeaderMap) -> Self {
         let accepted = accepted(headers);
         let language = accepted.iter().find_map(|code| language(code)).unwrap_or(&LANGUAGES[0]);
         Self { language, languages: vec![], own: BTreeMap::new() }
     }
 
-    /// Those that hold in a context of an instance, in the first of these languages that may be used there, or the one that its reader
-    /// accepts, or the usual one.
+    /// Returns the texts of a context of an instance, in the first wanted language that is allowed there, or else one
+    /// that the reader accepts, or else the default.
     pub(crate) fn of<'a>(
         settings: &SettingsIndex,
         (instance_id, context): (&str, &Owner),
@@ -103,18 +104,18 @@ impl Words {
         Self { language, languages: allowed.iter().filter_map(|code| usable(code)).collect(), own }
     }
 
-    /// A text.
+    /// Returns a text.
     pub(crate) fn get(&self, key: &str) -> &str {
         let texts = [&self.own, &self.language.texts, &LANGUAGES[0].texts];
         texts.into_iter().find_map(|texts| texts.get(key)).map_or("", String::as_str)
     }
 
-    /// A text with what stands in it.
+    /// Returns a text with values for its placeholders.
     pub(crate) fn with(&self, key: &str, values: &[(&str, &str)]) -> String {
         filled(self.get(key), values, self.language)
     }
 
-    /// A text about so many.
+    /// Returns the plural form of a text for a number.
     pub(crate) fn count(&self, key: &str, count: u64) -> String {
         let category = self.language.plurals.as_ref().and_then(|rules| rules.select(count).ok());
         let of = |category: &str| Some(self.get(&format!("{key}.{category}"))).filter(|text| !text.is_empty());
@@ -123,8 +124,8 @@ impl Words {
     }
 }
 
-/// A text with values in the places of their names. What stands in a value is no name, and does not turn a text around that is read from
-/// right to left.
+/// Replaces the placeholders of a text. Values are not searched for placeholders, and are isolated in a text that is
+/// read from right to left.
 fn filled(text: &str, values: &[(&str, &str)], language: &Language) -> String {
     let (begin, end) = if language.dir == "rtl" { ("\u{2068}", "\u{2069}") } else { ("", "") };
     let mut filled = String::with_capacity(text.len() + 32);
@@ -162,7 +163,7 @@ fn name(category: PluralCategory) -> &'static str {
     }
 }
 
-/// The languages that the reader of a page accepts, the dearest first (RFC 9110, section 12.5.4).
+/// Returns the languages that the reader of a page accepts, the most preferred first (RFC 9110, section 12.5.4).
 fn accepted(headers: &HeaderMap) -> Vec<String> {
     let line = headers.get(header::ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let weighed = line.split(',').take(32).filter_map(|range| {
@@ -183,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// The names of the values that stand in a text.
+    /// Returns the names of the placeholders in a text.
     fn names(text: &str) -> BTreeSet<&str> {
         text.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name).collect()
     }

@@ -22,7 +22,7 @@ use eventlog::{
     log::LogFailure,
     unit::{self, supervise, while_held},
 };
-use index::{Follower, Manifest, Publisher, Replica, Shown, Snapshot, Writer, show};
+use index::{Follower, Manifest, Publisher, Replica, Snapshot, SnapshotSender, Writer, show};
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at},
@@ -102,7 +102,7 @@ pub(crate) struct Unit {
     follower: Follower,
     /// How often what is published did not come in full, one time after the other.
     incomplete: AtomicU32,
-    shown: Shown,
+    shown: SnapshotSender,
     reporter: Reporter,
     /// Why this process does not go on with it: so much failed that only another build may.
     stopped: Option<String>,
@@ -171,7 +171,7 @@ impl Unit {
     pub(crate) fn new(
         projector: &Projector,
         (projection, table): (&'static Projection, &'static Table),
-        shown: Shown,
+        shown: SnapshotSender,
     ) -> Result<Self, index::IndexFailure> {
         let Indexing { folder, remote, .. } = &projector.indexing;
         let (log, shard) = (projector.log_of(projection).clone(), projector.shard);

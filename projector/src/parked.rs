@@ -40,8 +40,8 @@ use view::{
 
 use self::{careful::without_failures, due::Due};
 pub(crate) use self::{
-    omitted::{Taken, keep_copy},
-    retry::{Retry, Waiting},
+    omitted::{IndexBatch, keep_copy},
+    retry::{RetriedAggregate, Retry},
 };
 use crate::{
     Partition, Projector,
@@ -242,7 +242,11 @@ impl Parked {
 
     /// The next of those that are to be tried again, with what waits of each up to a sequence, as far as history has that; `None`
     /// where it has to come further first.
-    pub(crate) async fn due(&mut self, database: &Database, to: u64) -> Result<Option<Vec<Waiting>>, DatabaseFailure> {
+    pub(crate) async fn due(
+        &mut self,
+        database: &Database,
+        to: u64,
+    ) -> Result<Option<Vec<RetriedAggregate>>, DatabaseFailure> {
         let mut connection = database.connection().await?;
         let marks = std::mem::take(&mut self.marks);
         if let Some(parking) = self.parking
@@ -280,15 +284,15 @@ impl Parked {
                 let before = last_before(&transaction, &key, (from, self.discarded.iter().copied())).await?;
                 events.splice(..0, before);
             }
-            found.push(Waiting { key, from, events, last, is_all, is_there });
+            found.push(RetriedAggregate { key, from, events, last, is_all, is_there });
         }
         transaction.commit().await?;
         Ok(Some(found))
     }
 
     /// What waits, with what is personal in clear.
-    pub(crate) async fn opened(&self, mut due: Vec<Waiting>) -> Result<Vec<Waiting>, PersonFailure> {
-        for Waiting { events, .. } in &mut due {
+    pub(crate) async fn opened(&self, mut due: Vec<RetriedAggregate>) -> Result<Vec<RetriedAggregate>, PersonFailure> {
+        for RetriedAggregate { events, .. } in &mut due {
             *events = opened(&self.persons, self.projection, std::mem::take(events)).await?;
         }
         Ok(due)
@@ -298,10 +302,10 @@ impl Parked {
     pub(crate) fn fold_waiting<'a>(
         &self,
         tables: &'a [Table],
-        due: Vec<Waiting>,
+        due: Vec<RetriedAggregate>,
     ) -> Result<(Folded<'a>, Retry), BatchFailure> {
         let (mut folded, mut retry) = (Folded::default(), Retry { waiting: due, ..Retry::default() });
-        for Waiting { key, from, events, is_all, is_there, .. } in &retry.waiting {
+        for RetriedAggregate { key, from, events, is_all, is_there, .. } in &retry.waiting {
             let is_first = self.all.get(key).is_some_and(|parked| parked.sequence == *from);
             // What has aged out is forgotten by history, and is of no use any more.
             if is_first && !is_there && self.projection.class == LogClass::Events {
@@ -371,7 +375,7 @@ impl Parked {
             self.due.forget(&key);
             self.has_news = true;
         }
-        for Waiting { key, last, is_all, .. } in &retry.waiting {
+        for RetriedAggregate { key, last, is_all, .. } in &retry.waiting {
             if !is_all && !retry.postponed.contains(key) && failed.iter().all(|failed| failed.key != *key) {
                 self.due.go_on(key.clone(), last + 1);
             }

@@ -1,5 +1,5 @@
-//! Turns the proto files into Rust: messages (prost), their JSON form (pbjson), their validation, their shapes and the
-//! operations.
+//! Generates Rust from the proto files: messages (prost), their JSON form (pbjson), their validation, their shapes and
+//! the operations.
 
 mod operation;
 #[path = "../src/option.rs"]
@@ -11,10 +11,10 @@ use std::{collections::BTreeMap, env, error::Error, fmt::Write, fs, io, path::Pa
 
 use prost_reflect::{DescriptorPool, prost_types::FileDescriptorProto};
 
-/// Where the proto files are.
+/// The folder of the proto files.
 const FOLDER: &str = "platform";
 
-/// Handwritten, because their JSON form is not that of a message.
+/// The well-known types, handwritten because their JSON form is not that of a message.
 const WELL_KNOWN: [(&str, &str); 3] = [
     (".google.protobuf.Duration", "crate::wellknown::Duration"),
     (".google.protobuf.Struct", "crate::wellknown::Struct"),
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut compiler = protox::Compiler::new(["."])?;
     compiler.include_imports(true).include_source_info(true).open_files(files()?)?;
-    // Only the encoded form still has the options.
+    // Only the encoded form has the options.
     let descriptors = compiler.encode_file_descriptor_set();
     let pool = DescriptorPool::decode(descriptors.as_slice())?;
 
@@ -48,7 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The text of every file that clients need, by its path: not of those that only nodes say to each other.
+/// Returns the code of a table with the text of every file that clients need, by its path: without the internal ones of
+/// nodes.
 fn sources() -> Result<String, io::Error> {
     let internal = ["platform/bus.proto", "platform/log.proto"];
     let imported = ["google/api/annotations.proto", "google/api/http.proto"].map(PathBuf::from);
@@ -61,7 +62,7 @@ fn sources() -> Result<String, io::Error> {
     Ok(code + "];\n")
 }
 
-/// Every proto file, in a fixed order.
+/// Returns every proto file, in a fixed order.
 fn files() -> Result<Vec<PathBuf>, io::Error> {
     let found = fs::read_dir(FOLDER)?.map(|entry| entry.map(|entry| entry.path()));
     let mut files = found.collect::<Result<Vec<_>, _>>()?;
@@ -70,7 +71,7 @@ fn files() -> Result<Vec<PathBuf>, io::Error> {
     Ok(files)
 }
 
-/// A short name for each package: that of the resource, with what tells settings from resources behind it.
+/// Returns a short alias for each package: the name of the resource, with a suffix for settings.
 fn names<'a>(packages: impl Iterator<Item = &'a String>) -> Result<String, String> {
     let mut code = String::new();
     for package in packages {
@@ -85,13 +86,13 @@ fn names<'a>(packages: impl Iterator<Item = &'a String>) -> Result<String, Strin
     Ok(code)
 }
 
-/// The message types, by package.
+/// Returns the code of the message types, by package.
 fn messages(files: Vec<FileDescriptorProto>) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
     let requests =
         files.into_iter().map(|file| (prost_build::Module::from_protobuf_package_name(file.package()), file)).collect();
     let mut config = prost_build::Config::new();
     config.compile_well_known_types();
-    // In order, so that the same message always says the same.
+    // Ordered, so that the same message always has the same encoding.
     config.btree_map(["."]);
     // The log is read by many readers, who share the payloads instead of copying them.
     config.bytes([".platform.bus.v1", ".platform.log.v1"]);
@@ -100,11 +101,11 @@ fn messages(files: Vec<FileDescriptorProto>) -> Result<BTreeMap<String, String>,
     }
     let modules = config.generate(requests)?;
     let packages = modules.into_iter().map(|(module, code)| (module.parts().collect::<Vec<_>>().join("."), code));
-    // The others are read by the build only.
+    // The other packages are needed by the build only.
     Ok(packages.filter(|(package, _)| package.starts_with("platform.") && package != "platform.option").collect())
 }
 
-/// The JSON form of the messages, by package.
+/// Returns the code of the messages' JSON form, by package.
 fn json(descriptors: &[u8]) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
     let mut builder = pbjson_build::Builder::new();
     builder.register_descriptors(descriptors)?.exclude([".platform.bus", ".platform.log", ".platform.option"]);
@@ -122,9 +123,9 @@ fn json(descriptors: &[u8]) -> Result<BTreeMap<String, String>, Box<dyn Error>> 
     Ok(packages)
 }
 
-/// Has a field printed at its default too, whatever its type.
+/// Changes the generated code so that a field is printed at its default, too, whatever its type.
 fn print_always(field: &str, packages: &mut BTreeMap<String, String>) -> Result<(), String> {
-    // What pbjson tests before it prints.
+    // The tests that pbjson makes before it prints a field.
     let tests = [format!("!self.{field}.is_empty()"), format!("self.{field} != 0"), format!("self.{field}")];
     let tests = tests.map(|test| format!("if {test} {{"));
     let mut found = false;
@@ -137,7 +138,8 @@ fn print_always(field: &str, packages: &mut BTreeMap<String, String>) -> Result<
     if found { Ok(()) } else { Err(format!("pbjson no longer prints {field} as it did")) }
 }
 
-/// One module per package, nested as their names are, because prost's paths between packages go by `super`.
+/// Returns the code of one module per package, nested like their names, because prost's paths between packages use
+/// `super`.
 fn tree(packages: &BTreeMap<String, String>) -> String {
     let mut code = String::new();
     let mut open: Vec<&str> = Vec::new();
@@ -154,7 +156,7 @@ fn tree(packages: &BTreeMap<String, String>) -> String {
     code + &"}\n".repeat(open.len())
 }
 
-/// Word splitting takes the plural of IDP for two words.
+/// Corrects names in which the conversion of cases splits the plural of IDP into two words.
 fn spelled(code: &str) -> String {
     code.replace("IdPs", "Idps").replace("ID_PS", "IDPS")
 }

@@ -1,4 +1,4 @@
-//! Prints one `Operation` per rpc, and the list of them.
+//! Generates one `Operation` per rpc, and the list of them.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::{
     validation::rust_path,
 };
 
-/// The code of all operations.
+/// Returns the code of all operations.
 pub(crate) fn generate(pool: &DescriptorPool) -> Result<String, String> {
     let mut code = String::new();
     let mut names = vec![];
@@ -90,7 +90,7 @@ fn body_of(request: &MessageDescriptor, body: &str) -> Result<String, String> {
     }
 }
 
-/// Every leaf field that a query parameter can set. Lists of messages cannot be set that way.
+/// Collects every leaf field that a query parameter can set. Lists of messages cannot be set that way.
 fn collect(
     message: &MessageDescriptor,
     prefix: &str,

@@ -1,4 +1,4 @@
-//! Prints what messages of the standard shapes have in common, for those of that shape; see `src/shape.rs`.
+//! Generates the implementations of the traits of shapes for the messages that have them; see `src/shape.rs`.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor, Me
 
 use crate::{option, validation::rust_path};
 
-/// The details of resources and of settings, and their types.
+/// The messages with the details of resources and of settings, and their Rust types.
 const DETAILS: [(&str, &str); 2] = [
     ("platform.object.v3alpha.Details", "crate::object::Details"),
     ("platform.settings.object.v3alpha.Details", "crate::object_settings::Details"),
 ];
 
-/// The code, by package.
+/// Returns the code, by package.
 pub(crate) fn generate(pool: &DescriptorPool) -> BTreeMap<String, String> {
     let mut packages: BTreeMap<String, String> = BTreeMap::new();
     for method in pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()) {
@@ -25,7 +25,7 @@ pub(crate) fn generate(pool: &DescriptorPool) -> BTreeMap<String, String> {
     packages
 }
 
-/// The code that visits the requests of all operations.
+/// Returns the code that visits the requests of all operations.
 pub(crate) fn visits(pool: &DescriptorPool) -> String {
     let methods = pool.services().flat_map(|service| service.methods().collect::<Vec<_>>());
     let visits = methods.map(|method| format!("visitor.request::<{}>();", rust_path(method.input().full_name())));
@@ -33,7 +33,7 @@ pub(crate) fn visits(pool: &DescriptorPool) -> String {
     format!("/// Visits the request of every operation.\npub fn visit(visitor: &mut impl Visitor) {{ {visits} }}")
 }
 
-/// A request says which operation it is for, and in which other object its path looks.
+/// Implements `Request` for the request of a method: its operation, and the holder that its path names.
 fn asked(method: &MethodDescriptor) -> String {
     let (request, response) = (rust_path(method.input().full_name()), rust_path(method.output().full_name()));
     let operation = format!("crate::operation::{}", method.name().to_shouty_snake_case());
@@ -45,7 +45,7 @@ fn asked(method: &MethodDescriptor) -> String {
     )
 }
 
-/// The field with the id of the object to which the path of an operation says that its own belong.
+/// Returns the field with the id of the holder, where the path of an operation names one.
 fn holder(method: &MethodDescriptor) -> Option<String> {
     let path = option::http(method)?.path;
     let (_, named) = path.split_once('{')?;
@@ -53,13 +53,13 @@ fn holder(method: &MethodDescriptor) -> Option<String> {
     (field != "id").then(|| field.to_owned())
 }
 
-/// The names of the fields of a request beside that of its holder.
+/// Returns the names of the fields of a request, except for its holder.
 fn own_names(method: &MethodDescriptor) -> Vec<String> {
     let holder = holder(method);
     names(&method.input()).into_iter().filter(|name| holder.as_ref() != Some(name)).collect()
 }
 
-/// A request that names the object with an id.
+/// Implements `Identified` for a request that names an object by its id.
 fn identified(request: &MessageDescriptor) -> Option<String> {
     let id = request.get_field_by_name("id")?;
     let path = rust_path(request.full_name());
@@ -67,7 +67,7 @@ fn identified(request: &MessageDescriptor) -> Option<String> {
         .then(|| format!("impl crate::shape::Identified for {path} {{ fn id(&self) -> &str {{ &self.id }} }}\n"))
 }
 
-/// A response of a write that shows nothing but the details.
+/// Implements `From` details for the response of a write that has nothing but the details.
 fn written(response: &MessageDescriptor) -> Option<String> {
     let path = rust_path(response.full_name());
     let details = message(&only(response)?)?;
@@ -80,7 +80,8 @@ fn written(response: &MessageDescriptor) -> Option<String> {
     })
 }
 
-/// A request for the settings of a context, which are all that the response has beside their details.
+/// Implements `Resolve` for a request for the settings of a context, whose response has nothing but them and their
+/// details.
 fn resolved(method: &MethodDescriptor) -> Option<String> {
     let (request, response) = (method.input(), method.output());
     let wanted = names(&request);
@@ -98,7 +99,7 @@ fn resolved(method: &MethodDescriptor) -> Option<String> {
     ))
 }
 
-/// A request for one resource, which is all that the response has.
+/// Implements `Get` for a request for one resource, whose response has nothing else.
 fn got(method: &MethodDescriptor) -> Option<String> {
     let (request, response) = (method.input(), method.output());
     let shown = only(&response)?;
@@ -113,7 +114,7 @@ fn got(method: &MethodDescriptor) -> Option<String> {
     })
 }
 
-/// A request for a sorted page of what filters find, each of them one of several.
+/// Implements `Search` for a request for a sorted page of what filters match, each of which is a oneof.
 fn searched(method: &MethodDescriptor) -> Option<String> {
     let (request, response) = (method.input(), method.output());
     let wanted: Vec<String> = own_names(method).into_iter().filter(|name| name != "ctx").collect();
@@ -146,13 +147,13 @@ fn names(message: &MessageDescriptor) -> Vec<String> {
     message.fields().map(|field| field.name().to_owned()).collect()
 }
 
-/// The field of a message that has one.
+/// Returns the field of a message that has only one.
 fn only(message: &MessageDescriptor) -> Option<FieldDescriptor> {
     let mut fields = message.fields();
     fields.next().filter(|_| fields.next().is_none())
 }
 
-/// The message that a field holds.
+/// Returns the message type of a field.
 fn message(field: &FieldDescriptor) -> Option<MessageDescriptor> {
     field.kind().as_message().cloned()
 }

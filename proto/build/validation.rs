@@ -1,4 +1,4 @@
-//! Prints `impl Validate` for every message that a request can hold, and `impl Contextual` for the requests.
+//! Generates `impl Validate` for every message that a request can contain, and `impl Contextual` for the requests.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -12,7 +12,7 @@ use prost_reflect::{
 
 use crate::option::{self, Rules};
 
-/// The code, by package.
+/// Returns the code, by package.
 pub(crate) fn generate(pool: &DescriptorPool) -> BTreeMap<String, String> {
     let mut packages: BTreeMap<String, String> = BTreeMap::new();
     let mut seen = HashSet::new();
@@ -33,13 +33,13 @@ pub(crate) fn generate(pool: &DescriptorPool) -> BTreeMap<String, String> {
     packages
 }
 
-/// The message that a field holds; of a map, the one that its values are.
+/// Returns the message type of a field; for a map, that of its values.
 fn held(field: &FieldDescriptor) -> Option<MessageDescriptor> {
     let message = field.kind().as_message()?.clone();
     if message.is_map_entry() { held(&message.map_entry_value_field()) } else { Some(message) }
 }
 
-/// Where prost puts the type of this full name.
+/// Returns the path of the Rust type of a message with this full name.
 pub(crate) fn rust_path(full_name: &str) -> String {
     let parts: Vec<String> = full_name.split('.').map(str::to_owned).collect();
     let (name, modules) = parts.split_last().expect("a full name has a last part");
@@ -47,7 +47,7 @@ pub(crate) fn rust_path(full_name: &str) -> String {
     format!("crate::generated::{}::{}", modules.join("::"), name.to_upper_camel_case())
 }
 
-/// A request says which context it is about in its field `ctx`, if it has one.
+/// Implements `Contextual` for a request, whose field `ctx`, if it has one, names the context.
 fn contextual(request: &MessageDescriptor) -> String {
     let body = request
         .get_field_by_name("ctx")
@@ -72,7 +72,7 @@ fn implementation(message: &MessageDescriptor) -> String {
     )
 }
 
-/// The checks of a field that is no member of a oneof.
+/// Returns the checks of a field that is not in a oneof.
 fn plain(field: &FieldDescriptor) -> String {
     let (name, member, rules) = (field.name(), member(field.name()), option::rules(field));
     if field.is_map() {
@@ -112,7 +112,7 @@ fn plain(field: &FieldDescriptor) -> String {
     }
 }
 
-/// The checks of a map, whose keys are names.
+/// Returns the checks of a map, whose keys are names.
 fn entries(field: &FieldDescriptor, rules: &Rules) -> String {
     let (name, member, most) = (field.name(), member(field.name()), rules.max_items);
     assert!(most > 0, "{}: a map has a bound", field.full_name());
@@ -135,7 +135,7 @@ fn entries(field: &FieldDescriptor, rules: &Rules) -> String {
     )
 }
 
-/// The checks of the members of a oneof, and of their presence.
+/// Returns the checks of the fields of a oneof, and of their presence.
 fn choice(message: &MessageDescriptor, oneof: &OneofDescriptor) -> String {
     let kind = format!("{}::{}", message.name().to_snake_case(), oneof.name().to_upper_camel_case());
     let mut arms = String::new();
@@ -163,7 +163,7 @@ fn choice(message: &MessageDescriptor, oneof: &OneofDescriptor) -> String {
     format!("match &self.{} {{\n{arms}{rest}}}\n", member(oneof.name()))
 }
 
-/// The check of one `value` of the field's type; empty where every value will do.
+/// Returns the check of one `value` of the field's type; empty where every value is valid.
 fn value(field: &FieldDescriptor, rules: &Rules, name: &str) -> String {
     match field.kind() {
         Kind::String => match text(rules, name) {
@@ -221,7 +221,7 @@ fn enumeration(kind: &EnumDescriptor, rules: &Rules, name: &str) -> String {
     format!("check.defined({name}, {known}.is_ok(), {unset}, {:?});\n", values.join(", "))
 }
 
-/// Prost's name of a field.
+/// Returns the name of a field in the Rust type.
 fn member(name: &str) -> String {
     let name = name.to_snake_case();
     if name == "type" { "r#type".to_owned() } else { name }

@@ -1,7 +1,7 @@
 //! The surface of the platform, as the proto files in this folder describe it: messages with their binary and JSON
 //! forms, their validation, and one [`Operation`](operation::Operation) per rpc.
 //!
-//! `build/` generates all but the well-known types and the helpers of validation.
+//! `build/` generates everything except for the well-known types and the helpers of validation.
 
 pub mod operation;
 pub mod option;
@@ -25,7 +25,7 @@ mod sources {
     include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 }
 
-/// The text of the proto files that clients need, by their paths, which imports name.
+/// The text of the proto files that clients need, by the paths that imports use.
 pub static SOURCES: &[(&str, &str)] = sources::SOURCES;
 
 #[cfg(test)]

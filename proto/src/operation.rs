@@ -1,10 +1,10 @@
-//! Operations: what the proto files say of each rpc.
+//! Operations: the properties of each rpc, as defined in the proto files.
 
 use std::marker::PhantomData;
 
 pub use crate::option::{Matter, Waived};
 
-/// What is known of an operation without knowing its types.
+/// The properties of an operation that do not depend on its types.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Facts {
     /// The gRPC path, `/package.Service/Method`.
@@ -17,9 +17,9 @@ pub struct Facts {
     pub verb: Verb,
     /// The HTTP path, with parameters as `{id}`.
     pub path: &'static str,
-    /// Where the HTTP body goes.
+    /// The part of the request that the HTTP body sets.
     pub body: Body,
-    /// What can be given as a query parameter: every leaf field that is neither in the path nor in the body.
+    /// The query parameters: every leaf field that is neither in the path nor in the body.
     pub parameters: &'static [Parameter],
     /// The HTTP status of success.
     pub success: u16,
@@ -27,17 +27,17 @@ pub struct Facts {
     pub also: Option<u16>,
     /// The permission that the caller needs. Without one nobody may call, unless the operation is about the caller itself.
     pub permission: Option<&'static str>,
-    /// What it needs in the context of the system, where that is another permission.
+    /// The permission that the caller needs in the context of the system, where that is another one.
     pub system_permission: Option<&'static str>,
     /// When the caller needs no permission.
     pub waived: Waived,
-    /// The feature flag that the operation is behind.
+    /// The feature flag that enables the operation.
     pub feature: Option<&'static str>,
-    /// Whether it is about an organization: the caller's own, where the request names none.
+    /// Whether the operation is about an organization: the caller's own, where the request names none.
     pub of_organization: bool,
-    /// What it is about.
+    /// What the operation is about.
     pub matter: Matter,
-    /// Whether nodes answer it; all others say that it is not built yet.
+    /// Whether the operation is built; nodes answer others with an error.
     pub is_built: bool,
     /// The full name of the request message.
     pub request: &'static str,
@@ -46,34 +46,34 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Whether the request may say which context it is about.
+    /// Whether the request may name a context.
     pub fn has_context(&self) -> bool {
         self.parameters.iter().any(|parameter| parameter.path.starts_with("ctx."))
     }
 
-    /// Whether it gives the caller something on what is its own.
+    /// Whether the caller needs no permission for what is its own.
     pub fn is_self(&self) -> bool {
         self.waived == Waived::Own
     }
 
-    /// Whether somebody may call it who holds no role.
+    /// Whether a caller without any role may call it.
     pub fn is_for_any_caller(&self) -> bool {
         self.waived != Waived::Never
     }
 
-    /// The permission that it needs, in the context of the system or in any other.
+    /// Returns the permission that the caller needs, in the context of the system or in any other.
     pub fn permission_in(&self, is_system: bool) -> Option<&'static str> {
         self.system_permission.filter(|_| is_system).or(self.permission)
     }
 
-    /// Whether a caller may do to what belongs to a user what no role permits: only an operation about the caller itself
-    /// gives that, on the caller alone.
+    /// Whether a caller may call it for a user without a permission: only an operation about the caller itself permits
+    /// that, and only for the caller.
     pub fn gives(&self, caller_id: &str, user_id: Option<&str>) -> bool {
         self.is_self() && user_id == Some(caller_id)
     }
 
-    /// Whether it is about what the log keeps. Of anything else nothing can be sent again under a key of the caller's own, waited for, or
-    /// named by a sequence.
+    /// Whether it is about what the log stores. Only such operations can have idempotency keys, be waited for, or name
+    /// an object by a sequence.
     pub fn is_logged(&self) -> bool {
         self.matter == Matter::Logged
     }
@@ -96,7 +96,7 @@ pub enum Verb {
     Get,
     /// Creates, searches, or does something else than the other verbs.
     Post,
-    /// Changes what is named.
+    /// Changes the fields that are given.
     Patch,
     /// Replaces.
     Put,
@@ -105,7 +105,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// The method of HTTP (RFC 9110, section 9).
+    /// Returns the HTTP method (RFC 9110, section 9).
     pub const fn method(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -117,7 +117,7 @@ impl Verb {
     }
 }
 
-/// The part of a request that an HTTP body is.
+/// The part of a request that the HTTP body sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Body {
     /// There is no body.
@@ -138,20 +138,20 @@ pub enum Body {
 pub struct Parameter {
     /// The path of the field in the request, dotted, in the names of the proto file: `query.limit`.
     pub path: &'static str,
-    /// What it holds.
+    /// The type of its value.
     pub kind: Kind,
     /// Whether it may be given more than once.
     pub repeated: bool,
 }
 
-/// What a query parameter holds.
+/// The type of the value of a query parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `true` or `false`.
     Bool,
     /// A number.
     Number,
-    /// Text; times and durations too.
+    /// Text, which includes times and durations.
     Text,
     /// The name of an enum value, or its number.
     Enum,
@@ -160,13 +160,13 @@ pub enum Kind {
 /// An operation from request `I` to response `O`.
 #[derive(Debug)]
 pub struct Operation<I, O> {
-    /// What is known of it without its types.
+    /// The properties that do not depend on its types.
     pub facts: Facts,
     types: PhantomData<fn(I) -> O>,
 }
 
 impl<I, O> Operation<I, O> {
-    /// An operation with these facts.
+    /// Returns an operation with these facts.
     pub const fn new(facts: Facts) -> Self {
         Self { facts, types: PhantomData }
     }

@@ -1,8 +1,8 @@
-//! Reads the options of platform/option.proto and the HTTP mapping. The build uses this file too.
+//! Reads the options of platform/option.proto and the HTTP mapping. The build uses this file, too.
 
 use prost_reflect::{DynamicMessage, FieldDescriptor, MethodDescriptor, OneofDescriptor, ReflectMessage, Value};
 
-/// What `platform.option.Rules` says of a field; everything off when it says nothing.
+/// The rules of a field in `platform.option.Rules`; without the option everything is off.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Rules {
@@ -16,11 +16,11 @@ pub struct Rules {
     pub uri: bool,
     /// A regular expression that the string must match; empty for none.
     pub pattern: String,
-    /// What the pattern asks for, phrased to follow the name of the field.
+    /// What the pattern requires, phrased to follow the name of the field.
     pub pattern_rule: String,
     /// The string must not contain U+0000 to U+001F.
     pub no_control: bool,
-    /// The enum must hold something else than its unspecified value.
+    /// The enum must have another value than the unspecified one.
     pub defined: bool,
     /// The bool must be true when it is set.
     pub const_true: bool,
@@ -41,62 +41,63 @@ pub struct Rules {
 /// The HTTP mapping of a method.
 #[derive(Debug, Clone)]
 pub struct Http {
-    /// In lower case.
+    /// The verb in lower case.
     pub verb: String,
-    /// With parameters as `{id}`.
+    /// The path with parameters as `{id}`.
     pub path: String,
-    /// The field that the body is, `*` for all that are not in the path, empty for no body.
+    /// The field that the body sets, `*` for all that are not in the path, empty for no body.
     pub body: String,
 }
 
 /// When an operation needs no permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waived {
-    /// It always does.
+    /// The operation always needs the permission.
     Never,
-    /// On what is about the caller itself, or about the context that it belongs to.
+    /// The request is about the caller itself, or about the context that it belongs to.
     Own,
-    /// On an object whose token the caller shows.
+    /// The caller sends the token of the object.
     ByToken,
 }
 
 /// What an operation is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matter {
-    /// What the log keeps.
+    /// What the log stores.
     Logged,
-    /// What is under way between a browser, an app and the platform. Nodes answer it that issue tokens.
+    /// Authorization requests, which are pending between a browser, an app and the platform. Nodes that issue tokens
+    /// answer such operations.
     UnderWay,
     /// Generations of read models.
     ReadModels,
 }
 
-/// Who may call a method, and what it answers.
+/// The option `platform.option.operation` of a method: who may call it, and how it answers.
 #[derive(Debug, Clone)]
 pub struct Operation {
-    /// What the caller needs; empty for nothing.
+    /// The permission that the caller needs; empty for none.
     pub permission: String,
-    /// What the caller needs in the context of the system; empty where that is the same.
+    /// The permission that the caller needs in the context of the system; empty where it is the same.
     pub system_permission: String,
     /// When no permission is needed.
     pub waived: Waived,
-    /// The HTTP status of success; 0 where it says nothing.
+    /// The HTTP status of success; 0 for the default.
     pub success: u32,
     /// A further HTTP status of success; 0 for none.
     pub also: u32,
-    /// It is about an organization: the caller's own, where the request names none.
+    /// The operation is about an organization: the caller's own, where the request names none.
     pub of_organization: bool,
-    /// What it is about.
+    /// What the operation is about.
     pub matter: Matter,
-    /// No node answers it yet.
+    /// The operation is not built yet.
     pub not_built: bool,
 }
 
-/// The names of the fields without presence that JSON has at their default too.
+/// The names of the fields without presence that are printed in JSON at their default, too.
 pub const ALWAYS_PRINTED: [&str; 6] =
     ["applied_limit", "end_of_list", "lag", "processed_sequence", "result", "total_result"];
 
-/// The rules of a field.
+/// Returns the rules of a field.
 pub fn rules(field: &FieldDescriptor) -> Rules {
     let Some(Value::Message(rules)) = extension(&field.options(), "platform.option.rules") else {
         return Rules::default();
@@ -120,7 +121,7 @@ pub fn rules(field: &FieldDescriptor) -> Rules {
     }
 }
 
-/// A value that shows what a field holds, as text; empty for none.
+/// Returns an example of a field's value, as text; empty for none.
 pub fn example(field: &FieldDescriptor) -> String {
     match extension(&field.options(), "platform.option.example") {
         Some(Value::String(example)) => example,
@@ -128,12 +129,12 @@ pub fn example(field: &FieldDescriptor) -> String {
     }
 }
 
-/// Whether one of the members must be set.
+/// Whether one of the fields of a oneof must be set.
 pub fn is_required(oneof: &OneofDescriptor) -> bool {
     matches!(extension(&oneof.options(), "platform.option.required"), Some(Value::Bool(true)))
 }
 
-/// The feature flag that a method is behind; empty for none.
+/// Returns the feature flag that enables a method; empty for none.
 pub fn feature(method: &MethodDescriptor) -> String {
     match extension(&method.parent_service().options(), "platform.option.feature") {
         Some(Value::String(feature)) => feature,
@@ -141,7 +142,7 @@ pub fn feature(method: &MethodDescriptor) -> String {
     }
 }
 
-/// What the options of a method say.
+/// Returns the operation option of a method, where it has one.
 pub fn operation(method: &MethodDescriptor) -> Option<Operation> {
     let Some(Value::Message(operation)) = extension(&method.options(), "platform.option.operation") else {
         return None;
@@ -166,7 +167,7 @@ pub fn operation(method: &MethodDescriptor) -> Option<Operation> {
     })
 }
 
-/// The HTTP mapping of a method, where it has one.
+/// Returns the HTTP mapping of a method, where it has one.
 pub fn http(method: &MethodDescriptor) -> Option<Http> {
     let Some(Value::Message(rule)) = extension(&method.options(), "google.api.http") else {
         return None;

@@ -1,5 +1,6 @@
-//! What requests and responses of the standard shapes have in common, so that the shapes are handled once. The build
-//! implements it for the messages of that shape; a response of a write that only has details is made `From` them.
+//! Traits of the requests and responses of the standard shapes, so that each shape is handled once. The build
+//! implements them for the messages of that shape; the response of a write that has only details implements `From`
+//! them.
 
 use std::fmt::Debug;
 
@@ -13,16 +14,16 @@ use crate::{
     operation::Operation,
 };
 
-/// A request. Every operation has a message of its own, so that the type alone says what is asked for.
+/// A request. Every operation has a message of its own, so the type alone identifies the operation.
 pub trait Request:
     Message + Serialize + DeserializeOwned + Validate + Contextual + Default + Debug + PartialEq + 'static
 {
-    /// What it is answered with.
+    /// The response.
     type Response: Message + Serialize + DeserializeOwned + Default + 'static;
-    /// What it is for.
+    /// The operation.
     const OPERATION: &'static Operation<Self, Self::Response>;
 
-    /// The id of the object whose own its path is about, such as the user of a key.
+    /// Returns the id of the holder that its path names, such as the user of a key.
     fn holder(&self) -> Option<&str> {
         None
     }
@@ -30,7 +31,7 @@ pub trait Request:
 
 /// A request that names an object.
 pub trait Identified: Request {
-    /// The id of the object.
+    /// Returns the id of the object.
     fn id(&self) -> &str;
 }
 
@@ -39,44 +40,44 @@ pub trait Get: Identified {
     /// The resource as clients read it.
     type Resource;
 
-    /// The response with it.
+    /// Makes the response.
     fn response(resource: Self::Resource) -> Self::Response;
 }
 
-/// A request for the settings of a context as they hold there.
+/// A request for the effective settings of a context.
 pub trait Resolve: Request {
     /// The settings as clients read them.
     type Settings;
 
-    /// Which of the settings of the context, where it has several of a kind: one for each language.
+    /// Returns the variant of the settings, where the context has several: one for each language.
     #[expect(clippy::unnecessary_literal_bound, reason = "others have one of their own")]
     fn variant(&self) -> &str {
         ""
     }
 
-    /// The response with them.
+    /// Makes the response.
     fn response(details: settings::Details, settings: Self::Settings) -> Self::Response;
 }
 
-/// A request for a sorted page of what filters find.
+/// A request for a sorted page of what filters match.
 pub trait Search: Request {
-    /// What can be sorted by.
+    /// The columns to sort by.
     type Column: Copy + Send + Sync + TryFrom<i32>;
-    /// What can be found by.
+    /// The filters.
     type Filter: Send;
     /// A resource as clients read it.
     type Resource;
 
-    /// The part of the list, the column, and the filters, of which all must hold.
+    /// Returns the page, the column, and the filters, of which all must match.
     fn list(self) -> (Option<ListQuery>, Self::Column, Vec<Self::Filter>);
 
-    /// The response with what was found.
+    /// Makes the response.
     fn response(details: ListDetails, column: Self::Column, result: Vec<Self::Resource>) -> Self::Response;
 }
 
-/// Something is made of each request, with its types.
+/// A visitor of the request types of all operations.
 pub trait Visitor {
-    /// Makes it of a request.
+    /// Visits a request type.
     fn request<I: Request>(&mut self);
 }
 

@@ -1,4 +1,4 @@
-//! Rules of fields. Which field has which is said in the proto files; the code that applies them is generated.
+//! Rules of fields. The proto files define the rules of each field; the code that applies them is generated.
 
 use std::{
     fmt::{self, Write},
@@ -10,18 +10,19 @@ use url::Url;
 
 use crate::wellknown::{Duration, Timestamp};
 
-/// More violations than this are not looked for: whoever sends more has sent something else.
+/// The most violations that are reported: a request with more is something else altogether.
 pub const MOST_VIOLATIONS: usize = 20;
 
-/// A message that knows the rules of its fields.
+/// A message with rules for its fields.
 pub trait Validate {
-    /// Adds violations, of nested messages too, until there are [`MOST_VIOLATIONS`]. `path` is where the message itself is, empty at the top.
+    /// Adds violations, including those of nested messages, until there are [`MOST_VIOLATIONS`]. `path` is the path of
+    /// the message, empty at the top.
     fn validate(&self, path: &str, violations: &mut Vec<Violation>);
 }
 
-/// A request that may say which context it is about.
+/// A request that may name a context.
 pub trait Contextual {
-    /// What it says of it.
+    /// Returns the context that it names.
     fn context(&self) -> Option<&crate::object::RequestContext> {
         None
     }
@@ -30,23 +31,23 @@ pub trait Contextual {
 /// A field that breaks its rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Where it is, in the names of the proto file: `filters[0].name.name`.
+    /// The path of the field, in the names of the proto file: `filters[0].name.name`.
     pub field: String,
-    /// The rule.
+    /// The rule that it breaks.
     pub rule: Rule,
 }
 
 /// A rule of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rule {
-    /// In words that follow the field.
+    /// The rule in words that follow the name of the field.
     Text(String),
     /// One of these fields has to be set: their names in the proto file, with commas.
     OneOf(&'static str),
 }
 
 impl Rule {
-    /// What is said where one of several fields has to be set, by their names.
+    /// Returns the message where one of several fields has to be set, by their names.
     pub fn one_of(members: &str) -> String {
         format!("is required: one of {members}")
     }
@@ -74,13 +75,13 @@ impl fmt::Display for Rule {
 }
 
 impl Violation {
-    /// A field that breaks a rule.
+    /// Returns the violation of a rule by a field.
     pub fn new(field: impl Into<String>, rule: impl Into<Rule>) -> Self {
         Self { field: field.into(), rule: rule.into() }
     }
 
-    /// Whether this is told of a request only because a field of this path could not be read: it is of that field, of
-    /// one inside it, or says that one of several is required, of which it is one.
+    /// Whether this violation only follows from a field of this path that could not be read: it concerns that field,
+    /// one inside it, or a oneof that the field belongs to.
     pub fn follows_from(&self, unread: &str) -> bool {
         let is_inside = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
         let is_one_of = |members: &str| {
@@ -101,7 +102,7 @@ pub(crate) fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the build has compiled every pattern of the proto files")
 }
 
-/// What keys of maps are like, beside that they have at most 100 characters.
+/// The pattern of keys of maps, which also have at most 100 characters.
 pub const KEY: &str = "^[a-z0-9]+([._-][a-z0-9]+)*$";
 
 /// The rules of a string.
@@ -110,7 +111,7 @@ pub(crate) struct Text {
     pub(crate) max_len: Option<usize>,
     pub(crate) uri: bool,
     pub(crate) http_url: bool,
-    /// With what it asks for, in words.
+    /// The pattern, with what it requires in words.
     pub(crate) pattern: Option<(&'static Pattern, &'static str)>,
     pub(crate) no_control: bool,
 }
@@ -133,7 +134,7 @@ impl<'a> Check<'a> {
         Self { path, violations }
     }
 
-    /// Whether nothing more is looked for.
+    /// Whether the most violations were found.
     pub(crate) fn is_full(&self) -> bool {
         self.violations.len() >= MOST_VIOLATIONS
     }
@@ -159,7 +160,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// `values` are the names of those that are allowed.
+    /// Checks an enum; `values` are the names of the allowed values.
     pub(crate) fn defined(&mut self, field: &str, known: bool, unset: bool, values: &str) {
         if !known || unset {
             self.refuse(field, format!("must be one of {values}"));
@@ -182,7 +183,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whether a key of a map is a name.
+    /// Checks a key of a map, and returns whether it is a name.
     pub(crate) fn key(&mut self, field: &str, key: &str) -> bool {
         static NAME: Pattern = Pattern::new(|| pattern(KEY));
         let is_name = key.len() <= 100 && NAME.is_match(key);
@@ -218,7 +219,7 @@ impl<'a> Check<'a> {
     }
 }
 
-/// What holds others of its kind is in a box.
+/// Recursive messages are boxed.
 impl<V: Validate> Validate for Box<V> {
     fn validate(&self, path: &str, violations: &mut Vec<Violation>) {
         (**self).validate(path, violations);
@@ -233,7 +234,7 @@ impl Validate for Timestamp {
     }
 }
 
-/// Whether both readings of a URL agree that it can be called: that of the RFC, and that of programs that call it.
+/// Whether a URL can be called by both parsers: that of the RFC, and the one of HTTP clients (WHATWG).
 fn is_http_url(value: &str) -> bool {
     let has_host = |uri: &fluent_uri::Uri<&str>| {
         let authority = uri.authority();

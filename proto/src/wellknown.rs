@@ -13,7 +13,7 @@ pub use timestamp::Timestamp;
 
 const NANOS_PER_SECOND: i32 = 1_000_000_000;
 
-/// A value that the JSON mapping cannot write.
+/// The error for a value that the JSON mapping cannot represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfRange;
 
@@ -25,7 +25,7 @@ impl std::fmt::Display for OutOfRange {
 
 impl std::error::Error for OutOfRange {}
 
-/// The fraction of a second in as few groups of three digits as it needs, with the point; empty for none.
+/// Formats the fraction of a second with its point, in as few groups of three digits as possible; empty for none.
 fn fraction(nanos: u32) -> String {
     let digits = format!("{nanos:09}");
     match (nanos, nanos % 1_000_000, nanos % 1_000) {
@@ -36,7 +36,7 @@ fn fraction(nanos: u32) -> String {
     }
 }
 
-/// Deserializes text by parsing it.
+/// A serde visitor that parses text.
 struct Text<T> {
     expected: &'static str,
     parse: fn(&str) -> Option<T>,

@@ -23,7 +23,7 @@ use view::{
     database::DatabaseFailure,
     projection::{Projection, rows_of},
     read_model::ReadModel,
-    rows::{Found, Fresh, Stored},
+    rows::{Fresh, Stored, StoredResource},
 };
 
 use crate::Queries;
@@ -35,13 +35,13 @@ impl Queries {
         call: &Call,
         id: &str,
         is_it: impl Fn(&R) -> bool,
-        answer: impl FnOnce(Found<R>) -> O,
+        answer: impl FnOnce(StoredResource<R>) -> O,
     ) -> Result<Answer<O>, Error> {
         let fresh = self.fresh(call, id).await;
         waited(call.consistency[R::CLASS], fresh.as_ref().ok().map(|fresh| fresh.processed));
         let Fresh { processed, answer: found, .. } = fresh?;
         let token = call.token_at(&self.tokens, (R::CLASS, processed)).await?;
-        let is_there = |found: &Found<R>| {
+        let is_there = |found: &StoredResource<R>| {
             let context = R::context(&found.id, &found.owner);
             let also_seen_by = found.state.also_seen_by();
             let parts = found.state.parts(&found.id);
@@ -77,7 +77,11 @@ impl Queries {
     }
 
     /// A row, not older than the caller asks for.
-    pub(crate) async fn fresh<R: Resource>(&self, call: &Call, id: &str) -> Result<Fresh<Option<Found<R>>>, Error> {
+    pub(crate) async fn fresh<R: Resource>(
+        &self,
+        call: &Call,
+        id: &str,
+    ) -> Result<Fresh<Option<StoredResource<R>>>, Error> {
         self.fresh_in(call, call.instance_of::<R>(id), id).await
     }
 
@@ -87,7 +91,7 @@ impl Queries {
         call: &Call,
         instance_id: &str,
         id: &str,
-    ) -> Result<Fresh<Option<Found<R>>>, Error> {
+    ) -> Result<Fresh<Option<StoredResource<R>>>, Error> {
         let fresh = self.row(call, (rows_of::<R>(), R::NAME), (instance_id, id)).await?;
         let found = fresh.try_map(|row| row.map(|row| row.read(R::NAME)).transpose());
         found.map_err(|failure| read_model(Arc::new(failure)))

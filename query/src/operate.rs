@@ -44,7 +44,7 @@ use view::keyring::Keyring;
 
 use self::{ask::Api, samples::Samples, seats::Seats};
 pub use self::{
-    nodes::{Nodes, Seen},
+    nodes::{NodeStatus, Nodes},
     writer::{Bus, Writes},
 };
 use crate::Queries;
@@ -68,7 +68,7 @@ static FILES: LazyLock<Files> = LazyLock::new(|| Files {
 });
 
 /// What the pages need beyond the queries.
-pub struct Parts {
+pub struct PageDependencies {
     /// What admits requests.
     pub edge: Arc<Edge>,
     /// The keys that seal sessions.
@@ -93,8 +93,8 @@ struct Operate {
 }
 
 /// The pages and their files; they ask these routes of queries.
-pub fn routes(queries: &Arc<Queries>, asked: Router, parts: Parts) -> Router {
-    let Parts { edge, keyring, once, writes, nodes } = parts;
+pub fn routes(queries: &Arc<Queries>, asked: Router, parts: PageDependencies) -> Router {
+    let PageDependencies { edge, keyring, once, writes, nodes } = parts;
     let (ended, revoked) = (queries.ended.reached(), queries.ended.revoked().reached());
     let ends = OfEach { events: ended.changes(), sessions: revoked.changes() };
     let samples = Samples::start(queries.progress.clone(), ends);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use api::{
     details::{ETAG, entity_tag},
-    reusable::{ShownReusable, Wanted},
+    reusable::{ReusableFilter, ShownReusable},
 };
 use domain::{
     context::{Owner, OwnerType},
     rejection::Rejection,
-    reusable::{Reusable, Seen, home, path},
+    reusable::{ContextState, Reusable, home, path},
 };
 use edge::{
     answer::Answer,
@@ -24,7 +24,7 @@ use proto::{
 };
 use view::{
     keyring::SYSTEM,
-    rows::{Found, Fresh},
+    rows::{Fresh, StoredResource},
     settings::Policies,
 };
 
@@ -41,7 +41,7 @@ impl Queries {
         call: &Call,
         request: &I,
         is_it: impl Fn(&R) -> bool,
-        answer: impl FnOnce(&Found<R>, &Seen) -> Result<O, Error>,
+        answer: impl FnOnce(&StoredResource<R>, &ContextState) -> Result<O, Error>,
     ) -> Result<Answer<O>, Error> {
         let fresh = self.fresh_reusable::<R>(call, request.id()).await;
         waited(call.consistency[R::CLASS], fresh.as_ref().ok().map(|fresh| fresh.processed));
@@ -60,7 +60,11 @@ impl Queries {
     }
 
     /// The row of the instance, or else that of the system, which is there in all instances.
-    async fn fresh_reusable<R: Reusable>(&self, call: &Call, id: &str) -> Result<Fresh<Option<Found<R>>>, Error> {
+    async fn fresh_reusable<R: Reusable>(
+        &self,
+        call: &Call,
+        id: &str,
+    ) -> Result<Fresh<Option<StoredResource<R>>>, Error> {
         let of_instance = self.fresh_in(call, &call.tenant.id, id).await?;
         if of_instance.answer.is_some() { Ok(of_instance) } else { self.fresh_in(call, SYSTEM, id).await }
     }
@@ -70,8 +74,8 @@ impl Queries {
         &self,
         call: &Call,
         context: Option<&Owner>,
-        found: Found<R>,
-    ) -> Option<(Found<R>, Seen, u64)> {
+        found: StoredResource<R>,
+    ) -> Option<(StoredResource<R>, ContextState, u64)> {
         let instance_id = &call.tenant.id;
         let context = context.cloned().unwrap_or_else(|| home(&found.owner, instance_id));
         let path = path(&found.owner, &context, instance_id)?;
@@ -98,8 +102,8 @@ impl Queries {
         let policies = self.settings.policies::<R>(instance_id, &inheriting);
         let [on, off] = policies.decided(&inheriting);
         let filter = |wanted| match wanted {
-            Wanted::Plain(filter) => filter,
-            Wanted::Active(value) => {
+            ReusableFilter::Plain(filter) => filter,
+            ReusableFilter::Active(value) => {
                 let (found, passed) = if value { (on.clone(), off.clone()) } else { (off.clone(), on.clone()) };
                 Filter::IsUnless { column: R::IS_ACTIVE, value, found, passed }
             }
@@ -138,9 +142,13 @@ impl Queries {
 }
 
 /// A resource as it is seen at the end of a path. What a context below its own makes of it is a change of it there.
-fn seen<R: Reusable>(mut found: Found<R>, path: &[Owner], policies: &Policies) -> (Found<R>, Seen) {
+fn seen<R: Reusable>(
+    mut found: StoredResource<R>,
+    path: &[Owner],
+    policies: &Policies,
+) -> (StoredResource<R>, ContextState) {
     let policy = |context: &Owner| policies.policy(context, &found.id);
-    let seen = Seen::at(&found.owner, found.state.is_active(), path, policy);
+    let seen = ContextState::at(&found.owner, found.state.is_active(), path, policy);
     if let Some(set) = path.last().and_then(|context| policies.set(context, &found.id)) {
         found.sequence = found.sequence.max(set.sequence);
         found.changed_at = found.changed_at.max(set.changed_at);

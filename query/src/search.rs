@@ -15,7 +15,7 @@ use edge::{
     freshness::Consistency,
     page::Limits,
 };
-use index::{Bounds, Filter, Hits, IndexFailure, Newest, Page, Search, Snapshot, SortKey, Stopped};
+use index::{Bounds, Filter, Hits, IndexFailure, Page, Search, SearchInterrupted, Snapshot, SnapshotReceiver, SortKey};
 use jiff::Timestamp;
 use proto::object::{ListDetails, ListQuery};
 use tokio::time::timeout;
@@ -174,7 +174,7 @@ fn within<R>(call: &Call) -> Option<Filter<R>> {
 }
 
 /// The newest snapshot that is fresh enough, waited for without polling.
-async fn fresh(consistency: Consistency, index: Newest) -> Result<Arc<Snapshot>, Error> {
+async fn fresh(consistency: Consistency, index: SnapshotReceiver) -> Result<Arc<Snapshot>, Error> {
     let newest = index.clone();
     let look = || std::future::ready(Ok::<_, Error>(newest.borrow().clone()));
     let processed = |seen: &Option<Arc<Snapshot>>| seen.as_ref().map(|snapshot| snapshot.position.sequence);
@@ -196,11 +196,11 @@ fn not_here() -> Error {
 /// A search that exceeded its bounds, or failed.
 fn stopped(failure: &IndexFailure, SearchBounds { time, documents, .. }: SearchBounds) -> Error {
     match failure {
-        IndexFailure::Stopped(Stopped::TooMany) => {
+        IndexFailure::Stopped(SearchInterrupted::TooMany) => {
             let message = format!("the search matches more than {documents} objects; narrow it with filters");
             Error::new(Reason::InvalidRequest, message).violation("filters", "must match less")
         }
-        IndexFailure::Stopped(Stopped::Late | Stopped::Gone) => {
+        IndexFailure::Stopped(SearchInterrupted::Late | SearchInterrupted::Gone) => {
             let message = format!("the search took more than {} ms; narrow it with filters", time.as_millis());
             Error::new(Reason::DeadlineExceeded, message)
         }

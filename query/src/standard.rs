@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::standard::Shown;
+use api::standard::Readable;
 use domain::standard::Resource;
 use edge::{
     answer::Answer,
@@ -25,12 +25,12 @@ const DEEPEST: usize = 5;
 ///
 /// # Panics
 /// Where a list could be sorted by a column that the resource does not have: such a node must not start.
-pub(crate) fn mount<R: Shown>(mounting: Mounting<Queries>) -> Mounting<Queries> {
+pub(crate) fn mount<R: Readable>(mounting: Mounting<Queries>) -> Mounting<Queries> {
     check_columns::<R>();
     mounting.on(get::<R>).on(search::<R>)
 }
 
-fn check_columns<R: Shown>() {
+fn check_columns<R: Readable>() {
     let columns = (0..MOST_COLUMNS).filter_map(|number| <R::Search as Search>::Column::try_from(number).ok());
     for key in columns.map(R::key) {
         if let SortKey::Column(wanted) = key {
@@ -46,7 +46,7 @@ fn check_columns<R: Shown>() {
 }
 
 /// Shows the resource that a request names.
-async fn get<R: Shown>(
+async fn get<R: Readable>(
     queries: Arc<Queries>,
     call: Call,
     request: R::Get,
@@ -57,7 +57,7 @@ async fn get<R: Shown>(
 }
 
 /// Shows what a request finds.
-pub(crate) async fn search<R: Shown>(
+pub(crate) async fn search<R: Readable>(
     queries: Arc<Queries>,
     call: Call,
     request: R::Search,

@@ -1,4 +1,4 @@
-//! The auditor: reads the whole log, checks that it is what a log must be, and compares what was made of it.
+//! The auditor: reads the complete log, checks its invariants, and compares the read models with it.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -28,7 +28,7 @@ use crate::{
     load::Told,
 };
 
-/// A log that was read from its first message to its last, and holds together.
+/// A log that was read from its first message to its last, and that holds its invariants.
 #[derive(Debug)]
 pub struct Audit {
     /// The records.
@@ -102,23 +102,23 @@ impl Audit {
         }
     }
 
-    /// The position behind a record of this stream sequence; 0 is before the first.
+    /// Returns the position after the record with this stream sequence; 0 is before the first.
     pub fn position(&self, stream_sequence: u64) -> Position {
         let before = stream_sequence.checked_sub(1).and_then(|index| usize::try_from(index).ok());
         before.map_or_else(Position::default, |index| self.records[index].position())
     }
 
-    /// Where the log ends.
+    /// Returns the position of the end of the log.
     pub fn end(&self) -> Position {
         self.records.last().map(|record| record.position()).unwrap_or_default()
     }
 
-    /// The events of an aggregate of this id.
+    /// Returns the events of the aggregate with this id.
     pub fn events_of(&self, id: &str) -> Vec<&Recorded> {
         self.events.iter().map(AsRef::as_ref).filter(|recorded| recorded.event.aggregate_id == id).collect()
     }
 
-    /// The targets that were created, by name.
+    /// Returns the ids of the targets that were created, by name.
     pub fn created(&self) -> HashMap<String, Vec<String>> {
         let mut created: HashMap<String, Vec<String>> = HashMap::new();
         for recorded in self.events.iter().filter(|recorded| recorded.event.r#type == "target.added") {
@@ -129,7 +129,7 @@ impl Audit {
         created
     }
 
-    /// Checks that the log has what was acknowledged, once, and nothing that was not asked for.
+    /// Checks that the log has everything that was acknowledged, once, and nothing that was not requested.
     pub fn assert_told(&self, told: &Told) {
         let created = self.created();
         for (name, id) in &told.acknowledged {
@@ -141,13 +141,13 @@ impl Audit {
         }
     }
 
-    /// Waits until the read models are where the log ends, and compares them with a fold of it.
+    /// Waits until the read models have caught up with the log, and compares them with a fold of it.
     pub async fn assert_projected(&self, postgres_url: &str) {
         self.wait_projected(postgres_url).await;
         self.assert_equal_rows(&connect(postgres_url).await).await;
     }
 
-    /// Waits until the read models are where the log ends, or further.
+    /// Waits until the read models have caught up with the end of the log, or are further.
     pub async fn wait_projected(&self, postgres_url: &str) {
         let client = &connect(postgres_url).await;
         let end = signed(self.end().stream_sequence);
@@ -172,19 +172,19 @@ impl Audit {
                         let found = lines(client, &select(&schema, table)).await;
                         let name = format!("{schema}.{}", (table.name)());
                         assert_same(&name, without_people(self.fold(table)), without_people(found));
-                        // Such a table has what is no more.
+                        // Such a table has removed objects.
                         if !(table.name)().starts_with("ended_") {
                             assert_eq!(living(client, &name).await, fold(&self.events, table.aggregate_type), "{name}");
                         }
                     }
                 }
-                // It is not in Postgres; searches show what it holds.
+                // An index is not in Postgres; tests of searches cover its contents.
                 Kind::Index(_) => {}
             }
         }
     }
 
-    /// Sets history back to where it was behind a message, as if Postgres had lost what it committed since, and the
+    /// Resets history to the position after a message, as if Postgres had lost what it has committed since, and the
     /// targets to the beginning, where they have no rows.
     pub async fn set_back(&self, client: &tokio_postgres::Client, stream_sequence: u64) {
         let position = self.position(stream_sequence);
@@ -218,7 +218,7 @@ impl Audit {
         client.batch_execute(&text).await.expect("Postgres is there");
     }
 
-    /// Who refers to whom after these events: the columns of a row each.
+    /// Returns the references after these events, each as the columns of a row.
     fn referrers(events: &[Arc<Recorded>]) -> Vec<[String; 6]> {
         let folded = fold_references(events.iter().map(AsRef::as_ref));
         let taken = folded.into_iter().filter(|(_, is_taken)| *is_taken);
@@ -318,7 +318,7 @@ impl Audit {
     }
 }
 
-/// What a table has.
+/// Returns the live rows of a table.
 async fn living(client: &tokio_postgres::Client, name: &str) -> BTreeMap<FoldKey, Living> {
     let text = format!(
         "select instance_id, id, owner_type::int, owner_id, sequence, {}, {}, state::text from {name}",
@@ -340,7 +340,7 @@ async fn living(client: &tokio_postgres::Client, name: &str) -> BTreeMap<FoldKey
     living.filter(|(_, living): &(FoldKey, Living)| !living.is_person()).collect()
 }
 
-/// Every row of every read model as text, by table.
+/// Returns every row of every read model as text, by table.
 pub async fn dump(postgres_url: &str) -> BTreeMap<String, Vec<String>> {
     let client = connect(postgres_url).await;
     let schemas: Vec<String> = PROJECTIONS.iter().map(Projection::schema_name).collect();
@@ -354,7 +354,7 @@ pub async fn dump(postgres_url: &str) -> BTreeMap<String, Vec<String>> {
     rows
 }
 
-/// A connection to Postgres.
+/// Connects to Postgres.
 pub async fn connect(postgres_url: &str) -> tokio_postgres::Client {
     let (client, connection) = tokio_postgres::connect(postgres_url, NoTls).await.expect("Postgres is there");
     tokio::spawn(connection);

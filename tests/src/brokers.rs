@@ -1,4 +1,4 @@
-//! Three NATS servers that form a cluster, beside the Postgres of [`Servers`].
+//! Three NATS servers that form a cluster, in addition to the Postgres of [`Servers`].
 
 use std::{fs, path::PathBuf, process::Stdio};
 
@@ -16,13 +16,13 @@ const MEMBERS: usize = 3;
 pub struct Brokers {
     program: PathBuf,
     folder: TempDir,
-    /// Each member's port for clients, and for the others.
+    /// The ports of each member: for clients, and for the other members.
     ports: [(u16, u16); MEMBERS],
     running: [Option<Child>; MEMBERS],
 }
 
 impl Brokers {
-    /// Starts three servers with the program that the single one runs.
+    /// Starts three servers with the program of the single server.
     pub async fn start(servers: &Servers) -> Self {
         let program = servers.nats_program();
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
@@ -57,7 +57,7 @@ impl Brokers {
         self.running[member] = Some(command.spawn().expect("it can be started"));
     }
 
-    /// Waits until the cluster has a leader that takes streams.
+    /// Waits until the cluster has a leader that accepts streams.
     pub async fn ready(&self) {
         eventually("three brokers", || async {
             let context = jetstream::new(self.try_connect("platform").await?);
@@ -66,13 +66,13 @@ impl Brokers {
         .await;
     }
 
-    /// The addresses of all members for a user.
+    /// Returns the addresses of all members for a user.
     pub fn url(&self, user: &str) -> String {
         let url = |(port, _): &(u16, u16)| format!("nats://{user}:{user}@127.0.0.1:{port}");
         self.ports.iter().map(url).collect::<Vec<_>>().join(",")
     }
 
-    /// A client of the platform's account.
+    /// Connects a client with the platform's account.
     pub async fn client(&self) -> async_nats::Client {
         eventually("a broker", || self.try_connect("platform")).await
     }
@@ -82,7 +82,7 @@ impl Brokers {
         eventlog::nats::connect(eventlog::nats::options(&url), &url).await.ok()
     }
 
-    /// The member that leads a stream.
+    /// Returns the member that leads a stream.
     pub async fn leader(&self, stream: &str) -> usize {
         let context = jetstream::new(self.client().await);
         let leader = || async {
@@ -99,12 +99,12 @@ impl Brokers {
         }
     }
 
-    /// Lets a member hand its work over and end: lame duck mode.
+    /// Ends a member by the lame duck mode, in which it hands over its work.
     pub async fn drain(&mut self, member: usize) {
         let mut child = self.running[member].take().expect("it runs");
         let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw).expect("it runs");
         kill_process(pid, Signal::USR2).expect("it runs");
-        // It takes its time for many clients, and has few.
+        // The mode is slow for many clients, but there are few.
         let ended = tokio::time::timeout(std::time::Duration::from_secs(20), child.wait()).await;
         if ended.is_err() {
             child.kill().await.expect("it runs");

@@ -1,4 +1,4 @@
-//! A browser without scripts: it keeps cookies, says where its requests come from, and leads nowhere by itself.
+//! A browser without scripts: it stores cookies, sends where its requests come from, and follows no redirect by itself.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -10,20 +10,20 @@ use reqwest::{
 
 use crate::{client::http, process::run};
 
-/// A browser that looks at one node.
+/// A browser of one node.
 #[derive(Debug, Clone)]
 pub struct Browser {
     http: reqwest::Client,
     base: String,
-    /// What it names as its host, where a proxy in front leads it to nodes.
+    /// The host that it names, where a proxy leads it to nodes.
     host: Option<String>,
-    /// Its cookies, by name.
+    /// The cookies, by name.
     pub cookies: BTreeMap<String, String>,
-    /// What it says of where its forms come from.
+    /// The headers that name where its forms come from.
     pub sent_from: Vec<(&'static str, String)>,
 }
 
-/// What it was shown.
+/// A page that was shown.
 #[derive(Debug, Clone)]
 pub struct Shown {
     /// The status.
@@ -35,7 +35,7 @@ pub struct Shown {
 }
 
 impl Browser {
-    /// A browser without cookies, for a node under this address.
+    /// Returns a browser without cookies, for a node at this address.
     pub fn new(base: &str) -> Self {
         let http = http(base).redirect(Policy::none()).build().expect("a client");
         let sent_from = vec![("sec-fetch-site", "same-origin".to_owned()), ("origin", "null".to_owned())];
@@ -43,18 +43,18 @@ impl Browser {
         Self { http, base, host: None, cookies: BTreeMap::new(), sent_from }
     }
 
-    /// One for an issuer, which a proxy leads to nodes ([`Browser::led_to`]).
+    /// Returns a browser for an issuer, which a proxy leads to nodes ([`Browser::led_to`]).
     pub fn behind_proxy(issuer: &str) -> Self {
         let host = issuer.split_once("://").map(|(_, host)| host.to_owned());
         Self { host, ..Self::new(issuer) }
     }
 
-    /// Leads it to a node under this address.
+    /// Leads the browser to a node at this address.
     pub fn led_to(&mut self, node: &str) {
         node.clone_into(&mut self.base);
     }
 
-    /// One that has signed in with a link.
+    /// Returns a browser that has signed in with a sign-in link.
     pub async fn signed_in(base: &str, link: &str) -> Self {
         let mut browser = Self::new(base);
         let form = browser.get(path_of(link)).await;
@@ -69,10 +69,10 @@ impl Browser {
         self.try_get(path).await.expect("the node answers")
     }
 
-    /// The same, where the node may not answer.
+    /// Opens a page of a node that may not answer.
     pub async fn try_get(&mut self, path: &str) -> reqwest::Result<Shown> {
         let request = self.http.request(Method::GET, format!("{}{path}", self.base));
-        // A page of the same site may be opened from anywhere, and says nothing of it then.
+        // A page may be opened from anywhere on the same site, without a header for that.
         let said = self.sent_from.iter().filter(|(_, value)| value == "cross-site");
         self.send(said.fold(request, |request, (name, value)| request.header(*name, value))).await
     }
@@ -89,7 +89,7 @@ impl Browser {
         self.try_post(path, form).await.expect("the node answers")
     }
 
-    /// The same, where the node may not answer.
+    /// Sends a form to a node that may not answer.
     pub async fn try_post(&mut self, path: &str, form: &[(String, String)]) -> reqwest::Result<Shown> {
         let mut request = self.http.request(Method::POST, format!("{}{path}", self.base)).form(form);
         for (name, value) in &self.sent_from {
@@ -126,12 +126,12 @@ impl Browser {
 }
 
 impl Shown {
-    /// Where it leads.
+    /// Returns the location that it redirects to.
     pub fn location(&self) -> &str {
         self.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// Fails where another site may show the page within its own, a browser keeps it, or anything of elsewhere runs in it.
+    /// Fails where another site may frame the page, a browser stores it, or code from elsewhere can run in it.
     pub fn assert_guarded(&self) {
         let header = |name: &str| self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         let policy = header("content-security-policy");
@@ -159,7 +159,8 @@ impl Shown {
         assert!(!self.text.contains("style=\"") && !self.text.contains("onclick"), "{}", self.text);
     }
 
-    /// The hidden fields of the last form of the page, which every page with a menu has after that for signing out.
+    /// Returns the hidden fields of the last form of the page; every page with a menu has the form for signing out
+    /// before it.
     pub fn hidden(&self) -> Vec<(String, String)> {
         let form = self.last_form();
         let fields = form.split("<input type=\"hidden\" name=\"").skip(1);
@@ -174,13 +175,13 @@ impl Shown {
         self.text.rfind("<form method=\"post\"").map_or("", |at| &self.text[at..])
     }
 
-    /// Where the last form of the page is sent.
+    /// Returns the URL that the last form of the page is sent to.
     pub fn action(&self) -> String {
         let action = self.last_form().split_once("action=\"").map_or("", |(_, rest)| rest);
         unescaped(action.split('"').next().unwrap_or_default())
     }
 
-    /// The hidden fields of that form, with more.
+    /// Returns the hidden fields of the last form, with more fields.
     pub fn form(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
         let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         self.hidden().into_iter().chain(more).collect()
@@ -190,7 +191,7 @@ impl Shown {
 /// Fails unless scripts cannot read a cookie, forms of other sites are sent without it, and it belongs to this host alone.
 fn assert_is_kept_from_others(name: &str, line: &str) {
     let flags: Vec<String> = line.split(';').skip(1).map(|flag| flag.trim().to_ascii_lowercase()).collect();
-    // Those of Apache are stricter after a while; the platform's own must come with a link of an app.
+    // The cookies of Apache become stricter after a while; the platform's own must be sent with a link of an app.
     let same_site = if name.starts_with("mod_auth_openidc") { "samesite=" } else { "samesite=lax" };
     for wanted in ["httponly", same_site, "path=/"] {
         assert!(flags.iter().any(|flag| flag.starts_with(wanted)), "{wanted} is missing: {line}");
@@ -203,7 +204,7 @@ fn unescaped(text: &str) -> String {
     text.replace("&#38;", "&").replace("&#60;", "<").replace("&#62;", ">").replace("&#34;", "\"").replace("&#39;", "'")
 }
 
-/// A link to the pages of operators, for the system user of a data directory.
+/// Returns a sign-in link to the pages of operators, for the system user of a data directory.
 pub fn link(data: &Path, more: &[&str]) -> String {
     let data = data.display().to_string();
     let (is_done, link, told) = run(&[&["operate", "--data-dir", &data], more].concat());
@@ -211,7 +212,7 @@ pub fn link(data: &Path, more: &[&str]) -> String {
     link.trim().to_owned()
 }
 
-/// What follows the host of a link.
+/// Returns what follows the host of a link.
 pub fn path_of(link: &str) -> &str {
     link.find("/ui/").map_or("", |at| &link[at..])
 }

@@ -1,4 +1,4 @@
-//! A browser with scripts: headless Chromium, driven over the protocol of W3C for that (`WebDriver`, chapter 6) with plain HTTP.
+//! A browser with scripts: headless Chromium, driven by the W3C protocol (`WebDriver`, chapter 6) with plain HTTP.
 
 pub mod look;
 
@@ -17,11 +17,11 @@ use tokio::{
 use self::look::{LOOKS, Look, PHONE};
 use crate::{eventually, ports::free_port, tools};
 
-/// The key that goes to what can be used next; with [`SHIFT`], to what is before.
+/// The key that moves the focus to the next element; with [`SHIFT`], to the previous one.
 pub const TAB: char = '\u{e004}';
 /// The key that presses a button or follows a link.
 pub const ENTER: char = '\u{e007}';
-/// The key that others are held with.
+/// The key that is held together with others.
 pub const SHIFT: char = '\u{e008}';
 
 /// A window of Chromium.
@@ -32,7 +32,7 @@ pub struct Chromium {
     _driver: Driver,
 }
 
-/// What drives a window: chromedriver with the processes of the browser, and the folder that these write to.
+/// The driver of a window: chromedriver with the processes of the browser, and the folder that these write to.
 #[derive(Debug)]
 struct Driver {
     process: Child,
@@ -50,22 +50,22 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Ends the browser too, which goes on without its driver.
+    /// Ends the browser, too, which would go on without its driver.
     fn drop(&mut self) {
         let pid = self.process.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let _ = pid.map(|pid| kill_process_group(pid, Signal::KILL));
     }
 }
 
-/// How long a page may take until it says something.
+/// How long a page may take until it shows a text.
 const SAID_WITHIN: Duration = Duration::from_secs(30);
-/// How high a picture is at most, in pixels.
+/// The greatest height of a screenshot, in pixels.
 const HIGHEST: u64 = 8000;
-/// How many keys are pressed until something has the focus.
+/// How many times a key is pressed at most until an element has the focus.
 const MOST_STOPS: usize = 60;
 
 impl Chromium {
-    /// Opens one; nothing where there is no Chromium.
+    /// Opens a window; nothing where Chromium is not installed.
     pub async fn open() -> Option<Self> {
         let (driver, _) = (tools::on_path("chromedriver")?, tools::on_path("chromium")?);
         let port = free_port();
@@ -87,7 +87,8 @@ impl Chromium {
         Some(Self { session: format!("{base}/session/{id}"), http, _driver: driver })
     }
 
-    /// Opens one, with the program that looks for faults; says so where either is not installed.
+    /// Opens a window, and returns it with axe, which checks accessibility; prints a notice where either is not
+    /// installed.
     pub async fn with_axe() -> Option<(Self, String)> {
         let Some(chromium) = Self::open().await else {
             tools::skip_unless_root("Chromium");
@@ -120,13 +121,13 @@ impl Chromium {
         self.done("/url", json!({ "url": url })).await;
     }
 
-    /// Where it is.
+    /// Returns the URL of the page.
     pub async fn url(&self) -> String {
         let url = self.ask(Method::GET, "/url", None).await.expect("it is somewhere");
         url.as_str().unwrap_or_default().to_owned()
     }
 
-    /// What the page says.
+    /// Returns the source of the page.
     pub async fn text(&self) -> String {
         let source = self.ask(Method::GET, "/source", None).await.expect("there is a page");
         source.as_str().unwrap_or_default().to_owned()
@@ -138,24 +139,24 @@ impl Chromium {
         found.as_object()?.values().next()?.as_str().map(str::to_owned)
     }
 
-    /// Clicks the first element of a selector.
+    /// Clicks the first element that a selector matches.
     pub async fn click(&self, selector: &str) {
         let element = self.element(selector).await.unwrap_or_else(|| panic!("there is no {selector}"));
         self.done(&format!("/element/{element}/click"), json!({})).await;
     }
 
-    /// Types into the first element of a selector.
+    /// Types into the first element that a selector matches.
     pub async fn fill(&self, selector: &str, text: &str) {
         let element = self.element(selector).await.unwrap_or_else(|| panic!("there is no {selector}"));
         self.done(&format!("/element/{element}/value"), json!({ "text": text })).await;
     }
 
-    /// What a script of the test finds on the page.
+    /// Runs a script of the test on the page, and returns its result.
     pub async fn run(&self, script: &str) -> Value {
         self.done("/execute/sync", json!({ "script": script, "args": [] })).await
     }
 
-    /// The same for one that takes its time, and calls its last argument.
+    /// Runs an asynchronous script, which calls its last argument with the result.
     pub async fn run_long(&self, script: &str) -> Value {
         self.done("/execute/async", json!({ "script": script, "args": [] })).await
     }
@@ -164,7 +165,7 @@ impl Chromium {
         self.done("/goog/cdp/execute", json!({ "cmd": command, "params": parameters })).await
     }
 
-    /// Looks at the page in another way.
+    /// Shows the page in another way.
     pub async fn look(&self, look: Look) {
         for (command, parameters) in look.commands() {
             self.devtools(command, parameters).await;
@@ -178,7 +179,8 @@ impl Chromium {
         self.done("/actions", json!({ "actions": [{ "type": "key", "id": "keyboard", "actions": all }] })).await;
     }
 
-    /// Presses keys until what a selector finds has the focus; all that has it on the way is seen to have it.
+    /// Presses keys until an element that a selector matches has the focus; every element on the way must show that it
+    /// has it.
     pub async fn press_until(&self, keys: &[char], selector: &str) {
         let script = format!(
             "const at = document.activeElement, style = getComputedStyle(at), box = at.getBoundingClientRect();
@@ -200,24 +202,24 @@ impl Chromium {
         panic!("no key leads to {selector} at {}", self.url().await);
     }
 
-    /// Whether pages run scripts from now on.
+    /// Sets whether pages run scripts.
     pub async fn runs_scripts(&self, are_run: bool) {
         self.devtools("Emulation.setScriptExecutionDisabled", json!({ "value": !are_run })).await;
     }
 
-    /// What the browser has complained of since this was asked last.
+    /// Returns the messages on the browser's console since the last call.
     pub async fn complaints(&self) -> Vec<String> {
         let lines = self.done("/se/log", json!({ "type": "browser" })).await;
         let lines = lines.as_array().cloned().unwrap_or_default();
         lines.iter().filter_map(|line| line["message"].as_str().map(str::to_owned)).collect()
     }
 
-    /// Keeps a picture of the whole page in the folder that `PLATFORM_PICTURES` names, for people.
+    /// Stores a screenshot of the full page in the folder that `PLATFORM_PICTURES` names, for people.
     async fn keep_picture(&self, name: &str, look: Look) {
         let Some(folder) = std::env::var_os("PLATFORM_PICTURES").map(PathBuf::from) else { return };
         let is_large = look.text != PHONE.text;
         if is_large {
-            // What is beyond the window would have text of the usual size on the picture.
+            // Beyond the window, text would have the default size in the screenshot.
             let height = self.run("return document.documentElement.scrollHeight").await.as_u64().unwrap_or_default();
             let height = u32::try_from(height.min(HIGHEST)).unwrap_or_default().max(look.height);
             self.devtools("Emulation.setDeviceMetricsOverride", look.size(height)).await;
@@ -229,7 +231,7 @@ impl Chromium {
         fs::write(folder.join(format!("{name}.png")), picture).expect("the folder can be written");
     }
 
-    /// What axe finds wrong on the page.
+    /// Returns the violations that axe finds on the page.
     async fn faults(&self, axe: &str, rules: &str) -> Vec<String> {
         if self.run("return typeof axe").await == "undefined" {
             self.run(axe).await;
@@ -243,7 +245,7 @@ impl Chromium {
         found.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
-    /// Fails where axe finds something on the page, in light or dark, or where it does not fit into a window.
+    /// Fails where axe finds a violation on the page in any look, or where the page does not fit the window.
     pub async fn assert_usable(&self, axe: &str, name: &str) {
         for look in LOOKS {
             let name = format!("{name}-{}", look.name);
@@ -253,13 +255,13 @@ impl Chromium {
                 let found = self.faults(axe, rules).await;
                 assert!(found.is_empty(), "{name} {}: {found:#?}", self.url().await);
             }
-            // The window of a phone grows with what is in it.
+            // The window of a phone grows with its content.
             let width = self.run("return document.documentElement.scrollWidth").await;
             assert_eq!(width, look.width, "{name} does not fit: {}", self.url().await);
         }
     }
 
-    /// Waits for a page that says something.
+    /// Waits until the page contains a text.
     pub async fn says(&self, what: &str) {
         let said = eventually(what, async || self.text().await.contains(what).then_some(()));
         if timeout(SAID_WITHIN, said).await.is_err() {

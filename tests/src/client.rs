@@ -6,18 +6,18 @@ use reqwest::{Body, Method, RequestBuilder, Response, StatusCode, Url, header::H
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The scopes that the platform's API asks for.
+/// The scopes that the platform's API requires.
 pub const SCOPE: &str = "openid urn:platform:iam:org:project:id:platform:aud";
 
 /// A service user.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceUser {
-    /// Its id.
+    /// The id of the user.
     pub user_id: String,
-    /// What it authenticates as.
+    /// The client id.
     pub client_id: String,
-    /// What it authenticates with.
+    /// The client secret.
     pub client_secret: String,
 }
 
@@ -30,7 +30,7 @@ pub struct Client {
     pub token: String,
 }
 
-/// An answer, read to its end.
+/// An answer with its body.
 #[derive(Debug, Clone)]
 pub struct Answer {
     /// The status.
@@ -47,7 +47,7 @@ impl Client {
         Self::try_log_in(base, user).await.unwrap_or_else(|answer| panic!("no token: {answer:?}"))
     }
 
-    /// The same, or the answer of who does not give a token.
+    /// Gets a token and makes a client that sends it, or returns the answer that refuses the token.
     pub async fn try_log_in(base: &str, user: &ServiceUser) -> Result<Self, Answer> {
         let client = Self::with_token(base, String::new());
         let form = [("grant_type", "client_credentials"), ("scope", SCOPE)];
@@ -58,7 +58,7 @@ impl Client {
         token.map(|token| client.with(token)).ok_or(answer)
     }
 
-    /// A client that sends this token.
+    /// Returns a client that sends this token.
     pub fn with_token(base: &str, token: String) -> Self {
         // A connection that the server is about to close for idleness is not used again.
         let builder = http(base).pool_idle_timeout(Duration::from_secs(5)).redirect(Policy::none());
@@ -66,39 +66,39 @@ impl Client {
         Self { http, base: base.to_owned(), token }
     }
 
-    /// The same client for a node at another address.
+    /// Returns the client for a node at another address.
     pub fn at(&self, base: &str) -> Self {
         Self { base: base.to_owned(), ..self.clone() }
     }
 
-    /// The same client with another token.
+    /// Returns the client with another token.
     pub fn with(&self, token: String) -> Self {
         Self { token, ..self.clone() }
     }
 
-    /// The same client with connections of its own, which it needs on another runtime.
+    /// Returns the client with connections of its own, which it needs on another runtime.
     pub fn reconnected(&self) -> Self {
         Self::with_token(&self.base, self.token.clone())
     }
 
-    /// A request with the token, to be sent with [`send`].
+    /// Returns a request with the token, to be sent with [`send`].
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base)).bearer_auth(&self.token)
     }
 
-    /// A request without the token.
+    /// Returns a request without the token.
     pub fn anonymous(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("{}{path}", self.base))
     }
 
-    /// Creates a target and answers its details' id, or nothing when the platform did not say that it did.
+    /// Creates a target and returns its id, or nothing where the platform has not acknowledged it.
     pub async fn create_target(&self, name: &str) -> Option<String> {
         let request = self.request(Method::POST, TARGETS).json(&target(name));
         let answer = Answer::of(request.send().await.ok()?).await;
         (answer.status == StatusCode::CREATED).then(|| answer.id())
     }
 
-    /// Gets a target, not older than the token says.
+    /// Gets a target as of a consistency token or later.
     pub async fn get_target(&self, id: &str, consistency: Option<&str>) -> Answer {
         let request = self.request(Method::GET, &format!("{TARGETS}/{id}"));
         send(match consistency {
@@ -109,7 +109,8 @@ impl Client {
     }
 }
 
-/// A client for requests to this base. Hosts of tests are names of this machine, which not every resolver knows.
+/// Returns a client for requests to this base. Hosts of tests are names of this machine, which not every resolver
+/// knows.
 pub fn http(base: &str) -> reqwest::ClientBuilder {
     let url: Url = base.parse().expect("a base is a URL");
     let builder = reqwest::Client::builder().no_proxy();
@@ -119,7 +120,7 @@ pub fn http(base: &str) -> reqwest::ClientBuilder {
     }
 }
 
-/// Where somebody listens who is reached at this base.
+/// Returns the address that a base resolves to.
 pub fn address(base: &str) -> String {
     let url: Url = base.parse().expect("a base is a URL");
     let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default());
@@ -127,16 +128,16 @@ pub fn address(base: &str) -> String {
     format!("{host}:{port}")
 }
 
-/// The end of names of this machine.
+/// The suffix of names of this machine.
 const LOCAL: &str = ".localhost";
 
-/// Where targets are.
+/// The path of targets.
 pub const TARGETS: &str = "/resources/v3alpha/targets";
 
-/// Where executions are.
+/// The path of executions.
 pub const EXECUTIONS: &str = "/resources/v3alpha/executions";
 
-/// A target as it is created.
+/// Returns the body that creates a target.
 pub fn target(name: &str) -> Value {
     json!({ "name": name, "restWebhook": { "url": "https://example.com/hook" } })
 }
@@ -158,31 +159,31 @@ pub async fn created(client: &Client, path: &str, body: Value) -> Answer {
     answer
 }
 
-/// Sends what may be no JSON as if it were.
+/// Sends text as JSON, which it may not be.
 pub async fn post_text(client: &Client, path: &str, body: impl Into<Body>) -> Answer {
     send(client.request(Method::POST, path).header("content-type", "application/json").body(body)).await
 }
 
-/// Sends JSON, and waits until the read models know what came of it.
+/// Sends JSON, and waits until the read models have the effect.
 pub async fn waited(client: &Client, path: &str, body: Value) -> Answer {
     send(client.request(Method::POST, path).header("prefer", "wait=10").json(&body)).await
 }
 
-/// The same where it must succeed.
+/// Sends JSON, which must succeed, and waits until the read models have the effect.
 pub async fn done(client: &Client, path: &str, body: Value) -> Answer {
     let answer = waited(client, path, body).await;
     assert!(answer.status.is_success(), "{path}: {}", answer.body);
     answer
 }
 
-/// Puts something where its path says, which must succeed, and waits until everybody sees it.
+/// Puts an object, which must succeed, and waits until the read models have it.
 pub async fn put(client: &Client, path: &str, body: Value) -> Answer {
     let answer = send(client.request(Method::PUT, path).header("prefer", "wait=10").json(&body)).await;
     assert!(answer.status.is_success(), "{path}: {}", answer.body);
     answer
 }
 
-/// A new service user with a secret, of the organization that a query such as `?ctx.orgId=1` names.
+/// Creates a service user with a secret, in the organization that a query such as `?ctx.orgId=1` names.
 pub async fn service_user(admin: &Client, (username, service): (&str, Value), context: &str) -> ServiceUser {
     let users = "/resources/v3alpha/users";
     let wanted = json!({ "username": username, "service": service });
@@ -192,37 +193,37 @@ pub async fn service_user(admin: &Client, (username, service): (&str, Value), co
     ServiceUser { user_id, client_id: username.to_owned(), client_secret }
 }
 
-/// Sends what must be as fresh as an answer before it.
+/// Sends a request that must be as fresh as an earlier answer.
 pub async fn after(answer: &Answer, request: RequestBuilder) -> Answer {
     send(request.header("consistency-token", answer.consistency()).header("consistency-wait", "10s")).await
 }
 
 impl Answer {
-    /// Reads an answer to its end.
+    /// Reads an answer with its body.
     pub async fn of(response: Response) -> Self {
         let (status, headers) = (response.status(), response.headers().clone());
         let body = response.bytes().await.unwrap_or_default();
         Self { status, headers, body: serde_json::from_slice(&body).unwrap_or_default() }
     }
 
-    /// The id in the details.
+    /// Returns the id in the details.
     pub fn id(&self) -> String {
         self.body["details"]["id"].as_str().unwrap_or_else(|| panic!("no id: {self:?}")).to_owned()
     }
 
-    /// The sequence in the details.
+    /// Returns the sequence in the details.
     pub fn sequence(&self) -> u64 {
         let sequence = self.body["details"]["sequence"].as_str().and_then(|sequence| sequence.parse().ok());
         sequence.unwrap_or_else(|| panic!("no sequence: {self:?}"))
     }
 
-    /// The reason of an error.
+    /// Returns the reason of an error.
     pub fn reason(&self) -> &str {
         self.body["details"][0]["reason"].as_str().unwrap_or_default()
     }
 
-    /// Fails unless this is an error with this status and reason, in the form of all errors, that tells nothing of what
-    /// is inside.
+    /// Fails unless this is an error with this status and reason, in the form of all errors, and without internal
+    /// details.
     pub fn assert_refused(&self, case: &str, status: u16, reason: &str) {
         assert_eq!((self.status.as_u16(), self.reason()), (status, reason), "{case}: {}", self.body);
         let text = self.body.to_string();
@@ -242,7 +243,7 @@ impl Answer {
         }
     }
 
-    /// The consistency token.
+    /// Returns the consistency token.
     pub fn consistency(&self) -> String {
         let token = self.headers.get("consistency-token").expect("every answer of a write or read has one");
         token.to_str().expect("it is text").to_owned()

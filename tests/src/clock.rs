@@ -1,4 +1,4 @@
-//! A clock that a test puts ahead: that of the world, for what ends after hours, or that of one node alone.
+//! A clock that a test sets ahead: for all processes, to let time pass, or for one node, to make it wrong.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -13,12 +13,12 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// One that goes as the clock of the system. Where it is put ahead, servers are thought to be ahead too.
+    /// Returns a clock that follows that of the system. When it is set ahead, servers are assumed to be ahead, too.
     pub fn new() -> Self {
         Self::named("PLATFORM_CLOCK")
     }
 
-    /// The clock of one node, which may be wrong.
+    /// Returns the clock of one node, which may be wrong.
     pub fn of_one_node() -> Self {
         Self::named("PLATFORM_WRONG_CLOCK")
     }
@@ -34,9 +34,9 @@ impl Clock {
         (self.variable, &self.file)
     }
 
-    /// Puts the clock ahead of that of the system. That of the world must not go back.
+    /// Sets the clock ahead of that of the system. The clock of all processes must not go back.
     pub fn set_ahead(&self, by: Duration) {
-        // Whoever reads it meanwhile finds one or the other.
+        // A concurrent reader finds the former or the new value.
         let next: PathBuf = self.folder.path().join("next");
         fs::write(&next, by.as_secs().to_string()).expect("the folder can be written");
         fs::rename(&next, &self.file).expect("the folder can be written");

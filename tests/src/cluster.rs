@@ -34,26 +34,26 @@ pub struct Cluster {
     pub servers: Servers,
     /// The flags of a node.
     flags: Vec<String>,
-    /// What every node has in its environment.
+    /// The environment variables of every node.
     environment: Vec<(&'static str, &'static str)>,
-    /// What the setup made.
+    /// What the setup has created.
     pub bootstrap: Bootstrap,
-    /// A client of the one with all rights; [`Client::at`] sends it to a node.
+    /// A client of the service user with all rights; [`Client::at`] sends it to a node.
     pub client: Client,
     logs: TempDir,
 }
 
-/// With this in its environment, a process has short leases ([`base::fault::shortened_lease`]).
+/// The environment variable that shortens the leases of a process ([`base::fault::shortened_lease`]).
 const SHORT_LEASES: (&str, &str) = ("PLATFORM_SHORT_LEASES", "1");
 
 /// A node.
 #[derive(Debug)]
 pub struct Node {
-    /// Its process.
+    /// The process.
     pub process: Process,
-    /// Where it is reached.
+    /// The URL of the node.
     pub url: String,
-    /// Its management port.
+    /// The management port.
     pub management: Management,
     log: PathBuf,
 }
@@ -68,13 +68,13 @@ impl Cluster {
         Self { servers, flags, environment: vec![], bootstrap, client, logs }
     }
 
-    /// The same with nodes whose leases are short, for a test that waits for the end of leases. Such a node can lose its
-    /// leases when the machine is busy.
+    /// Starts servers for nodes with short leases, for a test that waits for the end of leases. Such a node can lose
+    /// its leases when the machine is busy.
     pub async fn start_with_short_leases() -> Self {
         Self { environment: vec![SHORT_LEASES], ..Self::start().await }
     }
 
-    /// Starts three brokers and lets a standalone platform set their log up.
+    /// Starts three brokers, and sets up their log by a standalone platform.
     pub async fn start_on_three() -> (Self, Brokers) {
         let servers = Servers::start().await;
         let brokers = Brokers::start(&servers).await;
@@ -100,7 +100,7 @@ impl Cluster {
         Self { servers, flags, environment: vec![], bootstrap, client, logs }
     }
 
-    /// Starts a node of a role under a name. Flags replace those that a node gets otherwise.
+    /// Starts a node of a role under a name. The flags override the default ones.
     pub fn node(&self, role: &str, name: &str, flags: &[(&str, &str)], environment: &[(&str, &str)]) -> Node {
         let listen = free_address();
         let mut all = self.flags.clone();
@@ -124,18 +124,18 @@ impl Cluster {
         Node { process, url: format!("http://{listen}"), management: Management::at(&managed), log }
     }
 
-    /// A client of a node.
+    /// Returns a client of a node.
     pub fn client(&self, node: &Node) -> Client {
         self.client.at(&node.url)
     }
 
-    /// Reads the whole log and checks it.
+    /// Reads and checks the complete log.
     pub async fn audit(&self) -> Audit {
         Audit::of(self.servers.nats().await).await
     }
 
-    /// Waits until the writer has forgotten what history has: history says every second how far it is, and the writer
-    /// forgets what it had said the time before.
+    /// Waits until the writer has dropped from its tail what history has: history reports its progress every second,
+    /// and the writer drops what was covered by the report before.
     pub async fn tail_is_forgotten(&self) {
         let mut said = self.servers.nats().await.subscribe("progress.0.history.2").await.expect("NATS is there");
         for _ in 0..4 {
@@ -143,12 +143,12 @@ impl Cluster {
         }
     }
 
-    /// Waits until the node is the one that writes, and tells how long that took.
+    /// Waits until the node is the writer, and returns how long that took.
     pub async fn writes(&self, node: &Node) -> Duration {
         let begin = Instant::now();
         let client = self.client(node);
         eventually("a node that writes", || async {
-            // Its answer alone does not tell, because another node may have decided it.
+            // The answer alone does not prove it, because another node may have decided the command.
             (node.has_writing() && is_writer(&client).await && node.has_writing()).then_some(())
         })
         .await;
@@ -157,7 +157,7 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// Waits until a node says that it is ready.
+    /// Waits until a node reports that it is ready.
     pub async fn is_ready(&self, node: &Node) {
         let is_ready = || async { node.management.readiness().await.filter(|(status, _)| *status == 200) };
         eventually("a node that is ready", is_ready).await;
@@ -171,7 +171,7 @@ impl Cluster {
     }
 }
 
-/// Whether commands to a node are decided: only who writes knows what does not exist.
+/// Whether commands to a node are decided: only the writer knows what does not exist.
 pub async fn is_writer(client: &Client) -> bool {
     let request = client.request(Method::PATCH, &format!("{TARGETS}/0")).timeout(Duration::from_secs(5));
     match request.json(&json!({ "timeout": "1s" })).send().await {
@@ -181,13 +181,13 @@ pub async fn is_writer(client: &Client) -> bool {
 }
 
 impl Node {
-    /// Whether the node has the writing, as far as it has said.
+    /// Whether the node is the writer, as far as it has logged.
     fn has_writing(&self) -> bool {
         let log = self.log();
         log.rfind("this node writes now") > log.rfind("this node no longer writes")
     }
 
-    /// What the node has said of itself.
+    /// Returns the log lines of the node.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! Clients that change the same few targets under `If-Match`, and a check that what they saw can have happened in one
-//! order, which is that of the log.
+//! Clients that change the same few targets under `If-Match`, and a check that their answers are linearizable in the
+//! order of the log.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,7 +22,7 @@ use crate::{
     client::{Answer, Client, TARGETS},
 };
 
-/// How long a client that was not served waits before it tries again.
+/// How long a client waits before it tries again after a request that was not served.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Clients at work.
@@ -36,18 +36,18 @@ pub struct Contention {
 struct Shared {
     is_over: AtomicBool,
     targets: Vec<String>,
-    /// The newest sequence that anybody has seen of each target.
+    /// The newest sequence of each target that any client has seen.
     seen: Vec<Mutex<u64>>,
     operations: Mutex<Vec<Operation>>,
 }
 
-/// A change that was asked for, and what became of it.
+/// A change that was requested, and its outcome.
 #[derive(Debug)]
 pub struct Operation {
     target: String,
-    /// Unique among all operations.
+    /// The new name, unique among all operations.
     name: String,
-    /// The sequence that the target must have.
+    /// The sequence that the target must have before.
     expected: u64,
     asked: Instant,
     answered: Instant,
@@ -56,16 +56,16 @@ pub struct Operation {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// It was done, and is the event of this sequence.
+    /// The change was made, and is the event with this sequence.
     Done(u64),
     /// The target has this sequence instead.
     Refused(u64),
-    /// It was done or not.
+    /// It is unknown whether the change was made.
     Unknown,
 }
 
 impl Contention {
-    /// Starts this many workers on the targets of these ids and sequences.
+    /// Starts workers on the targets with these ids and sequences.
     pub fn start(clients: &[Client], targets: Vec<(String, u64)>, workers: usize) -> Self {
         let (targets, seen): (Vec<_>, Vec<_>) = targets.into_iter().map(|(id, at)| (id, Mutex::new(at))).unzip();
         let shared = Arc::new(Shared { is_over: AtomicBool::new(false), targets, seen, operations: Mutex::default() });
@@ -89,13 +89,13 @@ impl Contention {
         Self { shared, workers: tasks }
     }
 
-    /// How many changes were done, as far as clients know.
+    /// Returns how many changes were made, as far as clients know.
     pub fn done(&self) -> usize {
         let operations = self.shared.operations.lock().unwrap_or_else(PoisonError::into_inner);
         operations.iter().filter(|operation| matches!(operation.outcome, Outcome::Done(_))).count()
     }
 
-    /// Lets the clients finish and tells what they did.
+    /// Lets the clients finish, and returns their operations.
     pub async fn finish(mut self) -> Vec<Operation> {
         self.shared.is_over.store(true, Ordering::SeqCst);
         while let Some(ended) = self.workers.join_next().await {
@@ -148,8 +148,8 @@ fn outcome(answer: &Answer) -> Outcome {
     told.unwrap_or(Outcome::Unknown)
 }
 
-/// Checks that the log is an order of the operations in which each was answered rightly, and that this order is also that
-/// of real time: who asks after another was answered comes behind them.
+/// Checks that the log is an order of the operations in which each was answered correctly, and which agrees with real
+/// time: an operation that was requested after another was answered comes after it.
 pub fn assert_linearizable(operations: &[Operation], audit: &Audit) {
     let mut events: HashMap<&str, Vec<(u64, String)>> = HashMap::new();
     for recorded in &audit.events {

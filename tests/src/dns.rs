@@ -1,4 +1,4 @@
-//! A DNS server with records that tests write.
+//! A DNS server with records of tests.
 
 use std::{
     collections::HashMap,
@@ -15,16 +15,16 @@ use hickory_resolver::proto::{
 };
 use tokio::{net::UdpSocket, task::AbortHandle};
 
-/// The server; it ends with this.
+/// The server, which ends when this is dropped.
 pub struct Dns {
-    /// Where it answers.
+    /// The address of the server.
     pub address: SocketAddr,
     records: Arc<Mutex<HashMap<(String, RecordType), RData>>>,
     answering: AbortHandle,
 }
 
 impl Dns {
-    /// A server without records.
+    /// Starts a server without records.
     pub async fn start() -> Self {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("there is a free port");
         let address = socket.local_addr().expect("it has an address");
@@ -41,12 +41,12 @@ impl Dns {
         Self { address, records, answering: answering.abort_handle() }
     }
 
-    /// Writes a text record in the place of the one before.
+    /// Sets a text record, in place of a former one.
     pub fn text(&self, name: &str, text: &str) {
         self.write(name, RecordType::TXT, RData::TXT(TXT::new(vec![text.to_owned()])));
     }
 
-    /// Writes an address in the place of the one before.
+    /// Sets an address, in place of a former one.
     pub fn address(&self, name: &str, address: Ipv4Addr) {
         self.write(name, RecordType::A, RData::A(A(address)));
     }

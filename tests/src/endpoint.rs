@@ -1,4 +1,4 @@
-//! An HTTP server in the test process, as targets are: it tells what it was called with and answers what it is told to.
+//! An HTTP server in the test process, for targets: it records its calls, and answers as the test wants.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -24,7 +24,7 @@ use crate::{
 /// An endpoint, which ends when it is dropped.
 #[derive(Debug)]
 pub struct Endpoint {
-    /// Where it is.
+    /// The URL of the endpoint.
     pub url: String,
     state: Arc<Inner>,
     serving: JoinHandle<()>,
@@ -41,13 +41,13 @@ struct Inner {
 /// One call of the endpoint.
 #[derive(Debug, Clone)]
 pub struct Called {
-    /// Its headers.
+    /// The headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body.
     pub body: Bytes,
 }
 
-/// What an endpoint answers.
+/// The answer of an endpoint.
 #[derive(Debug, Clone)]
 pub struct Reply {
     /// The status.
@@ -56,36 +56,36 @@ pub struct Reply {
     pub headers: Vec<(&'static str, String)>,
     /// The body.
     pub body: Bytes,
-    /// How long it takes.
+    /// The delay before the answer.
     pub delay: Duration,
     /// Whether the body comes byte by byte, ten a second.
     pub drips: bool,
 }
 
 impl Reply {
-    /// A status without a body.
+    /// Returns an answer with a status and without a body.
     pub fn status(status: u16) -> Self {
         Self { status, headers: vec![], body: Bytes::new(), delay: Duration::ZERO, drips: false }
     }
 
-    /// A success with this body.
+    /// Returns a successful answer with this body.
     pub fn json(body: &Value) -> Self {
         Self { body: body.to_string().into(), ..Self::status(200) }
     }
 
-    /// The same after some time.
+    /// Returns the answer with a delay.
     pub fn after(self, delay: Duration) -> Self {
         Self { delay, ..self }
     }
 }
 
 impl Called {
-    /// The body as JSON.
+    /// Returns the body as JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// A header as text.
+    /// Returns a header as text.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -97,7 +97,7 @@ impl Endpoint {
         Self::replying(Reply::status(200)).await
     }
 
-    /// Starts an endpoint that answers this.
+    /// Starts an endpoint with this answer.
     pub async fn replying(reply: Reply) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there are free ports");
         let url = format!("http://{}/hook", listener.local_addr().expect("it listens"));
@@ -107,27 +107,27 @@ impl Endpoint {
         Self { url, state, serving }
     }
 
-    /// Answers this from now on.
+    /// Changes the answer.
     pub fn reply(&self, reply: Reply) {
         *self.state.reply.lock().unwrap_or_else(PoisonError::into_inner) = reply;
     }
 
-    /// The calls so far.
+    /// Returns the calls so far.
     pub fn calls(&self) -> Vec<Called> {
         self.state.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The calls so far, which it forgets.
+    /// Removes and returns the calls so far.
     pub fn take(&self) -> Vec<Called> {
         std::mem::take(&mut *self.state.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// How many calls were under way at the same time, at most.
+    /// Returns how many calls were in progress at the same time, at most.
     pub fn most_at_once(&self) -> usize {
         self.state.under_way.lock().unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Waits for so many calls.
+    /// Waits for a number of calls, and returns the calls.
     pub async fn called(&self, times: usize) -> Vec<Called> {
         eventually(&format!("{times} calls of {}", self.url), || {
             let calls = self.calls();
@@ -136,7 +136,7 @@ impl Endpoint {
         .await
     }
 
-    /// Creates a target that is this endpoint, with members beside name and type; answers its id and signing key.
+    /// Creates a target with this endpoint, with members in addition to name and type; returns its id and signing key.
     pub async fn target(&self, client: &Client, kind: &str, members: &Value) -> (String, String) {
         let mut target = json!({ "name": "endpoint", kind: { "url": self.url } });
         for (name, value) in members.as_object().into_iter().flatten() {

@@ -1,23 +1,23 @@
-//! What a log says, folded without anything of the platform's own: by the types of events and their payloads as JSON. Who
-//! compares with it does not ask the projector whether the projector is right.
+//! A fold of the log without the platform's own code: by the types of events and their payloads as JSON. It is
+//! independent of the projector, so that the projector can be compared with it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use eventlog::record::Recorded;
 use serde_json::Value;
 
-/// A resource that lives at the end of a log.
+/// A resource that exists at the end of a log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Living {
-    /// What it belongs to: the kind of context, as a number, and its id.
+    /// The owner: the kind of context, as a number, and its id.
     pub owner: (i32, String),
     /// The sequence of its last event.
     pub sequence: u64,
-    /// When it began to exist, in microseconds since the Unix epoch.
+    /// When it was created, in microseconds since the Unix epoch.
     pub created_at: i64,
-    /// When its last event was committed.
+    /// When its last event was committed, in microseconds since the Unix epoch.
     pub changed_at: i64,
-    /// What it is.
+    /// The state.
     pub state: Value,
 }
 
@@ -28,7 +28,7 @@ impl Living {
     }
 }
 
-/// The texts of rows that are of no person, of whom the log has ciphertext only.
+/// Removes the rows of people, of whom the log has ciphertext only.
 pub fn without_people(rows: Vec<String>) -> Vec<String> {
     rows.into_iter().filter(|row| !row.contains("\"human\":{")).collect()
 }
@@ -36,7 +36,7 @@ pub fn without_people(rows: Vec<String>) -> Vec<String> {
 /// The instance of a resource, and its id.
 pub type FoldKey = (String, String);
 
-/// The resources of a kind that live behind these events, without people.
+/// Returns the resources of a type that exist after these events, without people.
 pub fn fold(events: &[Arc<Recorded>], aggregate_type: &str) -> BTreeMap<FoldKey, Living> {
     let mut living: BTreeMap<FoldKey, Living> = BTreeMap::new();
     for recorded in events.iter().filter(|recorded| recorded.event.aggregate_type == aggregate_type) {

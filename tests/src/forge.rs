@@ -1,4 +1,4 @@
-//! Writes to a log what its writer could have written: large records, quickly.
+//! Writes records to a log as its writer could have: large ones, quickly.
 
 use async_nats::jetstream::{
     self,
@@ -25,7 +25,7 @@ use prost::Message;
 
 use crate::eventually;
 
-/// A log that is written as a test wants it, without any fence.
+/// A log that a test writes as it likes, without any fence.
 #[derive(Debug)]
 pub struct Forged {
     context: jetstream::Context,
@@ -33,11 +33,11 @@ pub struct Forged {
 }
 
 impl Forged {
-    /// A new stream, whose messages can be deleted, with a barrier in it.
+    /// Creates a stream whose messages can be deleted, with a barrier record in it.
     pub async fn begin(client: async_nats::Client) -> Self {
         let context = jetstream::new(client);
         let config = Config { discard: DiscardPolicy::New, ..stream() };
-        // NATS may still be removing the files of one before.
+        // NATS may still be removing the files of a former stream.
         eventually("NATS takes it", || async { context.create_stream(config.clone()).await.ok() }).await;
         let barrier = CommitRecord {
             log_id: secret::random::<16>().to_vec().into(),
@@ -52,7 +52,7 @@ impl Forged {
         Self { context, last }
     }
 
-    /// Appends a record with these events, spoilt.
+    /// Appends a record with these events after `spoil` has changed it, and returns its stream sequence.
     pub async fn put(&mut self, events: Vec<Event>, spoil: impl FnOnce(&mut CommitRecord)) -> u64 {
         let mut record = next(&self.last, self.last.commit.epoch, events);
         spoil(&mut record);
@@ -68,12 +68,12 @@ impl Forged {
     }
 }
 
-/// The stream of a log as the platform makes it, but that it can lose messages.
+/// Returns the configuration of a log's stream as the platform makes it, except that messages can be deleted.
 fn stream() -> Config {
     Config { name: "EVENTS_0".into(), subjects: vec!["events.0".into()], ..Config::default() }
 }
 
-/// An event of a target.
+/// Returns an event that changes a target.
 pub fn changed(id: &str, version: u64) -> Event {
     Event {
         id: secret::random_text(22),
@@ -89,14 +89,14 @@ pub fn changed(id: &str, version: u64) -> Event {
     }
 }
 
-/// How many events a record has.
+/// The number of events of a record.
 const EVENTS: u64 = 16;
-/// How many bytes a record has, about: near the most that a record may have.
+/// The approximate size of a record in bytes, near the limit.
 const BYTES: usize = 500_000;
 
-/// Appends records that create targets, until these are this many bytes, and tells the ids of the targets.
+/// Appends records that create targets, until they have this many bytes, and returns the ids of the targets.
 ///
-/// No other node may write meanwhile. As every writer does, it begins with a barrier of an epoch of its own.
+/// No other node may write meanwhile. Like every writer, it begins with a barrier record of an epoch of its own.
 pub async fn append(client: async_nats::Client, instance_id: &str, bytes: usize) -> Vec<String> {
     let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
     let mut last = log.last().await.expect("the log can be read").expect("the log was set up");
@@ -114,7 +114,7 @@ pub async fn append(client: async_nats::Client, instance_id: &str, bytes: usize)
     ids
 }
 
-/// Appends an empty record that was committed so much later than now. Every record behind it is, too.
+/// Appends an empty record that was committed some time in the future. So is every record after it.
 pub async fn append_later(client: async_nats::Client, by: SignedDuration) {
     let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
@@ -138,7 +138,7 @@ pub async fn append_newer(client: async_nats::Client, instance_id: &str, id: &st
     publish(&log, &barrier, next(&barrier, epoch, vec![newer])).await;
 }
 
-/// Appends a record that revokes a token for the first time, committed so much later than now.
+/// Appends a record that revokes a token for the first time, committed some time in the future.
 pub async fn append_revocation(client: async_nats::Client, instance_id: &str, token_id: &str, by: SignedDuration) {
     let log = Log::open(client, (LogClass::Sessions, 0), 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
@@ -158,7 +158,7 @@ pub async fn append_revocation(client: async_nats::Client, instance_id: &str, to
     publish(&log, &last, CommitRecord { committed_at, ..next(&last, last.commit.epoch, vec![event]) }).await;
 }
 
-/// Who appends record after record to a log, and is the only one that does.
+/// A writer that appends records to a log, and is the only one.
 #[derive(Debug)]
 pub struct Appending {
     log: Log,
@@ -166,7 +166,7 @@ pub struct Appending {
 }
 
 impl Appending {
-    /// Begins with a barrier of an epoch of its own, as every writer does. No other node may write from then on.
+    /// Begins with a barrier record of an epoch of its own, as every writer does. No other node may write from then on.
     pub async fn begin(client: async_nats::Client) -> Self {
         let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
         let last = log.last().await.expect("the log can be read").expect("the log was set up");
@@ -174,20 +174,20 @@ impl Appending {
         Self { log, last }
     }
 
-    /// Appends a record with these events, committed so long ago.
+    /// Appends a record with these events, committed some time ago.
     pub async fn put(&mut self, events: Vec<Event>, ago: SignedDuration) {
         let record = next(&self.last, self.last.commit.epoch, events);
         let committed_at = (clock::now() - ago).as_microsecond();
         self.last = publish(&self.log, &self.last, CommitRecord { committed_at, ..record }).await;
     }
 
-    /// The sequence of the last event.
+    /// Returns the sequence of the last event.
     pub fn end(&self) -> u64 {
         self.last.position().sequence
     }
 }
 
-/// An event that gives a target a name. The first one makes it.
+/// Returns an event that gives a target a name. The first one creates it.
 pub fn named(instance_id: &str, (id, version): (&str, u64), name: &str) -> Event {
     let target = Target {
         name: name.to_owned(),
@@ -204,14 +204,14 @@ pub fn named(instance_id: &str, (id, version): (&str, u64), name: &str) -> Event
     of_target(instance_id, (id, version), &event)
 }
 
-/// What an operator writes who has everything tried again that failed up to a sequence.
+/// Returns the event of an operator who retries all failed events up to a sequence.
 pub fn retried(until: u64) -> Event {
     let retried = Retried { until, ..Retried::of(vec![]) };
     let (r#type, payload) = encode::<FailedEvent>(&failed_event::Event::Retried(retried));
     of_failed_events(r#type, payload)
 }
 
-/// What says that an event is left out, with a payload that may be damaged.
+/// Returns the event that discards a failed event, with a payload that may be damaged.
 pub fn discarded(payload: &'static [u8]) -> Event {
     of_failed_events(format!("{}.discarded", FailedEvent::NAME), Bytes::from_static(payload))
 }
@@ -228,7 +228,7 @@ fn of_failed_events(r#type: String, payload: Bytes) -> Event {
     }
 }
 
-/// Appends one record with many small events of one aggregate, committed so long ago.
+/// Appends one record with many small events of one aggregate, committed some time ago.
 pub async fn append_small(client: async_nats::Client, count: u64, ago: SignedDuration) {
     let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
@@ -239,7 +239,7 @@ pub async fn append_small(client: async_nats::Client, count: u64, ago: SignedDur
     publish(&log, &barrier, CommitRecord { committed_at, ..next(&barrier, epoch, events) }).await;
 }
 
-/// Appends a record that creates a target of a name that no writer would let pass, and tells the id of the target.
+/// Appends a record that creates a target with a name that no writer would accept, and returns the id of the target.
 pub async fn append_named(client: async_nats::Client, instance_id: &str, name: &str) -> String {
     let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
@@ -278,7 +278,7 @@ async fn publish(log: &Log, behind: &Record, record: CommitRecord) -> Record {
 
 fn created(instance_id: &str, number: u64) -> Event {
     let id = format!("9{number:017}");
-    // Nothing is made of a sealed key but a copy, so that the size of the record is all that costs.
+    // A sealed key is only copied, so that the size of the record is its only cost.
     let sealed = secret::random_text(BYTES / usize::try_from(EVENTS).expect("there are few") - 600);
     let target = Target {
         name: format!("large {number}"),
@@ -308,7 +308,7 @@ fn of_target(instance_id: &str, (id, version): (&str, u64), event: &standard::Ev
     }
 }
 
-/// What all events have in common that tests make.
+/// Returns the common fields of all events of tests.
 fn by_a_test() -> Event {
     Event {
         id: secret::random_text(22),

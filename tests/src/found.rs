@@ -1,4 +1,4 @@
-//! What searches find, held against a fold of the log.
+//! Compares the results of searches with a fold of the log.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use crate::{
     fold::fold,
 };
 
-/// What can be searched, with the path of its searches.
+/// The aggregate types that can be searched, with the paths of their resources.
 const SEARCHED: [(&str, &str); 4] =
     [("target", TARGETS), ("execution", EXECUTIONS), ("organization", ORGANIZATIONS), ("user", USERS)];
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 const USERS: &str = "/resources/v3alpha/users";
-/// How many a search gives at most.
+/// The most results of a search.
 const PAGE: usize = 1000;
 
-/// Checks that searches of an instance find what lives at the end of the log, as it is there, and nothing else. People are
-/// left out, as [`fold()`] does.
+/// Checks that searches of an instance find exactly what exists at the end of the log, as it is there. People are left
+/// out, as by [`fold()`].
 pub async fn assert_found(audit: &Audit, client: &Client, instance_id: &str) {
     let end = audit.end().sequence;
     for (aggregate_type, path) in SEARCHED {
@@ -31,7 +31,7 @@ pub async fn assert_found(audit: &Audit, client: &Client, instance_id: &str) {
     }
 }
 
-/// The ids and sequences of all that is found, if what was asked knows the log up to its end.
+/// Returns the ids and sequences of all results, if the node that answers has the log up to its end.
 async fn found(client: &Client, path: &str, end: u64) -> Option<BTreeMap<String, u64>> {
     let mut all = BTreeMap::new();
     for offset in (0..).step_by(PAGE) {

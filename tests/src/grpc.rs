@@ -30,7 +30,7 @@ impl Grpc {
         Self { channel, token: token.map(str::to_owned) }
     }
 
-    /// The same connection with another token, or without one.
+    /// Returns the connection with another token, or without one.
     pub fn with_token(&self, token: Option<&str>) -> Self {
         Self { token: token.map(str::to_owned), ..self.clone() }
     }
@@ -54,7 +54,7 @@ impl Grpc {
         self.call_path(operation.facts.grpc, message, metadata).await
     }
 
-    /// Calls whatever is at a path.
+    /// Calls the method at a path.
     pub async fn call_path<I: Message + 'static, O: Message + Default + 'static>(
         &self,
         path: &'static str,
@@ -74,12 +74,12 @@ impl Grpc {
     }
 }
 
-/// The reason of an error.
+/// Returns the reason of an error.
 pub fn reason(status: &Status) -> String {
     status.get_error_details().error_info().map(|info| info.reason.clone()).unwrap_or_default()
 }
 
-/// One value of metadata.
+/// Returns a value of metadata.
 pub fn value(metadata: &MetadataMap, key: &str) -> String {
     metadata.get(key).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
 }

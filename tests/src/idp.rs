@@ -1,11 +1,11 @@
-//! Identity providers of every type, as tests make them.
+//! Configurations of identity providers of every type, for tests.
 
 use std::sync::LazyLock;
 
 use rcgen::{KeyPair, generate_simple_self_signed};
 use serde_json::{Value, json};
 
-/// Where they are.
+/// The path of identity providers.
 pub const IDPS: &str = "/resources/v3alpha/idps";
 
 /// The types, as paths name them.
@@ -38,7 +38,7 @@ static CERTIFICATES: LazyLock<[String; 2]> = LazyLock::new(|| {
 pub const METADATA: &str =
     "<md:EntityDescriptor xmlns:md=\"urn:oasis:names:tc:SAML:2.0:metadata\" entityID=\"https://a.example\"/>";
 
-/// A configuration of a type with every member.
+/// Returns a configuration of a type, with every member.
 ///
 /// # Panics
 /// Where there is no such type.
@@ -46,7 +46,7 @@ pub fn config(of: &str) -> Value {
     with(of, "a")
 }
 
-/// One that differs in every member.
+/// Returns a configuration that differs in every member.
 ///
 /// # Panics
 /// Where there is no such type.

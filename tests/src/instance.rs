@@ -1,4 +1,4 @@
-//! An instance of a running platform: where it is reached, who its users are, and where the platform keeps its data.
+//! An instance of a running platform: its address, its users, and the platform's data directory.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
 
@@ -16,13 +16,13 @@ use crate::{
     process::binary,
 };
 
-/// An instance of a platform that runs.
+/// An instance of a running platform.
 #[derive(Debug)]
 pub struct Instance {
     data: PathBuf,
-    /// What its founding made.
+    /// What the creation of the instance has returned.
     pub bootstrap: Bootstrap,
-    /// Further users, made when they are first asked for.
+    /// Further users, created when they are first requested.
     named: Mutex<BTreeMap<String, ServiceUser>>,
 }
 
@@ -30,7 +30,7 @@ pub struct Instance {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bootstrap {
-    /// The issuer, which is where the platform is reached.
+    /// The issuer, which is the address of the platform.
     pub issuer: String,
     /// The instance.
     pub instance_id: String,
@@ -40,15 +40,15 @@ pub struct Bootstrap {
     pub project_id: String,
     /// The service user with all rights.
     pub service_user: ServiceUser,
-    /// Those of the setup file.
+    /// The service users of the setup file.
     #[serde(default)]
     pub service_users: Vec<ServiceUser>,
 }
 
-/// Who there is besides the one with all rights: `viewer` may read, `nobody` may do nothing.
+/// The service users in addition to the one with all rights: `viewer` may read, `nobody` may do nothing.
 const NAMED: [(&str, &[&str]); 2] = [("viewer", &["IAM_OWNER_VIEWER"]), ("nobody", &[])];
 
-/// The same as a setup file.
+/// Returns the setup file with these users.
 pub(crate) fn setup() -> String {
     let user = |(name, roles): &(&str, &[&str])| format!("[[service_user]]\nname = \"{name}\"\nroles = {roles:?}\n");
     NAMED.iter().map(user).collect()
@@ -59,7 +59,7 @@ impl Instance {
         Self { data, bootstrap, named: Mutex::default() }
     }
 
-    /// The first instance of the platform that keeps its data in this folder, as soon as it was set up.
+    /// Waits until the platform with this data directory is set up, and returns its first instance.
     pub(crate) async fn first(data: PathBuf) -> Self {
         let path = data.join("bootstrap.json");
         let bootstrap = eventually("bootstrap.json", || {
@@ -79,23 +79,23 @@ impl Instance {
             .await;
     }
 
-    /// The platform's data directory.
+    /// Returns the platform's data directory.
     pub fn data(&self) -> PathBuf {
         self.data.clone()
     }
 
-    /// The address that the platform listens on.
+    /// Returns the address that the platform listens on.
     pub fn address(&self) -> String {
         client::address(&self.bootstrap.issuer)
     }
 
-    /// The platform's management port.
+    /// Returns the platform's management port.
     pub fn management(&self) -> Management {
         let address = fs::read_to_string(self.data.join("management.address"));
         Management::at(&address.expect("a running platform says where it is"))
     }
 
-    /// The address of the platform's NATS server, and the token that it asks for.
+    /// Returns the URL of the platform's NATS server, and the token that it requires.
     pub fn nats(&self) -> (String, String) {
         let read = |file: &str| fs::read_to_string(self.data.join("nats").join(file)).expect("it has an own server");
         let ports = read("ports");
@@ -103,7 +103,7 @@ impl Instance {
         (format!("nats://127.0.0.1:{port}"), read("token").trim().to_owned())
     }
 
-    /// The address of the platform's own Postgres, with password.
+    /// Returns the URL of the platform's own Postgres, with password.
     pub fn postgres_url(&self) -> String {
         let read = |file: &str| fs::read_to_string(self.data.join(file));
         let (port, password) = (read("postgres.port"), read("postgres.password"));
@@ -111,19 +111,19 @@ impl Instance {
         format!("postgres://platform:{password}@127.0.0.1:{port}/postgres")
     }
 
-    /// The platform's log.
+    /// Opens the platform's log.
     pub async fn log(&self) -> Log {
         let (url, token) = self.nats();
         let client = async_nats::ConnectOptions::with_token(token).connect(url).await.expect("NATS is there");
         Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened")
     }
 
-    /// A client of the service user with all rights.
+    /// Returns a client of the service user with all rights.
     pub async fn client(&self) -> Client {
         self.client_of(&self.bootstrap.service_user).await
     }
 
-    /// A client of one of the setup file's service users, or of the same in an instance without such a file.
+    /// Returns a client of a service user of the setup file, or of an equal one in an instance without such a file.
     pub async fn client_named(&self, name: &str) -> Client {
         let of_file = self.bootstrap.service_users.iter().find(|user| user.client_id == name);
         let user = match of_file {
@@ -151,7 +151,7 @@ impl Instance {
         user
     }
 
-    /// A client of the system user, who operates the platform.
+    /// Returns a client of the system user, who operates the platform.
     pub async fn operator(&self) -> Client {
         let mut command = tokio::process::Command::new(binary());
         command.args(["system-token", "--issuer", &self.bootstrap.issuer]).arg("--data-dir").arg(&self.data);
@@ -160,22 +160,22 @@ impl Instance {
         Client::with_token(&self.bootstrap.issuer, token)
     }
 
-    /// A client that is logged in as a service user, for which `admin` makes a new secret.
+    /// Returns a client of a service user, for which `admin` generates a new secret.
     pub async fn log_in(&self, admin: &Client, id: &str, username: &str) -> Client {
         self.client_of(&self.with_secret(admin, id, username).await).await
     }
 
-    /// A service user with a new secret that the token endpoint knows.
+    /// Returns a service user with a new secret that the token endpoint accepts.
     async fn with_secret(&self, admin: &Client, id: &str, username: &str) -> ServiceUser {
         let path = format!("/resources/v3alpha/users/{id}");
-        // It may not be known yet which roles the user has.
+        // The roles of the user may not be projected yet.
         let secret = eventually("a secret", async || {
             let answer = post(admin, &format!("{path}/_generate_secret"), json!({})).await;
             (answer.status != 503).then_some(answer)
         });
         let secret = secret.await;
         assert_eq!(secret.status, 200, "{}", secret.body);
-        // The token endpoint reads a read model.
+        // The token endpoint uses a read model, which must have the secret.
         let seen = after(&secret, admin.request(Method::GET, &path)).await;
         assert_eq!(seen.body["user"]["hasSecret"], true, "{}", seen.body);
         let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();

@@ -37,20 +37,21 @@ use std::{future::Future, time::Duration};
 
 use tokio::time::{Instant, sleep};
 
-/// The pause between two looks.
+/// The pause between two probes.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How many times a test does something: as often as a variable of the environment says, by which `make soak` asks for more.
+/// Returns how many times a test does something: the value of an environment variable, by which `make soak` raises it,
+/// or the default.
 pub fn how_many(variable: &str, usually: usize) -> usize {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usually)
 }
 
-/// Bytes in hexadecimal digits.
+/// Returns bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Waits until something holds, and fails with what it was waiting for when it does not within a minute.
+/// Waits until a probe succeeds, and fails with `what` if it does not within a minute.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut probe: impl FnMut() -> F) -> T {
     let deadline = Instant::now() + Duration::from_mins(1);
     loop {
@@ -62,7 +63,7 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut probe:
     }
 }
 
-/// Fails unless something holds whenever it is looked at, for so long.
+/// Fails unless a probe holds repeatedly for some time.
 pub async fn throughout<F: Future<Output = bool>>(time: Duration, what: &str, mut probe: impl FnMut() -> F) {
     let end = Instant::now() + time;
     while Instant::now() < end {

@@ -1,4 +1,4 @@
-//! Clients that create targets all the time, and remember what they were told.
+//! Clients that create targets continuously, and record the answers.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -20,7 +20,7 @@ use crate::{
     eventually,
 };
 
-/// How long a client that was not served waits before it tries again.
+/// How long a client waits before it tries again after a request that was not served.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Clients at work.
@@ -30,12 +30,12 @@ pub struct Load {
     workers: JoinSet<()>,
 }
 
-/// What the clients asked for and what they were told.
+/// What the clients have requested, and the answers.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// The names of the targets that were asked for.
+    /// The names of the targets that were requested.
     pub attempted: HashSet<String>,
-    /// Those that the platform said it created, and their ids.
+    /// The names of the targets whose creation was acknowledged, and their ids.
     pub acknowledged: HashMap<String, String>,
     /// How often a request was not served, by reason; `none` where there was no answer.
     pub refused: HashMap<String, usize>,
@@ -48,10 +48,10 @@ struct Shared {
 }
 
 impl Load {
-    /// Starts this many workers that create targets under names that begin with the prefix.
+    /// Starts workers that create targets under names with the prefix.
     ///
-    /// Every second of them sends an idempotency key with a create, repeats it until it is served, and then once more:
-    /// the second answer must be the first.
+    /// Every second worker sends an idempotency key with a create, repeats it until it is served, and then once more:
+    /// the second answer must equal the first.
     pub fn start(clients: &[Client], workers: usize, prefix: &str) -> Self {
         let shared = Arc::new(Shared::default());
         let clients = Arc::new(clients.to_vec());
@@ -75,7 +75,7 @@ impl Load {
         Self { shared, workers: tasks }
     }
 
-    /// Waits until this many more targets were created, and tells how long that took.
+    /// Waits until a number of further targets were created, and returns how long that took.
     pub async fn creates(&self, more: usize) -> Duration {
         let begin = Instant::now();
         let wanted = self.shared.told(|told| told.acknowledged.len()) + more;
@@ -86,12 +86,12 @@ impl Load {
         begin.elapsed()
     }
 
-    /// How many creates were acknowledged.
+    /// Returns how many creates were acknowledged.
     pub fn acknowledged(&self) -> usize {
         self.shared.told(|told| told.acknowledged.len())
     }
 
-    /// Lets the clients finish, for which the platform must be there, and tells what they were told.
+    /// Lets the clients finish, for which the platform must be available, and returns what they have recorded.
     pub async fn finish(mut self) -> Told {
         self.shared.is_over.store(true, Ordering::SeqCst);
         while let Some(ended) = self.workers.join_next().await {
@@ -131,7 +131,7 @@ impl Shared {
         assert!(served[1].headers.contains_key("idempotency-replayed"), "{name}: the second answer is a repetition");
     }
 
-    /// Sends a create and takes down what became of it. Whatever is no success may have been done or not.
+    /// Sends a create, and records the answer. The outcome of any unsuccessful answer is unknown.
     async fn served(&self, name: &str, request: reqwest::RequestBuilder) -> Option<Answer> {
         let answer = match request.send().await {
             Ok(response) => Answer::of(response).await,
@@ -154,7 +154,7 @@ impl Shared {
 }
 
 impl Told {
-    /// Adds what other clients were told.
+    /// Adds what other clients have recorded.
     pub fn add(&mut self, other: Self) {
         self.attempted.extend(other.attempted);
         self.acknowledged.extend(other.acknowledged);

@@ -10,7 +10,7 @@ pub struct Management {
     base: String,
 }
 
-/// What a metric is, as its node says.
+/// The type and the labels of a metric, as the node prints them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kind {
     /// `counter`, `gauge` or `histogram`.
@@ -20,41 +20,41 @@ pub struct Kind {
 }
 
 impl Management {
-    /// The port at an address.
+    /// Returns the port at an address.
     pub fn at(address: &str) -> Self {
         Self { base: format!("http://{}", address.trim()) }
     }
 
-    /// What is there under a path, if somebody answers.
+    /// Gets a path, and returns status and text if there is an answer.
     pub async fn get(&self, path: &str) -> Option<(u16, String)> {
         let http = reqwest::Client::builder().no_proxy().timeout(std::time::Duration::from_secs(5)).build().ok()?;
         let answer = http.get(format!("{}{path}", self.base)).send().await.ok()?;
         Some((answer.status().as_u16(), answer.text().await.ok()?))
     }
 
-    /// Whether the node is ready, and what it says of itself.
+    /// Returns the status and the body of `/readyz`.
     pub async fn readiness(&self) -> Option<(u16, Value)> {
         let (status, text) = self.get("/readyz").await?;
         Some((status, serde_json::from_str(&text).ok()?))
     }
 
-    /// What the node says of one of its parts.
+    /// Returns the state of a part of the node.
     pub async fn check(&self, name: &str) -> Option<Value> {
         let (_, readiness) = self.readiness().await?;
         readiness["checks"].as_array()?.iter().find(|check| check["name"] == name).cloned()
     }
 
-    /// The metrics as text.
+    /// Returns the metrics as text.
     pub async fn metrics(&self) -> String {
         self.get("/metrics").await.expect("the node answers").1
     }
 
-    /// The sum of a metric over all cells that have these labels, written as in `code="OK"`; 0 where there is none.
+    /// Returns the sum of a metric over all series with these labels, written as in `code="OK"`; 0 where there is none.
     pub async fn sum(&self, name: &str, labels: &[&str]) -> f64 {
         self.cells(name, labels).await.into_iter().sum()
     }
 
-    /// The values of all those cells.
+    /// Returns the values of all series of a metric with these labels.
     pub async fn cells(&self, name: &str, labels: &[&str]) -> Vec<f64> {
         let text = self.metrics().await;
         let cells = text.lines().filter_map(|line| {
@@ -66,7 +66,7 @@ impl Management {
         cells.collect()
     }
 
-    /// Every metric that the node knows.
+    /// Returns every metric of the node.
     pub async fn kinds(&self) -> BTreeMap<String, Kind> {
         let text = self.metrics().await;
         let mut kinds = BTreeMap::new();
@@ -87,7 +87,7 @@ impl Management {
     }
 }
 
-/// The metric that a line belongs to.
+/// Returns the metric that a line belongs to.
 pub fn family(name: &str, kinds: &BTreeMap<String, Kind>) -> String {
     let parts = ["_bucket", "_sum", "_count"].iter().filter_map(|part| name.strip_suffix(part));
     let histogram = parts.into_iter().find(|base| kinds.get(*base).is_some_and(|known| known.kind == "histogram"));

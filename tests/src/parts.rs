@@ -1,4 +1,4 @@
-//! The parts of an HTTP request that hold a message, as a client puts them together.
+//! The parts of an HTTP request that carry a message, as a client makes them.
 
 use proto::operation::{Body, Facts};
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// The parts of a request to an operation whose message has these fields.
+    /// Returns the parts of a request to an operation whose message has these fields.
     pub fn of(facts: &Facts, mut fields: Map<String, Value>) -> Self {
         let names = facts.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
         let path =
@@ -32,7 +32,7 @@ impl Parts {
     }
 }
 
-/// The name of a field in JSON.
+/// Returns the name of a field in JSON.
 fn json_name(name: &str) -> String {
     let (first, rest) = name.split_once('_').unwrap_or((name, ""));
     let rest = rest.split('_').filter(|word| !word.is_empty());

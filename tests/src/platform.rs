@@ -26,7 +26,7 @@ impl Platform {
         Self::start_with(&[], &[]).await
     }
 
-    /// Starts a new platform on a folder without anything, as its users do.
+    /// Starts a new platform on an empty folder, as its users do.
     pub async fn start_from_nothing() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         Self::start_in(folder, "127.0.0.1:0", &[], &[], Stdio::inherit()).await
@@ -37,12 +37,12 @@ impl Platform {
         Self::start_telling(flags, environment, Stdio::inherit()).await
     }
 
-    /// Starts a new platform that tells of its work where the test wants it.
+    /// Starts a new platform whose log lines go to `stderr`.
     pub async fn start_telling(flags: &[String], environment: &[(&str, &str)], stderr: Stdio) -> Self {
         Self::start_at("127.0.0.1:0", flags, environment, stderr).await
     }
 
-    /// Starts a new platform that listens somewhere else.
+    /// Starts a new platform that listens on another address.
     pub async fn start_on(listen: &str, flags: &[String]) -> Self {
         Self::start_at(listen, flags, &[], Stdio::inherit()).await
     }
@@ -86,23 +86,23 @@ impl Platform {
         self.ready().await;
     }
 
-    /// Starts the process again and does not wait.
+    /// Starts the process again without waiting.
     pub fn respawn(&mut self, environment: &[(&str, &str)]) {
         let listen = self.bootstrap.issuer.trim_start_matches("http://").to_owned();
         self.process = Self::spawn(&self.flags, &listen, environment, Stdio::inherit());
     }
 
-    /// The process.
+    /// Returns the process.
     pub fn process(&mut self) -> &mut Process {
         &mut self.process
     }
 
-    /// Ends the process in order.
+    /// Stops the process.
     pub async fn stop(&mut self) {
         self.process.end().await;
     }
 
-    /// The sequence of the last event in the log, and the number of records.
+    /// Returns the sequence of the last event in the log, and the number of records.
     pub async fn log_end(&self) -> (u64, u64) {
         let last = self.log().await.last().await.expect("the log can be read").expect("it has been set up").position();
         (last.sequence, last.stream_sequence)

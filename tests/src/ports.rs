@@ -7,11 +7,11 @@ use std::{
     sync::atomic::{AtomicU16, Ordering},
 };
 
-/// Below the ports that Linux gives to who asks for any (from 32768 on): between the choice and the listening, no
-/// connection and no other server gets such a port.
+/// The first port of tests, below the ephemeral ports of Linux (from 32768 on): between the choice and the listening,
+/// no connection and no other server gets such a port.
 const FIRST: u16 = 10_000;
 
-/// How many ports a test has for itself.
+/// How many ports a test has to itself.
 const OF_A_TEST: u16 = 500;
 
 /// How many tests run at one time, at most.
@@ -19,7 +19,7 @@ const TESTS: u16 = 45;
 
 static NEXT: AtomicU16 = AtomicU16::new(0);
 
-/// A port where nobody listens. No test that runs at the same time gets it, nor this one a second time.
+/// Returns a port where nobody listens. No concurrent test gets it, nor this test a second time.
 ///
 /// # Panics
 ///
@@ -29,7 +29,7 @@ pub fn free_port() -> u16 {
     let id = u16::try_from(process::id() % u32::from(u16::MAX)).expect("it is smaller");
     let slot = env::var("NEXTEST_TEST_GLOBAL_SLOT").ok().and_then(|slot| slot.parse().ok()).unwrap_or(id);
     let block = FIRST + slot % TESTS * OF_A_TEST;
-    // What the test before left may still listen, so each begins elsewhere.
+    // Processes of the test before may still listen, so each test begins with another port.
     let port = || block + (id % OF_A_TEST + NEXT.fetch_add(1, Ordering::Relaxed)) % OF_A_TEST;
     (0..OF_A_TEST)
         .map(|_| port())
@@ -37,7 +37,7 @@ pub fn free_port() -> u16 {
         .expect("the test has free ports")
 }
 
-/// An address where nobody listens, with such a port.
+/// Returns an address with such a port.
 pub fn free_address() -> String {
     SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())).to_string()
 }

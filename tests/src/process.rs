@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 
-/// The platform's binary, built beside the tests.
+/// Returns the path of the platform's binary, built beside the tests.
 pub fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("a test knows where it is");
     // Tests are in target/<profile>/deps, programs in target/<profile>.
@@ -21,11 +21,11 @@ pub fn binary() -> PathBuf {
     found.expect("the platform is built beside the tests: make build")
 }
 
-/// Lets a process of the platform write what the next version might.
+/// The environment variable that lets a process of the platform write what the next version might.
 pub const NEXT_VERSION: (&str, &str) = ("PLATFORM_NEXT_VERSION", "1");
 
-/// Runs the platform to its end, which comes within a minute, and tells whether it succeeded, what it printed, and what
-/// it said.
+/// Runs the platform to its end, for at most a minute, and returns whether it succeeded, its standard output, and its
+/// standard error.
 pub fn run(arguments: &[&str]) -> (bool, String, String) {
     let mut command = std::process::Command::new("timeout");
     let output = command.arg("60").arg(binary()).args(arguments).output().expect("the binary runs");
@@ -42,12 +42,12 @@ pub struct Process {
 
 impl Process {
     /// Starts the platform with these arguments and environment variables. Its standard output can be piped; its
-    /// errors go to where the test's go.
+    /// standard error is that of the test.
     pub fn spawn(arguments: &[String], environment: &[(&str, &str)], stdout: Stdio) -> Self {
         Self::spawn_to(arguments, environment, stdout, Stdio::inherit())
     }
 
-    /// Starts the platform with both of its outputs where the test wants them.
+    /// Starts the platform with these outputs.
     pub fn spawn_to(arguments: &[String], environment: &[(&str, &str)], stdout: Stdio, stderr: Stdio) -> Self {
         let mut command = Command::new(binary());
         command.args(arguments).env_remove("PLATFORM_FAULT").envs(environment.iter().copied());
@@ -57,7 +57,7 @@ impl Process {
         Self { child, pid: Pid::from_raw(id).expect("ids are positive") }
     }
 
-    /// What the process prints, if it was piped.
+    /// Returns the standard output of the process, if it is piped.
     pub fn stdout(&mut self) -> Option<tokio::process::ChildStdout> {
         self.child.stdout.take()
     }
@@ -67,7 +67,7 @@ impl Process {
         kill_process(self.pid, signal).expect("the process is still there");
     }
 
-    /// Ends the process in order (SIGTERM).
+    /// Stops the process with SIGTERM, and waits for its end.
     pub async fn end(&mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.ended().await
@@ -96,19 +96,19 @@ impl Process {
         let _ = self.child.kill().await;
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 }
 
-/// The process of a server of a data directory, if it is running.
+/// Returns the process of a server of a data directory, if it is running.
 pub fn server(data: &Path, name: &str) -> Option<Pid> {
     let kept = fs::read_to_string(data.join(format!("{name}.pid"))).ok()?;
     let mut words = kept.split_whitespace();
     let (pid, started) = (words.next()?, words.next()?);
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Behind the command's name, which may have spaces, comes field 3; the start time is field 22.
+    // After the command's name, which may have spaces, comes field 3; the start time is field 22.
     let since = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?;
     (since == started).then(|| pid.parse().ok().and_then(Pid::from_raw)).flatten()
 }

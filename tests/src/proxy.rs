@@ -1,7 +1,7 @@
-//! A proxy between a node and one of its servers, that loses what a test wants lost.
+//! A proxy between a node and one of its servers, which loses messages as a test wants.
 //!
-//! It passes bytes on. On the way to NATS it understands just enough of the protocol to recognise a publish to a log
-//! and the answer to it.
+//! It forwards bytes. For NATS, it parses just enough of the protocol to recognise a publish to a log and the answer to
+//! it.
 
 use std::{
     collections::HashSet,
@@ -22,25 +22,25 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-/// How many messages of a connection are kept back at most before its sender has to wait.
+/// How many messages of a connection are held back at most before its sender has to wait.
 const MOST_KEPT_BACK: usize = 1024;
 
 /// A running proxy; it ends when dropped.
 #[derive(Debug)]
 pub struct Proxy {
-    /// Where it listens.
+    /// The address of the proxy.
     pub address: String,
     rules: Arc<Rules>,
     accepting: AbortHandle,
 }
 
-/// What the proxy passes on.
+/// What the proxy forwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Open,
-    /// Bytes that come are kept back.
+    /// Bytes are held back.
     Silent,
-    /// Connections end, and new ones at once.
+    /// Connections are closed, and new ones at once.
     Cut,
 }
 
@@ -49,15 +49,15 @@ struct Rules {
     way: watch::Sender<Way>,
     publishes: Lost,
     answers: Lost,
-    /// Where the answers are sent to that will be lost.
+    /// The inboxes of the answers that will be lost.
     inboxes: Mutex<HashSet<String>>,
     /// How many publishes to a log came by, lost ones too.
     seen: AtomicUsize,
-    /// How many of them are kept back.
+    /// How many of them are held back.
     waiting: AtomicUsize,
 }
 
-/// How many messages of a kind shall be lost, and how many were.
+/// How many messages of a kind have to be lost, and how many were.
 #[derive(Debug, Default)]
 struct Lost {
     left: AtomicUsize,
@@ -75,7 +75,7 @@ impl Lost {
 }
 
 impl Proxy {
-    /// A proxy to this `host:port`.
+    /// Starts a proxy to this `host:port`.
     pub async fn start(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there are free ports");
         let address = listener.local_addr().expect("it listens").to_string();
@@ -91,7 +91,7 @@ impl Proxy {
         Self { address, rules, accepting }
     }
 
-    /// A proxy before the server of a URL, and the URL through it.
+    /// Starts a proxy to the server of a URL, and returns it with the URL through it.
     pub async fn before(url: &str) -> (Self, String) {
         let address = url.split("://").nth(1).and_then(|rest| rest.rsplit('@').next()).expect("it is a URL");
         let address = address.split('/').next().expect("it has an address");
@@ -100,7 +100,7 @@ impl Proxy {
         (proxy, through)
     }
 
-    /// Loses the next publishes to a log: the server never sees them.
+    /// Loses the next publishes to a log: the server never gets them.
     pub fn lose_publishes(&self, number: usize) {
         self.rules.publishes.left.fetch_add(number, Ordering::SeqCst);
     }
@@ -110,33 +110,33 @@ impl Proxy {
         self.rules.answers.left.fetch_add(number, Ordering::SeqCst);
     }
 
-    /// How many publishes, and how many answers to others, were lost so far.
+    /// Returns how many publishes, and how many answers to others, were lost so far.
     pub fn lost(&self) -> (usize, usize) {
         let of = |lost: &Lost| lost.so_far.load(Ordering::SeqCst);
         (of(&self.rules.publishes), of(&self.rules.answers))
     }
 
-    /// How many publishes to a log came by.
+    /// Returns how many publishes to a log have arrived.
     pub fn seen(&self) -> usize {
         self.rules.seen.load(Ordering::SeqCst)
     }
 
-    /// How many publishes to a log are kept back.
+    /// Returns how many publishes to a log are held back.
     pub fn waiting(&self) -> usize {
         self.rules.waiting.load(Ordering::SeqCst)
     }
 
-    /// Passes nothing on from now on, while connections stay.
+    /// Stops forwarding, while connections stay open.
     pub fn silence(&self) {
         self.rules.way.send_replace(Way::Silent);
     }
 
-    /// Ends all connections and refuses new ones.
+    /// Closes all connections, and refuses new ones.
     pub fn cut(&self) {
         self.rules.way.send_replace(Way::Cut);
     }
 
-    /// Passes everything on again, what was kept back too.
+    /// Forwards everything again, including what was held back.
     pub fn open(&self) {
         self.rules.way.send_replace(Way::Open);
     }
@@ -168,7 +168,7 @@ async fn connect(client: TcpStream, server: &str, rules: &Arc<Rules>) -> io::Res
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    // NATS speaks first, Postgres does not: the first bytes tell which protocol this is.
+    // The server speaks first with NATS, the client with Postgres: the first bytes show which protocol this is.
     let mut from_server = BufReader::new(from_server);
     let mut from_client = BufReader::new(from_client);
     let speaks_nats = tokio::select! {
@@ -200,15 +200,16 @@ async fn pass_bytes(mut from: BufReader<OwnedReadHalf>, mut to: OwnedWriteHalf, 
     }
 }
 
-/// A message as it came.
+/// A message of NATS.
 struct Message {
-    /// Its first line.
+    /// The first line.
     line: String,
-    /// All of it.
+    /// The complete message.
     bytes: Vec<u8>,
 }
 
-/// Passes messages on. They are read while nothing is passed on, so that a publish is known of that waits behind another.
+/// Forwards messages. They are read even while nothing is forwarded, so that a publish is counted that waits after
+/// another.
 async fn pass_messages(from: BufReader<OwnedReadHalf>, to: OwnedWriteHalf, rules: &Rules) -> io::Result<()> {
     let (sender, receiver) = mpsc::channel(MOST_KEPT_BACK);
     tokio::try_join!(read_messages(from, sender, rules), write_messages(receiver, to, rules))?;
@@ -266,7 +267,7 @@ impl Rules {
         let _ = self.way.subscribe().wait_for(|way| *way == Way::Open).await;
     }
 
-    /// Whether this message shall be lost, by the words of its first line.
+    /// Whether this message has to be lost, by the words of its first line.
     fn is_lost(&self, words: &[&str]) -> bool {
         let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
         match words {

@@ -1,5 +1,5 @@
-//! What only the platform itself knows, so that tests can make what nobody else can: tokens that are signed rightly and
-//! are wrong all the same.
+//! The keys of a running platform, with which tests can make what nobody else can: tokens that have valid signatures
+//! and are wrong nevertheless.
 
 use base::signing;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -13,7 +13,7 @@ use view::{
 
 use crate::instance::Instance;
 
-/// The length of the end of a consistency token that proves that the platform made it.
+/// The length of the MAC at the end of a consistency token.
 const MAC: usize = 16;
 
 /// The keys of a platform.
@@ -25,7 +25,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Reads them from the data folder and the database of a running platform.
+    /// Reads the keys from the data folder and the database of a running platform.
     pub async fn of(instance: &Instance) -> Self {
         let key = std::fs::read_to_string(instance.data().join("master.key")).expect("the folder has the key");
         let master = key.parse().expect("it is a master key");
@@ -43,12 +43,12 @@ impl Secrets {
         Self { signing: EncodingKey::from_ec_der(&private), keyring }
     }
 
-    /// Signs any claims as the platform would.
+    /// Signs any claims like the platform.
     pub fn sign(&self, header: &Header, claims: &Value) -> String {
         encode(header, claims, &self.signing).expect("the key is for ES256")
     }
 
-    /// The consistency token of another sequence of the same log.
+    /// Returns the consistency token of another sequence of the same log.
     pub async fn consistency(&self, token: &str, sequence: u64) -> String {
         self.changed(token, |body| {
             let place = body.len() - 8;
@@ -57,7 +57,7 @@ impl Secrets {
         .await
     }
 
-    /// A consistency token with another body that the platform's own key vouches for.
+    /// Returns a consistency token with a changed body and a valid MAC.
     pub async fn changed(&self, token: &str, change: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut body = URL_SAFE_NO_PAD.decode(token).expect("tokens are base64url");
         body.truncate(body.len() - MAC);

@@ -1,4 +1,4 @@
-//! A NATS server and a Postgres without any role of the platform, for tests that bring their own.
+//! A NATS server and a Postgres server without any role of the platform, for tests that bring their own.
 
 use std::{
     fs::{self, OpenOptions},
@@ -28,21 +28,21 @@ use crate::{
 pub struct Servers {
     process: Process,
     folder: Option<TempDir>,
-    /// Where they are.
+    /// The addresses of the servers.
     pub places: Places,
 }
 
-/// Where the servers are.
+/// The addresses of servers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Places {
-    /// The NATS server.
+    /// The URL of the NATS server.
     pub nats_url: String,
-    /// The token that it asks for.
+    /// The token that NATS requires.
     pub nats_token: String,
-    /// Its monitoring port.
+    /// The URL of the monitoring port of NATS.
     pub nats_monitor_url: String,
-    /// Postgres, with password.
+    /// The URL of Postgres, with password.
     pub postgres_url: String,
 }
 
@@ -64,18 +64,18 @@ impl Servers {
         Self { process, folder: Some(folder), places }
     }
 
-    /// A NATS client.
+    /// Connects a NATS client.
     pub async fn nats(&self) -> async_nats::Client {
         self.nats_as("a test").await
     }
 
-    /// The same, under a name.
+    /// Connects a NATS client under a name.
     pub async fn nats_as(&self, name: &str) -> async_nats::Client {
         let options = async_nats::ConnectOptions::with_token(self.places.nats_token.clone()).name(name);
         options.connect(&self.places.nats_url).await.expect("NATS is there")
     }
 
-    /// How many bytes NATS has sent on the connections whose names begin so.
+    /// Returns how many bytes NATS has sent on connections whose names have a prefix.
     pub async fn sent_to(&self, name: &str) -> u64 {
         let http = reqwest::Client::builder().no_proxy().build().expect("a client");
         let url = format!("{}/connz", self.places.nats_monitor_url);
@@ -86,7 +86,7 @@ impl Servers {
         all.filter(is_its).filter_map(|one| one["out_bytes"].as_u64()).sum()
     }
 
-    /// The flags that let a role use the servers, with the master key of the folder.
+    /// Returns the flags by which a role uses the servers, with the master key of the folder.
     pub fn flags(&self) -> Vec<String> {
         let Places { nats_url, nats_token, nats_monitor_url, postgres_url } = &self.places;
         let key = self.folder().join("master.key").display().to_string();
@@ -100,18 +100,18 @@ impl Servers {
         flags.iter().flat_map(|(flag, value)| [(*flag).to_owned(), (*value).clone()]).collect()
     }
 
-    /// The program of the NATS server.
+    /// Returns the path of the NATS server's program.
     pub fn nats_program(&self) -> PathBuf {
         let pid = server(&self.folder(), "nats").expect("it runs").as_raw_nonzero();
         fs::read_link(format!("/proc/{pid}/exe")).expect("it is a process of this user")
     }
 
-    /// The folder of both servers.
+    /// Returns the folder of both servers.
     pub fn folder(&self) -> PathBuf {
         self.folder.as_ref().expect("it is there until they have stopped").path().to_owned()
     }
 
-    /// Stops both in order, and leaves their folder.
+    /// Stops both servers, and returns their folder.
     pub async fn stop(mut self) -> TempDir {
         self.process.end().await;
         self.folder.take().expect("it is there until they have stopped")
@@ -126,14 +126,14 @@ impl Drop for Servers {
     }
 }
 
-/// Ends a process that has servers in a folder, and the servers, which outlive it. Nobody reads what they leave, so that
-/// nothing is gained by an end in order.
+/// Kills a process with servers in a folder, and the servers, which outlive it. Nobody reads what they leave, so they
+/// need not stop cleanly.
 pub(crate) fn end_at_once(process: &mut Process, folder: &Path) {
     if !process.has_ended() {
         let _ = kill_process(process.pid(), Signal::KILL);
         wait(process.pid());
     }
-    // Postgres takes its shared memory with it where it is not killed.
+    // Postgres removes its shared memory only if it is not killed.
     for (name, signal) in [("nats", Signal::KILL), ("postgres", Signal::QUIT)] {
         if let Some(server) = server(folder, name) {
             let _ = kill_process(server, signal);
@@ -142,7 +142,7 @@ pub(crate) fn end_at_once(process: &mut Process, folder: &Path) {
     }
 }
 
-/// Waits until a process is gone; tests may drop outside of a runtime.
+/// Waits until a process has ended; tests may drop outside of a runtime.
 fn wait(pid: Pid) {
     let status = format!("/proc/{}/stat", pid.as_raw_nonzero());
     let is_running = || std::fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z "));
@@ -154,7 +154,7 @@ fn wait(pid: Pid) {
     }
 }
 
-/// Makes a data folder with the files of a Postgres that is empty, and with a master key of its own.
+/// Creates a data folder with the files of an empty Postgres, and with a master key of its own.
 pub(crate) async fn with_postgres(data: &Path) {
     let template = Template::find("postgres", async |folder| {
         let servers = Servers::start_on(tempfile::tempdir().expect("a temporary folder can be made")).await;
@@ -169,7 +169,7 @@ pub(crate) async fn with_postgres(data: &Path) {
     file.and_then(|mut file| writeln!(file, "{key}")).expect("the folder can be written");
 }
 
-/// Lets NATS forget every search index.
+/// Removes every search index from NATS.
 pub async fn drop_indexes(nats: async_nats::Client) {
     let context = async_nats::jetstream::new(nats);
     for stream in ["OBJ_INDEX_FILES", "KV_INDEX_MANIFESTS"] {
@@ -177,7 +177,7 @@ pub async fn drop_indexes(nats: async_nats::Client) {
     }
 }
 
-/// Lets Postgres forget everything.
+/// Removes all read models from Postgres.
 pub async fn drop_read_models(url: &str) {
     let schemas = PROJECTIONS.iter().filter(|projection| projection.schema().is_some());
     let schemas = schemas.map(Projection::schema_name);

@@ -1,4 +1,4 @@
-//! A log that was set up once, for all tests that need one.
+//! A log that is set up once, for all tests that need one.
 
 use std::fs;
 
@@ -15,13 +15,13 @@ use crate::{
 pub(crate) struct SetUp {
     /// A copy of the servers' folder, with its master key.
     pub(crate) servers: TempDir,
-    /// What the setup made.
+    /// What the setup has created.
     pub(crate) bootstrap: Bootstrap,
-    /// An access token of the one with all rights.
+    /// An access token of the service user with all rights.
     pub(crate) token: String,
 }
 
-/// Copies a log that was set up, with the servers that keep it.
+/// Copies a log that was set up, with its servers.
 pub(crate) async fn set_up() -> SetUp {
     let template = Template::find("set-up", async |folder| {
         let servers = Servers::start().await;

@@ -1,24 +1,24 @@
-//! The settings services whose properties are a table, as data for tests.
+//! The settings services with tables of properties, as data for tests.
 
 use serde_json::{Value, json};
 
-/// A settings service whose properties are a table.
+/// A settings service with a table of properties.
 #[derive(Debug)]
 pub struct Service {
-    /// The last part of its path.
+    /// The last segment of its path.
     pub name: &'static str,
     /// All of its properties.
     pub properties: Vec<Property>,
 }
 
-/// A property as data.
+/// A property of settings.
 #[derive(Debug)]
 pub struct Property {
-    /// Its name, with that of the object before it that it is in.
+    /// The name, after that of the object that it is in, if any.
     pub name: &'static str,
-    /// What it is where nobody has set it.
+    /// The default value.
     pub default: Value,
-    /// Another value. What has none can only be what it is.
+    /// Another value, unless the property is fixed.
     pub other: Option<Value>,
     /// A value that is refused.
     pub bad: Value,
@@ -29,13 +29,13 @@ impl Property {
         Self { name, default, other, bad }
     }
 
-    /// What it can be set to, which differs from the default where anything does.
+    /// Returns a value that it can be set to: another one than the default, if possible.
     pub fn settable(&self) -> &Value {
         self.other.as_ref().unwrap_or(&self.default)
     }
 }
 
-/// The services whose properties are tables.
+/// Returns the services with tables of properties.
 pub fn services() -> [Service; 7] {
     [
         ("login", login()),
@@ -49,12 +49,12 @@ pub fn services() -> [Service; 7] {
     .map(|(name, properties)| Service { name, properties })
 }
 
-/// A property as it stands in an object, which may be inside another.
+/// Returns an object with a property, which may be inside another object.
 pub fn inside(property: &str, value: &Value) -> Value {
     together([(property, value.clone())])
 }
 
-/// Properties as they stand together in an object.
+/// Returns an object with several properties.
 pub fn together<'a>(properties: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
     let mut all = json!({});
     for (property, value) in properties {
@@ -63,17 +63,17 @@ pub fn together<'a>(properties: impl IntoIterator<Item = (&'a str, Value)>) -> V
     all
 }
 
-/// The same the other way round: a property of an object.
+/// Returns a property of an object.
 pub fn of<'a>(settings: &'a Value, property: &str) -> &'a Value {
     property.split('.').fold(settings, |settings, name| &settings[name])
 }
 
-/// The message of a list has it one deeper than that of a single value.
+/// Returns the message that sets a value, in which a list is one level deeper than a single value.
 pub fn to_set(value: &Value) -> Value {
     if value.is_array() { json!({ "set": { "value": value } }) } else { json!({ "set": value }) }
 }
 
-/// A property as clients read it: a value that is its type's own default is left out.
+/// Returns a property as clients read it: the default value of its type is omitted.
 pub fn shown(value: &Value, owner: Option<Value>) -> Value {
     let mut shown = json!({});
     if ![json!(false), json!(""), json!("0"), json!([])].contains(value) {

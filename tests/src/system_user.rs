@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{hex, process::run};
 
-/// A folder of a system user, as `--data-dir` wants it, and what a node has to know of it.
+/// Creates a folder of a system user, for `--data-dir`, and returns the system users for a node.
 ///
 /// # Panics
 /// Where the folder cannot be written.
@@ -24,7 +24,7 @@ pub fn system_user(folder: &Path, role: &str) -> Value {
     json!([{ "name": "operator", "public": key.public, "roles": [role] }])
 }
 
-/// A folder of a system user with all rights, and in it the file that `--system-users` wants.
+/// Creates a folder of a system user with all rights, and returns the file for `--system-users` in it.
 ///
 /// # Panics
 /// Where the folder cannot be written.
@@ -34,10 +34,10 @@ pub fn system_owner(folder: &Path) -> PathBuf {
     file
 }
 
-/// A token of the system user of a folder, for the instance of an issuer.
+/// Returns a token of the system user of a folder, for the instance of an issuer.
 ///
 /// # Panics
-/// Where none is made.
+/// Where the command fails.
 pub fn system_token(folder: &Path, issuer: &str) -> String {
     let folder = folder.display().to_string();
     let (is_made, token, said) = run(&["system-token", "--issuer", issuer, "--data-dir", &folder]);

@@ -1,5 +1,5 @@
-//! Folders that tests copy, so that not each of them makes database files and sets a log up. They are made by the first test
-//! that needs them, beside the platform's binary, and again when the binary is another.
+//! Folders that tests copy, so that not every test has to create database files or set up a log. The first test that
+//! needs one creates it beside the platform's binary, and again when the binary has changed.
 
 use std::{
     fs::{self, File},
@@ -13,15 +13,15 @@ use crate::process::binary;
 /// How long a template is used: the tokens in it last twelve hours.
 const AGE: Duration = Duration::from_hours(6);
 
-/// A template. Nobody else makes or copies it meanwhile.
+/// A template, locked against creation and copying by others.
 pub(crate) struct Template {
-    /// Where it is.
+    /// The folder of the template.
     pub(crate) folder: PathBuf,
     _lock: File,
 }
 
 impl Template {
-    /// Finds a template, or makes it in a folder.
+    /// Finds a template, or creates it.
     pub(crate) async fn find(name: &str, make: impl AsyncFnOnce(&Path)) -> Self {
         let binary = binary();
         let metadata = fs::metadata(&binary).expect("the binary is there");

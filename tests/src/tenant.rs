@@ -1,8 +1,8 @@
-//! An instance for one test, on the platform that the API tests share. Nobody else is in it, so a test sees what it did
-//! itself and nothing of others.
+//! An instance for one test, on the platform that the API tests share. Nobody else uses it, so a test sees only its own
+//! effects.
 //!
-//! The platform runs on the folder that the environment variable `TESTS_PLATFORM` names (`make test` starts it). Without
-//! the variable a test starts a platform for itself.
+//! The platform runs on the folder that the environment variable `TESTS_PLATFORM` names (`make test` starts it).
+//! Without the variable, a test starts a platform of its own.
 
 use std::{env, ops::Deref, path::PathBuf, sync::Arc};
 
@@ -18,26 +18,26 @@ use crate::{
     platform::Platform,
 };
 
-/// Where the shared platform has its data.
+/// The environment variable with the data directory of the shared platform.
 const SHARED: &str = "TESTS_PLATFORM";
 const INSTANCES: &str = "/resources/v3alpha/instances";
 
-/// The platform that the API tests share, and its first instance. Many use it at the same time, so a test changes nothing
-/// there that another could notice.
+/// The platform that the API tests share, and its first instance. Tests use it at the same time, so a test must change
+/// nothing there that another one could notice.
 #[derive(Debug)]
 pub struct Shared {
     first: Instance,
-    /// Where there is none to share.
+    /// A platform of the test's own, where there is none to share.
     _own: Option<Platform>,
 }
 
 /// An instance of a test's own.
 #[derive(Debug)]
 pub struct Tenant {
-    /// The platform that it is on.
+    /// The platform of the instance.
     pub shared: Shared,
     instance: Instance,
-    /// Where the log ended when the instance was made.
+    /// The end of the log when the instance was created.
     since: Position,
 }
 
@@ -52,14 +52,14 @@ impl Shared {
         Self { first, _own: own }
     }
 
-    /// Makes an instance.
+    /// Creates an instance.
     pub async fn instance(&self) -> Instance {
         instance_beside(&self.first).await
     }
 }
 
 impl Tenant {
-    /// Makes an instance on the shared platform, and waits until it serves.
+    /// Creates an instance on the shared platform, and waits until it serves.
     pub async fn start() -> Self {
         let shared = Shared::find().await;
         let last = shared.first.log().await.last().await.expect("the log can be read");
@@ -68,7 +68,7 @@ impl Tenant {
         Self { shared, instance, since }
     }
 
-    /// How much there is of the instance in the log: events, and records that have an event or an answer of it.
+    /// Returns how much of the log belongs to the instance: events, and records with an event or an answer of it.
     pub async fn log_end(&self) -> (usize, usize) {
         let id = &self.bootstrap.instance_id;
         let mut end = (0, 0);
@@ -80,14 +80,14 @@ impl Tenant {
         end
     }
 
-    /// The sequences of the events of an aggregate.
+    /// Returns the sequences of the events of an aggregate.
     pub async fn sequences_of(&self, id: &str) -> Vec<u64> {
         let records = self.records().await;
         let events = records.iter().flat_map(|record| &record.events);
         events.filter(|recorded| recorded.event.aggregate_id == id).map(|recorded| recorded.sequence).collect()
     }
 
-    /// What was written to the log since the instance was made, by whomever.
+    /// Returns all records since the instance was created, of any instance.
     async fn records(&self) -> Vec<Arc<Record>> {
         let log = self.log().await;
         let last = log.last().await.expect("the log can be read").expect("it was set up").stream_sequence;
@@ -113,7 +113,7 @@ impl Deref for Tenant {
     }
 }
 
-/// Makes an instance on the platform of another, which is its first.
+/// Creates an instance on the platform of another one, which is the platform's first.
 pub async fn instance_beside(first: &Instance) -> Instance {
     let domain = new_host();
     let operator = first.operator().await;
@@ -132,12 +132,12 @@ pub async fn instance_beside(first: &Instance) -> Instance {
     instance
 }
 
-/// The name of a host that no other test has.
+/// Returns the name of a host that no other test has.
 pub fn new_host() -> String {
     format!("{}.localhost", new_name())
 }
 
-/// A name that no other test has, of small letters and digits.
+/// Returns a name that no other test has, of lower-case letters and digits.
 pub fn new_name() -> String {
     let random = random_secret().to_ascii_lowercase();
     let random: String = random.chars().filter(char::is_ascii_alphanumeric).take(16).collect();

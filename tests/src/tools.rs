@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The folder that `deploy/setup` installed a set of tools in, unless it is not whole.
+/// Returns the folder that `deploy/setup` has installed a set of tools in, if the set is complete.
 #[must_use]
 pub fn installed(name: &str) -> Option<PathBuf> {
     let home = || env::home_dir().map(|home| home.join(".cache"));
@@ -15,7 +15,7 @@ pub fn installed(name: &str) -> Option<PathBuf> {
     folder.join(".list").exists().then_some(folder)
 }
 
-/// A program of the system: on the PATH, or where Debian has those of servers.
+/// Finds a program of the system: on the PATH, or where Debian installs those of servers.
 #[must_use]
 pub fn on_path(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
@@ -23,7 +23,7 @@ pub fn on_path(program: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(program)).find(|program| program.is_file())
 }
 
-/// The PATH with a folder in front.
+/// Returns the PATH with a folder in front.
 #[must_use]
 pub fn path_with(folder: &Path) -> OsString {
     let path = env::var_os("PATH").unwrap_or_default();
@@ -31,7 +31,7 @@ pub fn path_with(folder: &Path) -> OsString {
     env::join_paths(folders).expect("no folder of the PATH has a colon")
 }
 
-/// Says that a test is skipped because something is not installed. Continuous integration does not do without it.
+/// Prints that a test is skipped because something is not installed. Continuous integration requires it.
 ///
 /// # Panics
 /// With `CI=true`.
@@ -41,7 +41,8 @@ pub fn skip(missing: &str) {
     println!("SKIPPED: {missing} is not installed; PLATFORM_SETUP_TOOLS=1 deploy/setup installs it");
 }
 
-/// Does the same for what only root can install, which continuous integration does without where it is somebody else.
+/// Prints that a test is skipped because something is not installed that only root can install. Continuous integration
+/// requires it only where it runs as root.
 ///
 /// # Panics
 /// With `CI=true`, as root.

@@ -1,4 +1,4 @@
-//! Apps as they are written.
+//! Handlers that create, change and delete apps.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting
         .on(create)
@@ -115,7 +115,7 @@ async fn generate_secret(
     commands.execute(&call, &request, command, answer).await
 }
 
-/// What is asked of an app.
+/// A change of an app, or the renewal of its secret.
 struct Change {
     key: AggregateKey,
     patch: AppPatch,

@@ -1,5 +1,6 @@
-//! Pictures and fonts as they are written. The content is kept before an event names it, so that no event names what is not there;
-//! what no event comes to name is taken out later. Nothing is kept for a caller who may not set it.
+//! Uploads of pictures and fonts for the branding. The content is stored before an event names it, so that no event
+//! names missing content; content that no event comes to name is removed later. Nothing is stored for a caller who may
+//! not set the branding.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,20 +25,21 @@ use crate::{
     writer::writer_unavailable,
 };
 
-/// How many contents a context has at most: those that it shows, and those that are not taken out yet.
+/// The most files that a context may have stored: those that its branding uses, and unused ones that are not removed
+/// yet.
 const MOST: usize = 32;
-/// After what time those are taken out that the context does not show, if its branding does not change meanwhile.
+/// How long after the last change of the branding unused files are removed.
 const LATER: Duration = Duration::from_hours(2);
 
-/// One upload of a node at a time counts what is there and adds to it.
+/// Lets one upload at a time per node count the stored files and add one.
 static SEAT: Semaphore = Semaphore::const_new(1);
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(upload)
 }
 
-/// Keeps a picture or a font and sets it.
+/// Stores a picture or a font and sets it in the branding.
 async fn upload(
     commands: Arc<Commands>,
     call: Call,
@@ -61,7 +63,7 @@ async fn upload(
         .await
 }
 
-/// Refuses whom a turn would refuse to set the branding of a context. It writes nothing.
+/// Checks, before anything is stored, whether the caller may set the branding of a context. Writes nothing.
 struct MaySet {
     context: Owner,
     instance_id: String,
@@ -80,7 +82,7 @@ impl Command for MaySet {
 }
 
 impl Commands {
-    /// Keeps a content, unless its context has too many.
+    /// Stores a file, unless its context has too many.
     async fn keep(&self, name: &AssetName, content: Vec<u8>) -> Result<(), Error> {
         let _seat = SEAT.acquire().await.map_err(|closed| Error::internal(&closed))?;
         if self.assets.others(name).await.map_err(|failure| away(&failure))? >= MOST {
@@ -93,7 +95,7 @@ impl Commands {
     }
 }
 
-/// A content that cannot be kept now.
+/// Returns the error for a file that cannot be stored at the moment.
 fn away(failure: &LogFailure) -> Error {
     tracing::warn!(error = explain(failure), "a picture or a font cannot be kept");
     writer_unavailable("pictures and fonts cannot be kept at the moment")

@@ -1,4 +1,5 @@
-//! What is personal in failed events is shown to whoever says why. Nothing is opened before the log has that it was shown.
+//! Reveals the personal data in failed events to callers who give a reason. Nothing is decrypted before the log records
+//! the disclosure.
 
 use std::sync::{
     Arc,
@@ -36,7 +37,7 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(reveal).on(reveal_of_instance)
 }
@@ -61,8 +62,9 @@ async fn reveal_of_instance(
     Ok(Answer { message: RevealInstanceFailedEventResponse { details, event, personal }, status, metadata })
 }
 
-/// Says in the log that a failed event is shown, and then shows it. What is shown never becomes part of a stored answer, which would
-/// outlive the erasure of the person; an answer that was given before is told without it, since it would be a look that the log lacks.
+/// Records the disclosure of a failed event in the log, and then reveals the event. Its content never becomes part of a
+/// stored answer, which would outlive the erasure of the person; a replayed answer is returned without it, since
+/// showing it again would be a disclosure that the log lacks.
 async fn revealed<I: Message>(
     commands: &Commands,
     call: &Call,
@@ -75,7 +77,7 @@ async fn revealed<I: Message>(
     let mut payload = api::event::payload(&event);
     let user = user_in((&key, sequence), &mut payload);
     let (id, command) = (found.id.to_string(), Disclose::of(scope, found, (reveal.as_ref(), user)));
-    // What the turn has said of the last try of several.
+    // Whether the person exists, as the last of possibly several decisions found.
     let told = Arc::new(AtomicBool::new(false));
     let is_there = told.clone();
     let answer = move |decided: &Decided, is_there: &bool| {
@@ -94,11 +96,11 @@ async fn revealed<I: Message>(
     Ok(answer)
 }
 
-/// The event that failed, where it can be shown: the log shall not say that somebody saw what nobody was shown.
+/// Returns the event that failed, if it can be shown: the log must not record a disclosure that did not happen.
 async fn event(commands: &Commands, scope: &Scope, found: &FailedEvent) -> Result<Recorded, Error> {
     let event = decided::event(&commands.database, &found.parked.key, found.parked.sequence).await;
     let event = event.map_err(|failure| read_model(Arc::new(failure)))?;
-    // As in the search of events.
+    // The same filter as in the search of events.
     let event = event.filter(|event| scope.within.is_none() || event.is_for_instance());
     let event = event.ok_or(Rejection::Precondition("the event that failed cannot be found in history"))?;
     if !is_event_type(&event.event.r#type) {
@@ -108,12 +110,12 @@ async fn event(commands: &Commands, scope: &Scope, found: &FailedEvent) -> Resul
     Ok(event)
 }
 
-/// Says in the log that somebody is shown what is personal.
+/// Records in the log that personal data is disclosed to the caller.
 struct Disclose {
     key: AggregateKey,
     owner: Owner,
     disclosed: Disclosed,
-    /// Whose data it is, where something is sealed.
+    /// The user whose data it is, if some of it is sealed.
     user: Option<AggregateKey>,
 }
 
@@ -139,7 +141,7 @@ impl Disclose {
 }
 
 impl Command for Disclose {
-    /// Whether the person is there. The turn knows that before history and whoever destroys keys do.
+    /// Whether the person still exists. The turn knows of a removal before history and the erasure of keys do.
     type Outcome = bool;
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, bool), Refusal> {
@@ -149,7 +151,7 @@ impl Command for Disclose {
     }
 }
 
-/// Whether a user is there. Events that are damaged are what failed events are about: they keep nobody from looking.
+/// Whether a user exists. Damaged events are a reason for failed events, so they must not prevent the disclosure.
 fn is_there(turn: &mut Turn<'_>, user: &AggregateKey) -> bool {
     match turn.end_of_damaged::<Standard<User>>(user) {
         Some(last) => last != REMOVED,

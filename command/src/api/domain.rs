@@ -1,4 +1,4 @@
-//! Domains as they are written.
+//! Handlers that create, change, verify and delete domains.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ const GIVE_HOSTS: &str = "system.instance.write";
 /// How many letters and digits a challenge has.
 const CHALLENGE: usize = 32;
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(create).on(standard::patch::<PatchDomainRequest>).on(delete).on(validate).on(set_as_primary)
 }
@@ -93,7 +93,7 @@ async fn delete(
     commands.execute(&call, &request, command, move |decided, ()| standard::details(&id, decided).into()).await
 }
 
-/// A domain that goes. The primary one of an instance stays.
+/// The deletion of a domain; the primary domain of an instance cannot be deleted.
 struct Delete {
     key: AggregateKey,
 }
@@ -116,7 +116,8 @@ impl Command for Delete {
     }
 }
 
-/// The challenge is looked for outside of the turn. The turn verifies only what was looked for.
+/// Looks for the challenge outside of the turn. The turn verifies the domain only as it was when the challenge was
+/// found.
 async fn validate(
     commands: Arc<Commands>,
     call: Call,
@@ -135,7 +136,7 @@ async fn validate(
     commands.execute(&call, &request, command, move |decided, ()| standard::details(&id, decided).into()).await
 }
 
-/// A domain whose challenge was found, as it was then.
+/// The verification of a domain whose challenge was found, with the state of the domain at that time.
 struct Verify {
     key: AggregateKey,
     seen: Domain,
@@ -168,7 +169,7 @@ async fn set_as_primary(
     commands.execute(&call, &request, command, move |decided, ()| standard::details(&id, decided).into()).await
 }
 
-/// A domain that is its context's primary one from now on.
+/// A command that makes a domain the primary one of its context.
 struct SetAsPrimary {
     key: AggregateKey,
     /// The primary domain of the instance so far, as the caller's node knows it.
@@ -198,20 +199,20 @@ impl Command for SetAsPrimary {
 }
 
 impl SetAsPrimary {
-    /// Another domain that was the primary one of the context until now.
+    /// Returns the domain that is the primary one of the context so far, if it is another one.
     fn before(&self, turn: &mut Turn<'_>, deciding: &Deciding, context: &Owner) -> Option<Current<Standard<Domain>>> {
         let primary = turn.holder(&claim_hash(&deciding.keys.instance, &Domain::primary_claim(context)));
-        // One of an older build holds its name only.
+        // A domain that an older build wrote holds the claim of its name only.
         let name = claim_hash(&deciding.keys.system, &Domain::claim(None, &self.host));
         let older = if context.kind == OwnerType::Instance { turn.holder(&name) } else { None };
-        // What is cached of the instance may be older than another instance's domain of that name.
+        // The cached host may belong to a domain of another instance by now.
         let is_another = |found: &AggregateKey| *found != self.key && found.instance_id == self.key.instance_id;
         let before = turn.get::<Standard<Domain>>(&primary.or(older).filter(is_another)?);
         before.resource().is_some_and(|domain| domain.is_primary).then_some(before)
     }
 }
 
-/// Notes in the context of a domain which one is its primary now.
+/// Records the name of the primary domain in the organization or the instance that it belongs to.
 fn note_primary(
     turn: &mut Turn<'_>,
     deciding: &Deciding,

@@ -1,5 +1,5 @@
-//! All sessions of a person end together, by one event of that one, however many there are. What was made before counts as ended from
-//! then on; the sessions themselves are removed afterwards.
+//! Ends all sessions of a person by one event of that person, however many there are. Sessions and tokens from before
+//! the event count as ended from then on; the sessions themselves are removed afterwards.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(end)
 }
@@ -43,7 +43,7 @@ impl Command for End {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<User>>(&self.user);
         existence::insist(turn, &current)?;
-        // A session has seen what is committed when it is made, and is made after what is committed before it.
+        // Each session records the end of the log as of its creation: all that recorded this one or an earlier one end.
         let seen = turn.ends().events;
         Ok((deciding.decide(turn, current, Asked::EndSessions(seen))?, ()))
     }

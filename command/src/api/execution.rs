@@ -1,4 +1,5 @@
-//! Executions as they are written. What an execution names is looked up in the writer's turn.
+//! Handlers that put and delete executions. The targets and executions that one names are looked up in the writer's
+//! turn.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -28,7 +29,7 @@ use crate::{
     turn::{Current, Decided, Refusal, Turn},
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(put).on(standard::delete::<Execution, DeleteExecutionRequest>)
 }
@@ -76,8 +77,8 @@ impl Command for Put {
 }
 
 impl Put {
-    /// The first thing that it names and that there is not: what it would be, where it is named, and its id. All that it
-    /// names is looked up, so that all is loaded at once.
+    /// Returns the first named target or execution that does not exist: its type, the field that names it, and its id.
+    /// Everything that is named is looked up, so that all of it is loaded at once.
     fn unknown(&self, turn: &mut Turn<'_>) -> Option<(&'static str, String, &str)> {
         let Self { key, execution, .. } = self;
         let mut unknown = vec![];
@@ -96,7 +97,7 @@ impl Put {
         unknown.into_iter().next()
     }
 
-    /// Those that include this one, and those that it or they include.
+    /// Returns the executions that include this one, and those that it or they include.
     fn others(&self, turn: &mut Turn<'_>) -> Result<Vec<Current<Executions>>, Refusal> {
         let mut others = executions::including(turn, vec![self.key.clone()])?;
         let included = self.execution.includes.iter().filter(|id| may_exist(id));
@@ -105,7 +106,7 @@ impl Put {
         Ok(executions::with_included(turn, others))
     }
 
-    /// Refuses what does not go together with the executions that there are.
+    /// Refuses an execution that conflicts with the existing ones.
     fn may_stand(&self, current: &Current<Executions>, others: &[Current<Executions>]) -> Result<(), Refusal> {
         let wanted = &self.execution;
         if current.resource().is_some_and(|found| found.condition != wanted.condition) {
@@ -122,7 +123,7 @@ impl Put {
         Ok(graph::check(&graph)?)
     }
 
-    /// Refuses what would have a request wait for longer than it may, in this execution and in those that include it.
+    /// Refuses an execution with which a request would wait for longer than it may, for it or for one that includes it.
     fn is_in_time(&self, turn: &mut Turn<'_>, others: &[Current<Executions>]) -> Result<(), Refusal> {
         let wanted = &self.execution;
         if !wanted.is_waited_for() {
@@ -144,7 +145,7 @@ impl Put {
     }
 }
 
-/// Whether something can have this id: nothing is looked up that cannot.
+/// Whether something can have this id; other ids are not looked up.
 fn may_exist(id: &str) -> bool {
     id.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -1,9 +1,9 @@
-//! What operators decide about failed events, and administrators about those of their instance. Views meet it in the log, as
-//! whoever builds them again does.
+//! Retries and discards failed events, for operators, and for administrators those of their instance. Views read these
+//! decisions from the log, also when they are built again.
 
 use std::sync::Arc;
 
-use api::failed_event::Wanted;
+use api::failed_event::FailedEventQuery;
 use domain::{
     aggregate::Aggregate,
     context::Owner,
@@ -47,10 +47,10 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// How many look at a time: they have their connections from those of the writer.
+/// How many searches run at a time: they use connections of the writer's pool.
 static SEATS: Semaphore = Semaphore::const_new(2);
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     let mounting = mounting.on(retry).on(retry_all).on(discard);
     mounting.on(retry_of_instance).on(retry_all_of_instance).on(discard_of_instance)
@@ -124,20 +124,20 @@ async fn discard_of_instance(
     commands.execute(&call, &request, command, answer).await
 }
 
-/// Of which failed events a call decides.
+/// The failed events that a call may decide about.
 pub(super) struct Scope {
-    /// Where roles have to permit it, and the decision belongs.
+    /// The context in which roles must permit the decision, and which owns it.
     pub(super) owner: Owner,
-    /// The instance in which it is.
+    /// The instance that the decision belongs to.
     pub(super) instance_id: String,
-    /// The instance to which it is bound.
+    /// The only instance whose failed events are in scope; `None` for those of all instances.
     pub(super) within: Option<String>,
 }
 
-/// A retry of many.
+/// A retry of all failed events that filters find.
 struct Many {
     id: String,
-    /// How many there are.
+    /// How many were found.
     count: u64,
 }
 
@@ -148,12 +148,12 @@ impl Many {
 }
 
 impl Scope {
-    /// Of all that there are.
+    /// Returns the scope of all failed events.
     pub(super) fn system() -> Self {
         Self { owner: Owner::system(), instance_id: SYSTEM.to_owned(), within: None }
     }
 
-    /// Of those of the call's instance.
+    /// Returns the scope of the failed events of the call's instance.
     pub(super) fn instance(call: &Call) -> Self {
         let id = &call.tenant.id;
         Self { owner: Owner::instance(id), instance_id: id.clone(), within: Some(id.clone()) }
@@ -166,14 +166,14 @@ impl Scope {
         Ok((id.clone(), self.mend(id, what)))
     }
 
-    /// However many the filters find, the log has one event of it, under an id of its own.
+    /// Retries all failed events that the filters find, with a single event in the log under an id of its own.
     async fn retry_all(
         self,
         commands: &Commands,
         call: &Call,
         filters: Vec<FailedEventSearchFilter>,
     ) -> Result<(Many, Mend), Error> {
-        let Wanted { filters, state } = api::failed_event::to_retry(filters);
+        let FailedEventQuery { filters, state } = api::failed_event::to_retry(filters);
         let page = Page { filters: filters.clone(), state, ..Page::default() };
         let (_, count) = self.search(commands, call, page).await?;
         let id = commands.ids.next();
@@ -215,19 +215,19 @@ impl Scope {
         Ok((id.clone(), self.mend(id, What::Discard(discarded))))
     }
 
-    /// The failed event of an id.
+    /// Returns the failed event with an id.
     pub(super) async fn find(&self, commands: &Commands, call: &Call, id: &str) -> Result<search::FailedEvent, Error> {
         let page = Page { filters: vec![Filter::Id(api::failed_event::id(id))], limit: 1, ..Page::default() };
         let (found, _) = self.search(commands, call, page).await?;
         Ok(found.into_iter().next().ok_or(Rejection::NotFound(FailedEvent::NAME))?)
     }
 
-    /// What is tried again of what the call decides about.
+    /// Returns the retry of what the filters find within the scope.
     fn retrying(&self, filters: Vec<Filter>, until_place: u64) -> What {
         What::Retry(filters.into_iter().chain(self.within.clone().map(Filter::InstanceId)).collect(), until_place)
     }
 
-    /// The turn insists on the right once more.
+    /// Searches failed events, after an early check of the permission that the turn checks once more.
     async fn search(
         &self,
         commands: &Commands,
@@ -249,15 +249,15 @@ impl Scope {
     }
 }
 
-/// The last place of deliveries that were given up: what is given up later is not meant.
+/// Returns the last place of the deliveries that were given up: those given up later are not part of the retry.
 async fn last_place(commands: &Commands, call: &Call) -> Result<u64, Error> {
     let found = given_up::last_place(&commands.database, call.tenant.shard).await;
     found.map_err(|failure| read_model(Arc::new(failure)))
 }
 
-/// What is asked for.
+/// The requested decision.
 enum What {
-    /// All filters hold of what is meant; of deliveries only up to this place.
+    /// A retry of what all filters match; of deliveries only those up to this place.
     Retry(Vec<Filter>, u64),
     Discard(Discarded),
     /// There is nothing to retry.

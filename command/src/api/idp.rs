@@ -1,4 +1,4 @@
-//! Identity providers as they are written. What each type is asked by has a line in [`mount`].
+//! Handlers that create, change and delete identity providers. The requests of each type have a line in [`mount`].
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ use view::{keyring::Purpose, settings::instance_of};
 
 use crate::{
     execute::Commands,
-    reusable::{Wanted, deactivate, delete, reactivate},
+    reusable::{RequestedChange, deactivate, delete, reactivate},
     standard::Plain,
 };
 
 /// Binds a sealed secret to its use.
 const SEALED: &str = "idp-secret";
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     let types = [
         written::<CreateCodeHostBidpRequest, PatchCodeHostBidpRequest>,
@@ -56,7 +56,7 @@ pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
         .on(delete::<Idp, DeleteIdpRequest>)
 }
 
-/// Mounts what is written of one type.
+/// Mounts the create and patch operations of one type.
 fn written<C, P>(mounting: Mounting<Commands>) -> Mounting<Commands>
 where
     C: Request<Response: Plain>,
@@ -90,11 +90,11 @@ async fn patch<I: Identified<Response: Plain>>(
     let mut patch = wish.patch();
     patch.secret = sealed(&commands, &call, &wish).await?;
     let sealed_in = patch.secret.as_ref().map(|_| instance_of(&call.tenant.id, &call.context).to_owned());
-    commands.patch_reusable::<Idp, _>(&call, &request, Wanted { patch, policy: wish.policy, sealed_in }).await
+    commands.patch_reusable::<Idp, _>(&call, &request, RequestedChange { patch, policy: wish.policy, sealed_in }).await
 }
 
-/// The secret of a request, sealed for the instance that keeps the provider, when that and what else is to be checked by
-/// its content is in order. It is sealed outside of the turn, which waits for nothing.
+/// Checks the certificates and the secret of a request, and returns the secret, sealed for the instance that stores the
+/// provider. It is sealed outside of the turn, which waits for nothing.
 async fn sealed(commands: &Commands, call: &Call, wish: &Wish) -> Result<Option<Sealed>, Error> {
     if let Some(root_ca) = wish.config.get("root_ca").and_then(|text| text.as_str())
         && !root_ca.is_empty()
@@ -114,7 +114,7 @@ async fn sealed(commands: &Commands, call: &Call, wish: &Wish) -> Result<Option<
 }
 
 fn are_certificates(pem: &str) -> bool {
-    // A private key beside them would be told to whoever reads the provider.
+    // A private key next to them would be shown to everybody who reads the provider.
     if pem.matches("-----BEGIN ").count() != pem.matches("-----BEGIN CERTIFICATE-----").count() {
         return false;
     }

@@ -1,4 +1,4 @@
-//! Instances as they are written.
+//! Handlers that create, change, limit and delete instances.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -35,7 +35,7 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting
         .on(create)
@@ -47,7 +47,7 @@ pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
         .on(bulk_limit)
 }
 
-/// It has the flags of the instance that it is created from.
+/// Creates an instance, with the feature flags of the instance that the caller belongs to.
 async fn create(
     commands: Arc<Commands>,
     call: Call,
@@ -122,7 +122,8 @@ impl Command for Create {
     }
 }
 
-/// What the instance of the caller has switched on itself. What it inherits the new one inherits too.
+/// Returns the feature flags that the caller's instance sets itself. Flags that it inherits are inherited by the new
+/// one, too.
 fn flags(commands: &Commands, call: &Call) -> Vec<String> {
     let id = &call.home.id;
     let effective = commands.settings.effective::<Features>(id, &Owner::instance(id)).chain;
@@ -135,7 +136,7 @@ async fn delete(
     call: Call,
     request: DeleteInstanceRequest,
 ) -> Result<Answer<DeleteInstanceResponse>, Error> {
-    // So one is always left under whose host operators are answered.
+    // So one instance is always left under whose host operators are served.
     of_another(&call, &request.id)?;
     commands.delete::<Instance, _, _>(&call, &request).await
 }
@@ -149,7 +150,7 @@ async fn deactivate(
     standard::deactivate::<Instance, _>(commands, call, request).await
 }
 
-/// Whoever operates the platform as a user of an instance does not lock itself out of it.
+/// Refuses to switch off or block the caller's own instance, so that an operator who is a user of it is not locked out.
 fn keeps_in(call: &Call, id: &str) -> Result<(), Error> {
     if call.is_system { Ok(()) } else { of_another(call, id) }
 }
@@ -190,7 +191,7 @@ async fn bulk_limit(
     commands.execute(&call, &request, Limit { wanted }, move |decided, ()| details(&last, decided).into()).await
 }
 
-/// What several instances may use, all or none of them changed.
+/// A change of the limits of several instances: all of them change, or none.
 struct Limit {
     wanted: Vec<(AggregateKey, InstancePatch)>,
 }

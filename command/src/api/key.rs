@@ -1,4 +1,4 @@
-//! Keys of apps and of service users as they are written.
+//! Handlers that create and delete keys of apps and of service users.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{
     turn::Decided,
 };
 
-/// Mounts what is written of the keys of something.
+/// Mounts the operations on the keys of one type of holder.
 pub(super) fn mount<H: KeyHolder>(mounting: Mounting<Commands>) -> Mounting<Commands>
 where
     <H::Delete as Request>::Response: Plain,
@@ -40,7 +40,7 @@ async fn create<H: KeyHolder>(
             (public, None)
         }
         made => {
-            // Nobody has a pair made for what is not there.
+            // No key pair is generated for a holder that does not exist.
             commands.look::<H>(&call, &holder).await?;
             let r#type = if let Some(Source::KeyType(r#type)) = made { r#type } else { 0 };
             let r#type = KeyType::try_from(r#type).unwrap_or_default();

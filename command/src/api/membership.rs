@@ -1,4 +1,4 @@
-//! Memberships as they are written.
+//! Handlers that create, change and delete memberships.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting
         .on(create)
@@ -31,7 +31,7 @@ pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
         .on(standard::delete::<Membership, DeleteMembershipRequest>)
 }
 
-/// The user must be one that the caller may know of.
+/// Creates a membership of a user that the caller may see.
 async fn create(
     commands: Arc<Commands>,
     call: Call,
@@ -90,7 +90,8 @@ impl Command for Create {
     }
 }
 
-/// Whether the caller may name a user of this home: one that it sees, and one of the organization where it may give roles in a part.
+/// Whether the caller may name a user of this organization: one that it may see, or one of the organization in a part
+/// of which it may give roles.
 fn may_name(turn: &mut Turn<'_>, deciding: &Deciding, home: &Owner, (context, part): (&Owner, Option<&Part>)) -> bool {
     let gives = |turn: &mut Turn<'_>, part: &Part| {
         let place = RolePlace { context: context.clone(), parts: vec![part.clone()] };
@@ -100,7 +101,8 @@ fn may_name(turn: &mut Turn<'_>, deciding: &Deciding, home: &Owner, (context, pa
 }
 
 impl Create {
-    /// Where the roles are to hold: a part is one of the organization that the request names, if it names one.
+    /// Returns where the roles are to hold. A part must belong to the organization that the request names, if it names
+    /// one.
     fn place(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Owner, Option<Part>), Refusal> {
         let (context, part, name) = match &self.part {
             None => return Ok((self.context.clone(), None)),

@@ -1,4 +1,4 @@
-//! Organizations as they are written.
+//! Handlers that create, change and delete organizations.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ use crate::{
     turn::{Current, Decided, Refusal, Turn},
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting
         .on(create)
@@ -58,7 +58,7 @@ async fn create(
     commands.create(&call, &request, (call.context.clone(), organization), Into::into).await
 }
 
-/// A handler of requests that say by their type what is asked of an organization with all its users.
+/// Returns a handler of requests whose type determines what happens to an organization with all its users.
 fn asks<I>(asked: fn(&I) -> Asked<Organization>) -> impl Fn(Arc<Commands>, Call, I) -> Answering<I::Response>
 where
     I: Identified,
@@ -69,10 +69,11 @@ where
     }
 }
 
-/// What becomes of it becomes of its users, so it is for those who could give them the roles that they hold elsewhere.
+/// Changes an organization together with its users, so the caller must be able to give them the roles that they hold
+/// elsewhere.
 ///
-/// The default one stays, and stays on: those who name no organization would be nowhere, and whoever owns only this one
-/// would lock out who owns the instance.
+/// The default organization cannot be deleted or switched off: users who name no organization would have none, and an
+/// owner of only this organization would lock out the owners of the instance.
 async fn with_its_users<I: Message + Identified, O: Plain>(
     commands: &Commands,
     call: &Call,
@@ -84,7 +85,7 @@ async fn with_its_users<I: Message + Identified, O: Plain>(
     commands.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
 }
 
-/// What is asked of an organization with all its users.
+/// The deletion or switching of an organization with all its users.
 struct Change {
     key: AggregateKey,
     instance: AggregateKey,
@@ -138,7 +139,7 @@ async fn set_as_default(
     commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
 }
 
-/// An organization that those are of who name none.
+/// A command that makes an organization the default of its instance, which applies to users who name none.
 struct SetAsDefault {
     organization: AggregateKey,
     instance: AggregateKey,

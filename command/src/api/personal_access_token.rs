@@ -1,4 +1,4 @@
-//! Personal access tokens as they are written.
+//! Handlers that create and delete personal access tokens.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     turn::Decided,
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(create).on(delete)
 }

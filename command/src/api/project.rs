@@ -1,4 +1,5 @@
-//! Projects as they are written. The platform's own is where tokens for its API come from, so it stays.
+//! Handlers that create, change and delete projects. The platform's own project cannot be deleted or switched off,
+//! because tokens for its API come from it.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting
         .on(create)
@@ -62,16 +63,16 @@ struct Create {
     key: AggregateKey,
     owner: Owner,
     project: Project,
-    /// Who creates it, where that one can hold roles.
+    /// The caller, if it can hold roles in the instance.
     creator: Option<Creator>,
 }
 
-/// Who creates a project.
+/// The user who creates a project.
 struct Creator {
     user_id: String,
     /// The organization that the user belongs to.
     home: Owner,
-    /// The roles that the user gets on the project, where it needs some.
+    /// The membership by which the user gets roles in the project, if it needs some.
     membership: AggregateKey,
 }
 
@@ -93,7 +94,7 @@ impl Command for Create {
     }
 }
 
-/// A handler of requests that say by their type, or by what is in them, what is asked of a project.
+/// Returns a handler of requests whose type or content determines what happens to a project.
 fn asks<I>(asked: fn(&I) -> Asked<Project>) -> impl Fn(Arc<Commands>, Call, I) -> Answering<I::Response>
 where
     I: Identified,
@@ -110,7 +111,7 @@ where
     }
 }
 
-/// What is asked of a project.
+/// A change of a project.
 struct Change {
     key: AggregateKey,
     instance: AggregateKey,
@@ -129,13 +130,14 @@ impl Command for Change {
             Asked::Delete => remove(turn, deciding, current)?,
             asked => deciding.decide(turn, current, asked.clone())?,
         };
-        // Only who may change it is told why it does not change.
+        // Only a caller who may change it learns why it cannot be changed.
         faults.map_or(Ok((decided, ())), |reason| Err(Rejection::Precondition(reason).into()))
     }
 }
 
 impl Change {
-    /// Why this cannot be done to the platform's own project, if it cannot: nobody would get a token for the API.
+    /// Returns why this cannot be done to the platform's own project, if nobody would get a token for the API
+    /// afterwards.
     fn locks_out(&self, before: &Project) -> Option<&'static str> {
         match &self.asked {
             Asked::Delete => Some("it is the platform's own project, which cannot be deleted"),

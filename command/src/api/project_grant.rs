@@ -1,4 +1,4 @@
-//! Project grants as they are written.
+//! Handlers that create, change and delete project grants.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting
         .on(create)
@@ -75,7 +75,7 @@ impl Command for Create {
         let grant =
             |roles| ProjectGrant { project_id: self.project.id.clone(), organization_id, roles, is_active: true };
         let current = turn.unborn::<Standard<ProjectGrant>>(&self.key, &owner)?;
-        // Who may not grant the project is told nothing of roles and organizations.
+        // A caller who may not grant the project learns nothing about roles and organizations.
         deciding.permit_within(turn, &current, vec![Part::project(&self.project.id)])?;
         let roles = roles?;
         if !is_there {
@@ -99,7 +99,7 @@ async fn patch(
     commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
 }
 
-/// Other roles of a project grant.
+/// A change of the roles of a project grant.
 struct Change {
     key: AggregateKey,
     role_keys: Option<Vec<String>>,
@@ -130,7 +130,7 @@ impl Command for Change {
 }
 
 impl Change {
-    /// Takes roles from those to whom they were given by the project grant.
+    /// Removes roles from the user grants that were made by the project grant.
     fn take(&self, turn: &mut Turn<'_>, deciding: &Deciding, taken: &[&GrantedRole]) -> Result<(), Refusal> {
         references::are_complete(turn)?;
         let given = turn.referrers(&self.key, PROJECT_GRANT);

@@ -1,4 +1,4 @@
-//! Roles of projects as they are written.
+//! Handlers that create, change and delete roles of projects.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,12 +25,12 @@ use crate::{
     turn::{Current, Decided, Refusal, Turn},
 };
 
-/// By what grants name a role.
+/// The links by which grants name a role.
 const NAMED: [Link; 2] = [project_grant::ROLE, user_grant::ROLE];
-/// When to try again what a sweep is about to make possible.
+/// How soon to retry what a sweep is about to make possible.
 const SWEPT_IN: Duration = Duration::from_secs(1);
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(create).on(standard::patch::<PatchRoleRequest>).on(standard::delete::<ProjectRole, DeleteRoleRequest>)
 }
@@ -83,7 +83,8 @@ impl Command for Create {
     }
 }
 
-/// Whether grants still name a removed role, out of which the sweep takes it: a new one of its key would be theirs.
+/// Whether grants still name a removed role, because the sweep has not removed it from them yet: they would give a new
+/// role with the same key.
 fn is_still_named(turn: &mut Turn<'_>, current: &Current<Standard<ProjectRole>>) -> Result<bool, Refusal> {
     if current.head.version == 0 || current.resource().is_some() {
         return Ok(false);

@@ -1,4 +1,5 @@
-//! Sessions as they are written. Checks are decided in the turn, with what they rest on.
+//! Handlers that create, change and end sessions. Checks are decided in the turn, together with the state that they
+//! depend on.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -40,7 +41,7 @@ use crate::{
     user_agent::{self, NewUserAgent, OfSession},
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(create).on(patch).on(delete)
 }
@@ -96,7 +97,7 @@ async fn patch(
         metadata: asked.metadata,
         user_agent,
         lifetime: asked.lifetime.map(lifetime),
-        shown: Shown::of(&commands, &call, (&id, &asked.session_token)).await?,
+        shown: PresentedHash::of(&commands, &call, (&id, &asked.session_token)).await?,
         token,
     };
     let answer = move |decided: &Decided, has_changed: &bool| PatchSessionResponse {
@@ -112,28 +113,28 @@ async fn delete(
     request: DeleteSessionRequest,
 ) -> Result<Answer<DeleteSessionResponse>, Error> {
     let id = request.id.clone();
-    let shown = Shown::of(&commands, &call, (&id, &request.session_token)).await?;
+    let shown = PresentedHash::of(&commands, &call, (&id, &request.session_token)).await?;
     let command = Delete { key: standard::named::<Session>(&call, &request)?, shown };
     commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
 }
 
-/// What a caller has shown instead of a permission: the hash of a token, where it is one of the session that is asked for.
-struct Shown(Option<Hashed>);
+/// The hash of the token that a caller shows instead of a permission, if it is a token of the requested session.
+struct PresentedHash(Option<Hashed>);
 
-impl Shown {
+impl PresentedHash {
     async fn of(commands: &Commands, call: &Call, (id, token): (&str, &str)) -> Result<Self, Error> {
         let Some(sent) = SESSION.parse(token).filter(|sent| sent.id == id) else { return Ok(Self(None)) };
         Ok(Self(Some(hash_of(commands, &call.tenant.id, (id, sent.secret)).await?)))
     }
 
-    /// Lets the caller do what it asks for, where the token is the newest of the session.
+    /// Permits what the caller requests, if the token is the newest one of the session.
     fn stand_in(&self, deciding: &Deciding, (key, session): (&AggregateKey, &Session)) {
         if self.0.as_ref().is_some_and(|shown| is_kept(shown, &session.token)) {
             deciding.shows_token(key);
         }
     }
 
-    /// By what a request under the same `Idempotency-Key` is known again, beside what it asks for.
+    /// Returns what identifies a repeated request with the same `Idempotency-Key`, besides its content.
     fn digest(&self) -> &[u8] {
         self.0.as_ref().and_then(Hashed::expose).unwrap_or_default().as_bytes()
     }
@@ -161,7 +162,7 @@ impl Command for Create {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.unborn::<Standard<Session>>(&self.key, &self.owner)?;
-        // Who is there is told to those who may create sessions.
+        // Only callers who may create sessions learn which users exist.
         deciding.permit(turn, &self.owner, &Object::of_nobody(Session::NAME, false))?;
         let instance_id = &*self.key.instance_id;
         let user = checked(turn, deciding, (instance_id, &self.checks))?;
@@ -177,7 +178,7 @@ impl Command for Create {
     }
 }
 
-/// What is asked of a session that there is.
+/// A change of an existing session.
 struct Patch {
     key: AggregateKey,
     checks: Checks,
@@ -186,12 +187,12 @@ struct Patch {
     user_agent: NewUserAgent,
     /// How long it lives from now on, in milliseconds, where that changes.
     lifetime: Option<i64>,
-    shown: Shown,
+    shown: PresentedHash,
     token: Hashed,
 }
 
 impl Command for Patch {
-    /// Whether it has another token now.
+    /// Whether the session got a new token.
     type Outcome = bool;
 
     fn class(&self) -> LogClass {
@@ -206,7 +207,7 @@ impl Command for Patch {
         let current = turn.get::<Standard<Session>>(&self.key);
         existence::insist(turn, &current)?;
         let session = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
-        // Whoever has the token finds out nobody by it, nor makes more of it than it was given.
+        // With its token alone nobody can look up users, or extend what the session was given.
         if self.checks == Checks::default() && self.lifetime.is_none() && !self.user_agent.is_named() {
             self.shown.stand_in(deciding, (&self.key, session));
         }
@@ -225,7 +226,7 @@ impl Command for Patch {
                 None if !is_live => return Err(Rejection::NotFound(Session::NAME).into()),
                 _ => {}
             }
-            // To check the same user again brings back no session that was to end meanwhile.
+            // Checking the same user again does not revive a session that was to end meanwhile.
             user = user.map(|user| CheckedUser { seen: before.seen, ..user });
         }
         let expires_at = self.lifetime.map(|lifetime| turn.now().as_millisecond().saturating_add(lifetime));
@@ -248,7 +249,7 @@ impl Command for Patch {
 /// A session that ends.
 struct Delete {
     key: AggregateKey,
-    shown: Shown,
+    shown: PresentedHash,
 }
 
 impl Command for Delete {
@@ -271,14 +272,14 @@ impl Command for Delete {
     }
 }
 
-/// Who was checked, where that is asked for.
+/// Returns the checked user, if the check of a user is requested.
 fn checked(
     turn: &mut Turn<'_>,
     deciding: &Deciding,
     (instance_id, checks): (&str, &Checks),
 ) -> Result<Option<CheckedUser>, Refusal> {
     let Some(search) = searched(checks) else { return Ok(None) };
-    // Where a password was right a moment ago, that is not for whoever tries many.
+    // With a password no other reason is given, so that nobody who tries many learns that one was right.
     let or_wrong = |refusal: Rejection| match checks.password {
         Some(_) => Refusal::from(wrong()),
         None => refusal.into(),
@@ -298,12 +299,12 @@ fn checked(
     Ok(Some(checked_now(turn, (&key.id, organization_id))))
 }
 
-/// Whom a check names.
+/// Returns the search by which a check names a user.
 fn searched(checks: &Checks) -> Option<&Search> {
     checks.user.as_ref()?.search.as_ref()
 }
 
-/// Whose password was right, where it is to be checked.
+/// Verifies the password, if one is to be checked, and returns the person whose it is.
 async fn proven(
     commands: &Commands,
     call: &Call,
@@ -320,12 +321,12 @@ async fn proven(
     commands.proven(call, whose, password).await.map(Some)
 }
 
-/// The person whom checks name.
+/// Returns the person that the checks name.
 fn whose(call: &Call, checks: &Checks) -> Option<Whose> {
     searched(checks).map(|search| Whose::Named(call.tenant.id.clone(), search.clone()))
 }
 
-/// When the password was checked, where it was.
+/// Returns when the password was checked, if it was.
 fn password_checked(
     turn: &mut Turn<'_>,
     (instance_id, user): (&str, Option<&CheckedUser>),
@@ -358,7 +359,7 @@ mod tests {
                 metadata: BTreeMap::from([("a".to_owned(), "b".to_owned())]),
                 user_agent: NewUserAgent::Unnamed,
                 lifetime: None,
-                shown: Shown(None),
+                shown: PresentedHash(None),
                 token: Hashed::new("next"),
             };
             let operator = authority::tests::operator(&scene, &PATCH_SESSION.facts);

@@ -1,4 +1,4 @@
-//! What operators of the platform write.
+//! The handler by which operators of the platform have data keys wrapped anew.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,12 +32,12 @@ const AT_ONCE: usize = 200;
 /// How long the read model may take to have all data keys.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(rewrap_data_keys)
 }
 
-/// A data key that was changed meanwhile is left for the next time.
+/// Wraps data keys anew with the newest master key. A data key that was changed meanwhile is left for the next time.
 async fn rewrap_data_keys(
     commands: Arc<Commands>,
     call: Call,
@@ -49,8 +49,8 @@ async fn rewrap_data_keys(
         return Err(Rejection::Precondition(reason).into());
     }
     let place = AggregateKey::of::<Standard<System>>(SYSTEM, system::ID);
-    // What is wrapped by another master key is in the log by now: whoever wraps a new one looks which is the newest in its
-    // turn.
+    // All data keys that another master key wraps are in the log by now: a command that creates one checks in its turn
+    // which master key is the newest.
     let (_, end) = commands.look::<System>(&call, &place).await?;
     let reached = async { commands.progress.of(&ACCESS).wait_for(|reached| reached.sequence >= end).await.is_ok() };
     let _ = timeout(CATCH_UP, reached).await;

@@ -1,4 +1,4 @@
-//! Targets as they are written.
+//! Handlers that create, change and delete targets.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use crate::{
 /// The length of a key that signs calls, in characters.
 const SIGNING_KEY_LENGTH: usize = 36;
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(create).on(patch).on(standard::delete::<Target, DeleteTargetRequest>)
 }
@@ -75,7 +75,7 @@ async fn patch(
     commands.execute(&call, &request, change, move |decided, ()| answer(details(&id, decided))).await
 }
 
-/// What is asked of a target that executions may name.
+/// A change of a target, which executions may name.
 struct Change {
     key: AggregateKey,
     patch: TargetPatch,
@@ -98,8 +98,8 @@ impl Command for Change {
 }
 
 impl Change {
-    /// Refuses what would have a request wait for longer than it may, in any execution that has the target, when the target
-    /// takes so much longer.
+    /// Refuses a timeout that is longer by `longer` milliseconds, if a request would then wait for longer than it may
+    /// in any execution that has the target.
     fn is_in_time(&self, turn: &mut Turn<'_>, longer: u64) -> Result<(), Refusal> {
         let naming = turn.referrers(&self.key, TARGET);
         if naming.has_more {
@@ -125,7 +125,8 @@ impl Change {
     }
 }
 
-/// Refuses what is seen to be no address of the public internet. A name is looked at again when the target is called.
+/// Refuses a URL that is recognizably no address of the public internet. A host name is checked again when the target
+/// is called.
 fn may_be_called(allowed: &Allowed, kind: TargetKind, url: &str) -> Result<(), Error> {
     // Validation has refused what is no URL with a host.
     if Url::parse(url).is_ok_and(|url| may_call(allowed, &url)) {
@@ -139,7 +140,7 @@ fn may_be_called(allowed: &Allowed, kind: TargetKind, url: &str) -> Result<(), E
     Err(Error::invalid(vec![Violation::new(format!("target.{member}.url"), rule)]))
 }
 
-/// A new key in clear and sealed.
+/// Returns a new signing key, in clear and sealed.
 async fn new_key(commands: &Commands, call: &Call) -> Result<(String, Sealed), Error> {
     let data_key = commands.keyring.key(&call.tenant.id, Purpose::Resource).await.map_err(unavailable)?;
     let key = random_text(SIGNING_KEY_LENGTH);

@@ -1,4 +1,4 @@
-//! Users as they are written.
+//! Handlers that create, change and delete users.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ use crate::{
     writer::writer_unavailable,
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting
         .on(create)
@@ -69,7 +69,7 @@ async fn create(
     commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
 }
 
-/// A handler of requests that say by their type, or by what is in them, what is asked of a user.
+/// Returns a handler of requests whose type determines what happens to a user.
 fn asks<I>(asked: fn(&I) -> Asked<User>) -> impl Fn(Arc<Commands>, Call, I) -> Answering<I::Response>
 where
     I: Identified,
@@ -80,7 +80,7 @@ where
     }
 }
 
-/// How often a patch is begun again because something else changed the person meanwhile.
+/// How often a patch is tried while something else changes the person meanwhile.
 const TRIES: u32 = 5;
 
 async fn patch(
@@ -93,7 +93,7 @@ async fn patch(
     if !is_of_person && words::patch(&request).username.is_none() {
         return change(&commands, &call, &request, Asked::Patch(words::patch(&request)), Into::into).await;
     }
-    // Who may not see it, or finds nothing, is told so by the command itself.
+    // The command itself refuses a caller who may not see the user, and reports that there is none.
     let mut seen = commands.seen(&call, &key).await;
     for _ in 1..TRIES {
         let answered = patch_seen(&commands, &call, &request, (&key, seen.clone())).await;
@@ -106,7 +106,7 @@ async fn patch(
     patch_seen(&commands, &call, &request, (&key, seen)).await
 }
 
-/// Patches a user as it was seen, if it still is so where it is a person.
+/// Patches a user, if the person, where it is one, still is as it was seen.
 async fn patch_seen(
     commands: &Commands,
     call: &Call,
@@ -155,7 +155,7 @@ async fn set_password(
         .await
 }
 
-/// Changes a user, if the caller may do that to one with such roles. What it holds goes with a user that is deleted.
+/// Changes a user, if the caller may do that to a user with such roles. What a user holds is deleted with it.
 async fn change<I: Message + Identified, O: Message + Default>(
     commands: &Commands,
     call: &Call,
@@ -187,21 +187,22 @@ impl Commands {
     }
 }
 
-/// What is asked of a user.
+/// A change of a user.
 struct Change {
     key: AggregateKey,
     asked: Asked<User>,
     of_person: OfPerson,
 }
 
-/// What a patch rests on that was opened before its turn.
+/// The state of a person from before the turn that a patch depends on.
 #[derive(Default)]
 struct OfPerson {
-    /// Whether it changes what only people have.
+    /// Whether the patch changes what only people have.
     is_asked: bool,
-    /// Whether it changes how the person is named or reached: who is reached by mail or phone may come to log in as that one.
+    /// Whether the patch changes a name or an address of the person: whoever is reached by mail or phone may come to
+    /// log in as that person.
     gives_power: bool,
-    /// The person that was seen.
+    /// The person as it was seen before the turn.
     seen: Option<Human>,
 }
 
@@ -236,7 +237,7 @@ impl Command for Change {
     }
 }
 
-/// Whether what is asked gives the caller the roles of the user, or takes the user away from those who gave them.
+/// Whether a change gives the caller the roles of the user, or takes the user away from those who gave them.
 fn has_power(asked: &Asked<User>) -> bool {
     match asked {
         Asked::Patch(patch) => {

@@ -1,4 +1,4 @@
-//! User grants as they are written.
+//! Handlers that create, change and delete user grants.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting
         .on(create)
@@ -77,10 +77,10 @@ impl Command for Create {
         let roles = given(turn, &self.project, self.project_grant.as_ref(), (field, &self.role_keys));
         let owner = owner?;
         let current = turn.unborn::<Standard<UserGrant>>(&self.key, &owner)?;
-        // Who may not give roles of the project is told nothing of them, nor of users.
+        // A caller who may not give roles of the project learns nothing about them, nor about users.
         deciding.permit_within(turn, &current, vec![self.part()])?;
         let roles = roles?;
-        // Who may, may name the users of the organization, and all others that it sees.
+        // A caller who may give roles may name the users of the organization, and all others that it may see.
         let may_name = home.is_some_and(|home| home == owner || deciding.authority.may(turn, "user.read", &home));
         if !may_name {
             return Err(Rejection::NotFound(User::NAME).into());
@@ -97,7 +97,7 @@ impl Command for Create {
 }
 
 impl Create {
-    /// The part in which it gives roles.
+    /// Returns the part of the organization in which the user grant gives roles.
     fn part(&self) -> Part {
         match &self.project_grant {
             Some(grant) => Part::project_grant(&grant.id),
@@ -105,7 +105,7 @@ impl Create {
         }
     }
 
-    /// The organization that the project was granted to by a project grant.
+    /// Returns the organization that the project was granted to by a project grant.
     fn owner_by(&self, turn: &mut Turn<'_>, deciding: &Deciding, grant: &AggregateKey) -> Result<Owner, Refusal> {
         let (owner, grant) = owner_by_grant(turn, deciding, grant)?;
         if grant.project_id != self.project.id {
@@ -115,7 +115,7 @@ impl Create {
     }
 }
 
-/// The roles that a field of the request names, which must be among those of the project grant.
+/// Returns the roles that a field of the request names, which must be among those of the project grant.
 fn given(
     turn: &mut Turn<'_>,
     project: &AggregateKey,
@@ -126,7 +126,7 @@ fn given(
     let roles = roles(turn, project, field, keys);
     let Some(by) = by else { return roles };
     let granted = by.resource().map_or(&[][..], |grant| &grant.roles);
-    // To whom the project was granted is not told which other roles it has.
+    // The organization that the project was granted to does not learn which other roles the project has.
     if !keys.iter().all(|key| granted.iter().any(|role| role.key == *key)) {
         return Err(Rejection::invalid(field, "must be among the roles of the project grant").into());
     }
@@ -148,7 +148,7 @@ async fn patch(
     commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
 }
 
-/// Other roles of a user grant.
+/// A change of the roles of a user grant.
 struct Change {
     key: AggregateKey,
     role_keys: Option<Vec<String>>,

@@ -1,4 +1,4 @@
-//! Metadata of users as it is written. The value of a person is sealed before the turn.
+//! Handlers that put and delete metadata of users. The values of people are sealed before the turn.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
     writer::writer_unavailable,
 };
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(put).on(standard::delete::<UserMetadata, DeleteUserMetadataRequest>)
 }
@@ -48,7 +48,7 @@ async fn put(
 }
 
 impl Commands {
-    /// An entry with its value under the key of its person: the ciphertext that there is, where that has the same value.
+    /// Seals the value of an entry with the key of its person; an existing ciphertext of the same value is reused.
     async fn sealed_metadata(
         &self,
         call: &Call,

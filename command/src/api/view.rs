@@ -1,5 +1,5 @@
-//! Generations of views, as operators have them built, exchanged and dropped. The log knows nothing of that: it is about what is made of
-//! it, and goes with that.
+//! Handlers by which operators build, exchange and drop generations of views. None of that is in the log: it concerns
+//! what is built from the log, and is lost with that.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::execute::Commands;
 
 const BUSY: &str = "the generations of the view are being read, compared or changed by others all the time; try again";
 
-/// Mounts what is asked for here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(replay).on(verify).on(switch).on(roll_back).on(drop_generation)
 }
@@ -107,7 +107,7 @@ async fn drop_generation(
     Ok(Answer::from(DropViewGenerationResponse {}))
 }
 
-/// The view of a name. Only roles in the system permit it: views are of all instances.
+/// Returns the view with a name. Only roles in the system permit that, since views span all instances.
 fn meant(call: &Call, name: &str) -> Result<&'static Projection, Error> {
     if !call.may(&Owner::system()) {
         return Err(permission_denied(call.operation.permission.unwrap_or_default()));

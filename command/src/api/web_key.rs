@@ -1,4 +1,4 @@
-//! Web keys as they are written.
+//! Handlers that create, activate and delete web keys.
 
 use std::sync::Arc;
 
@@ -29,10 +29,10 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// How long after it has ceased to sign a key is there at least, in milliseconds: the clocks of nodes differ.
+/// How long a key must remain after it has ceased to sign, in milliseconds: the clocks of nodes differ.
 const CLOCKS: i64 = 60 * 1000;
 
-/// Mounts what is written here.
+/// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting.on(create).on(activate).on(delete)
 }
@@ -97,7 +97,7 @@ impl Command for Create {
     }
 }
 
-/// A key that shall sign instead of the one that does.
+/// The activation of a key, which signs instead of the current one from some time on.
 struct Activate {
     key: AggregateKey,
     /// See [`Succession::known`].
@@ -105,7 +105,7 @@ struct Activate {
 }
 
 impl Command for Activate {
-    /// From when it signs, in milliseconds since the Unix epoch.
+    /// When the key begins to sign, in milliseconds since the Unix epoch.
     type Outcome = Option<i64>;
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Option<i64>), Refusal> {
@@ -129,7 +129,7 @@ impl Command for Activate {
     }
 }
 
-/// A key that shall go.
+/// The deletion of a key.
 struct Delete {
     key: AggregateKey,
 }

@@ -53,7 +53,7 @@ fn authority(scene: &Scene, operation: &'static Facts) -> Authority {
     }
 }
 
-/// That of a system user with roles in the whole system.
+/// The authority of a system user with roles in the entire system.
 fn of_system(scene: &Scene, roles: &[&str]) -> Authority {
     let roles = roles.iter().map(|role| (*role).to_owned()).collect();
     let held = Membership::new("operator", &Owner::system(), Owner::system(), roles);
@@ -74,7 +74,7 @@ fn of_system(scene: &Scene, roles: &[&str]) -> Authority {
     }
 }
 
-/// That of a system user who may do all.
+/// The authority of a system user who may do everything.
 pub(crate) fn operator(scene: &Scene, operation: &'static Facts) -> Authority {
     Authority { operation, ..of_system(scene, &["SYSTEM_OWNER"]) }
 }

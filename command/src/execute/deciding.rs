@@ -1,4 +1,4 @@
-//! With what a command is decided: what its caller may do, and what they say of the state that they know.
+//! What a command is decided with: the rights of its caller, and the state that the caller expects.
 
 use std::cell::{Cell, RefCell};
 
@@ -18,29 +18,29 @@ use crate::{
     turn::{Cause, ClaimKeys, Current, Decided, Refusal, Turn},
 };
 
-/// With what a command is decided.
+/// What a command is decided with.
 pub(crate) struct Deciding {
     pub(super) if_match: Option<IfMatch>,
-    /// Whether that was compared with the object it is about; what asks for it is not done otherwise.
+    /// Whether `if_match` was compared with the object; a command that requires it is not done otherwise.
     pub(super) compared: Cell<bool>,
     pub(crate) authority: Authority,
     pub(crate) keys: ClaimKeys,
     pub(crate) cause: Cause,
-    /// The object whose token the caller has shown, where that is enough.
+    /// The object whose token the caller has shown, if that permits the operation.
     pub(super) shown: RefCell<Option<AggregateKey>>,
-    /// Where the caller may do what is decided; nothing is written before that is known.
+    /// The place in which the caller may do what is decided; nothing is written before it is known.
     pub(super) permitted: Cell<Option<RolePlace>>,
 }
 
 impl Deciding {
-    /// That of a caller who names no state of the object.
+    /// Creates one for a caller who sends no `If-Match`.
     #[cfg(test)]
     pub(crate) fn of(authority: Authority, keys: ClaimKeys, cause: Cause) -> Self {
         let (compared, shown, permitted) = Default::default();
         Self { if_match: None, compared, authority, keys, cause, shown, permitted }
     }
 
-    /// Decides what is asked of the aggregate that a command is for, at the sequence that its caller may name.
+    /// Decides a command on the aggregate that it is for, at the sequence that the caller may name.
     pub(crate) fn decide<A: Aggregate>(
         &self,
         turn: &mut Turn<'_>,
@@ -51,7 +51,7 @@ impl Deciding {
         self.decide_within(turn, current, asked, parts)
     }
 
-    /// The same of one of which it is known in which parts of its context it is.
+    /// Decides like [`decide`](Self::decide) on an aggregate that is in the given parts of its context.
     pub(crate) fn decide_within<A: Aggregate>(
         &self,
         turn: &mut Turn<'_>,
@@ -69,14 +69,15 @@ impl Deciding {
         turn.append(current, &events?, &self.keys, &self.cause)
     }
 
-    /// Refuses a write to an object that is not at a sequence which its caller names. What is decided is compared without
-    /// being asked for; this is for a command that is about another object than what it writes.
+    /// Refuses a write to an object that is not at a sequence which the caller names. [`decide`](Self::decide) compares
+    /// by itself; this is for a command that is about another object than the one it writes.
     pub(crate) fn compare<A: Aggregate>(&self, current: &Current<A>) -> Result<(), Refusal> {
         let is_there = A::ALWAYS_EXISTS || current.head.version > 0 && A::exists(&current.state);
         self.compare_sequence(is_there.then_some(current.head.sequence))
     }
 
-    /// The same with the sequence of an object, where it is there, of which a command says itself what that is.
+    /// Compares like [`compare`](Self::compare) with a sequence that the command determines itself; `None` if the
+    /// object does not exist.
     pub(crate) fn compare_sequence(&self, sequence: Option<u64>) -> Result<(), Refusal> {
         self.compared.set(true);
         let Some(expected) = &self.if_match else { return Ok(()) };
@@ -94,7 +95,8 @@ impl Deciding {
         if self.if_match.is_some() { Err(nothing_to_match()) } else { Ok(()) }
     }
 
-    /// Lets the caller do what the operation does to an object whose token it has shown, where that is enough.
+    /// Lets the caller do what the operation does to an object whose token it has shown, if the operation accepts a
+    /// token.
     pub(crate) fn shows_token(&self, key: &AggregateKey) {
         *self.shown.borrow_mut() = self.authority.takes_token().then(|| key.clone());
     }
@@ -111,7 +113,7 @@ impl Deciding {
         self.permit_within(turn, current, A::parts(&current.key.id, &current.state, None))
     }
 
-    /// The same for one of which it is known in which parts of its context it is, or will be.
+    /// Refuses what the caller may not do to an aggregate that is, or will be, in the given parts of its context.
     pub(crate) fn permit_within<A: Aggregate>(
         &self,
         turn: &mut Turn<'_>,
@@ -120,10 +122,10 @@ impl Deciding {
     ) -> Result<(), Refusal> {
         let owner = current.owner()?;
         let user_id = A::user(&current.key.id, &current.state).map(str::to_owned);
-        // Of what is always there it can only be hidden whose it is.
+        // An aggregate that always exists cannot be hidden, only the context that it belongs to.
         let exists = current.head.version > 0 && !A::ALWAYS_EXISTS;
         let object = Object { name: A::NAME, exists, user_id, parts };
-        // What is created is no context yet.
+        // An object that is being created is no context yet.
         let context = if object.exists { A::context(&current.key.id, owner) } else { owner.clone() };
         if self.shown.borrow().as_ref() == Some(&current.key) {
             self.permitted.set(Some(RolePlace { context, parts: object.parts }));
@@ -137,7 +139,7 @@ impl Deciding {
         turn.append(current, &[], &self.keys, &self.cause)
     }
 
-    /// Decides what follows from that for another aggregate.
+    /// Decides what follows from a command for another aggregate, without checking permissions.
     pub(crate) fn follow<A: Aggregate>(
         &self,
         turn: &mut Turn<'_>,
@@ -149,7 +151,7 @@ impl Deciding {
     }
 }
 
-/// What `If-Match` asks for cannot be there.
+/// Returns the refusal of an `If-Match` that no object can satisfy.
 fn nothing_to_match() -> Refusal {
     let message = "the request changes no single object that is there, which If-Match could be about; leave it out";
     Error::new(Reason::SequenceMismatch, message).into()

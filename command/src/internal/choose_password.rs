@@ -1,4 +1,4 @@
-//! Gives another password to a person who must choose one, or who says the one before.
+//! Changes the password of a person who must choose another one, or who gives the current one.
 
 use base::password::{is_hash_of, prepared};
 use domain::{
@@ -18,31 +18,31 @@ use eventlog::record::AggregateKey;
 use proto::bus::{ChangePassword, Checked, checked::Fault};
 
 use super::{
-    By, fault_of_new, faulty,
+    CommandActor, fault_of_new, faulty,
     log_in::{SealableUserAgent, decided, log_in, shown_by, told},
 };
 use crate::{
     client_secret::hash_of,
     execute::Commands,
     existence::organization_of_live,
-    login::{Found, Proven, found},
+    login::{PasswordOwner, Proven, found},
     password::{Chosen, Terms, sealed_password},
     person_key::away,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::Decide,
 };
 
-/// What it is called in metrics.
+/// The name of the command in metrics.
 const NAME: &str = "ChangePassword";
-/// How long after the check of the password before it another one can be chosen, in milliseconds.
+/// How long after the check of the current password another one can be chosen, in milliseconds.
 const LONGEST_WAIT_MS: i64 = 60 * 60 * 1000;
 
-/// Changes a password, and says what became of it.
-pub(super) async fn choose(commands: &Commands, by: By, asked: ChangePassword) -> Result<Checked, Error> {
+/// Changes a password, and returns the outcome.
+pub(super) async fn choose(commands: &Commands, by: CommandActor, asked: ChangePassword) -> Result<Checked, Error> {
     chosen(commands, by, asked).await.or_else(told)
 }
 
-async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Checked, Error> {
+async fn chosen(commands: &Commands, by: CommandActor, asked: ChangePassword) -> Result<Checked, Error> {
     let fault = |fault| Ok(faulty(fault));
     let ChangePassword { session_token, new_password, user_agent, current_password } = asked;
     if !is_possible(&new_password) {
@@ -52,8 +52,10 @@ async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Ch
     let trial = by.trial(NAME);
     let session = AggregateKey::of::<Standard<Session>>(by.instance_id.as_str(), sent.id);
     let shown = hash_of(commands, &by.instance_id, (sent.id, sent.secret)).await?;
-    let look = Look { session, shown, keys: by.keys.clone(), says_current: current_password.is_some() };
-    let Some(Seen { user, resource, owner, password, found }) = decided(commands, trial.origin(), look).await? else {
+    let look = FindPerson { session, shown, keys: by.keys.clone(), says_current: current_password.is_some() };
+    let Some(PermittedPerson { user, resource, owner, password, found }) =
+        decided(commands, trial.origin(), look).await?
+    else {
         return fault(Fault::Over);
     };
     if let Some(current) = current_password
@@ -79,7 +81,7 @@ async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Ch
         return fault(Fault::Over);
     }
     let user_agent = SealableUserAgent::new(user_agent, sealing);
-    // Whoever has just chosen it need not say it again. It is chosen also where that fails.
+    // A person who has just chosen the password need not enter it again. It remains chosen even if the login fails.
     let logged_in = log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await;
     Ok(logged_in.unwrap_or_else(|error| {
         tracing::warn!(reason = error.reason().name(), "a person has another password and is not logged in with it");
@@ -87,33 +89,33 @@ async fn chosen(commands: &Commands, by: By, asked: ChangePassword) -> Result<Ch
     }))
 }
 
-/// Looks who may choose another password.
-struct Look {
+/// Looks up the person who may choose another password.
+struct FindPerson {
     session: AggregateKey,
     shown: Hashed,
     keys: ClaimKeys,
-    /// Whether the one before is said; otherwise only who must may choose one.
+    /// Whether the current password is given; otherwise only a person who must choose another one may do so.
     says_current: bool,
 }
 
-/// A person who may.
-struct Seen {
+/// A person who may choose another password.
+struct PermittedPerson {
     user: AggregateKey,
     resource: User,
     owner: Owner,
     password: Password,
-    /// What the password that is said is compared with.
-    found: Found,
+    /// What the given current password is compared with.
+    found: PasswordOwner,
 }
 
-impl Decide for Look {
-    type Outcome = Option<Seen>;
+impl Decide for FindPerson {
+    type Outcome = Option<PermittedPerson>;
 
     fn class(&self) -> LogClass {
         Session::CLASS
     }
 
-    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Option<Seen>), Refusal> {
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Option<PermittedPerson>), Refusal> {
         let nothing = turn.nothing_decided(Session::NAME);
         let session = turn.get::<Standard<Session>>(&self.session);
         let checked = shown_by(turn, (&session, &self.shown));
@@ -130,26 +132,26 @@ impl Decide for Look {
         let Some(password) = resource.password.as_ref().filter(may).cloned() else { return Ok((nothing, None)) };
         let (resource, owner) = (resource.clone(), current.owner()?.clone());
         let Some(found) = found(turn, &self.keys, &user)? else { return Ok((nothing, None)) };
-        Ok((nothing, Some(Seen { user, resource, owner, password, found })))
+        Ok((nothing, Some(PermittedPerson { user, resource, owner, password, found })))
     }
 }
 
-/// Whether somebody must choose another password than this one, which was checked lately enough for that.
+/// Whether somebody must choose another password than this one, which was checked recently enough for that.
 fn must_choose(password: &Password, checked_at: i64, now: i64) -> bool {
     let is_lately = now.saturating_sub(checked_at) <= LONGEST_WAIT_MS;
     is_lately && password.is_change_required && password.changed_at <= checked_at && !password.has_expired(now)
 }
 
-/// Sets it, where the person has the one before still.
+/// Sets the new password, if the person still has the previous one.
 struct Set {
-    by: By,
+    by: CommandActor,
     user: AggregateKey,
     before: Password,
     new: Password,
 }
 
 impl Decide for Set {
-    /// Whether it is set.
+    /// Whether the password was set.
     type Outcome = bool;
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, bool), Refusal> {
@@ -160,7 +162,7 @@ impl Decide for Set {
         }
         let patch = UserPatch { password: Some(self.new.clone()), ..UserPatch::default() };
         let events = Standard::<User>::decide(&current.state, Command::Patch(patch))?;
-        // It is the person who does it.
+        // The person is the actor.
         let cause = Cause { actor: self.user.id.clone(), ..self.by.cause.clone() };
         Ok((turn.append(current, &events, &self.by.keys, &cause)?, true))
     }

@@ -1,4 +1,4 @@
-//! Ends a session that an ID token names, or all of a person.
+//! Ends a session that an ID token names, or all sessions of a person.
 
 use domain::{
     aggregate::Aggregate,
@@ -10,7 +10,7 @@ use domain::{
 use eventlog::record::AggregateKey;
 use proto::bus::{EndAllSessions, EndSession, InternalOutcome};
 
-use super::{Ask, By, is_id};
+use super::{Ask, CommandActor, is_id};
 use crate::{
     existence,
     turn::{Cause, Decided, Refusal, Turn},
@@ -19,14 +19,14 @@ use crate::{
 
 /// Ends a session.
 pub(super) struct End {
-    pub(super) by: By,
+    pub(super) by: CommandActor,
     pub(super) asked: EndSession,
 }
 
 impl Ask for End {
     const NAME: &'static str = "EndSession";
 
-    fn by(&self) -> &By {
+    fn by(&self) -> &CommandActor {
         &self.by
     }
 
@@ -44,7 +44,7 @@ impl Decide for End {
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, InternalOutcome), Refusal> {
-        let By { instance_id, keys, cause } = &self.by;
+        let CommandActor { instance_id, keys, cause } = &self.by;
         let cause = Cause { actor: self.asked.client_id.clone(), ..cause.clone() };
         let key = AggregateKey::of::<Standard<Session>>(instance_id.as_str(), self.asked.session_id.as_str());
         let current = turn.get::<Standard<Session>>(&key).owned_by(&Owner::instance(instance_id));
@@ -56,14 +56,14 @@ impl Decide for End {
 
 /// Ends all sessions of a person.
 pub(super) struct EndAll {
-    pub(super) by: By,
+    pub(super) by: CommandActor,
     pub(super) asked: EndAllSessions,
 }
 
 impl Ask for EndAll {
     const NAME: &'static str = "EndAllSessions";
 
-    fn by(&self) -> &By {
+    fn by(&self) -> &CommandActor {
         &self.by
     }
 
@@ -76,8 +76,8 @@ impl Decide for EndAll {
     type Outcome = InternalOutcome;
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, InternalOutcome), Refusal> {
-        let By { instance_id, keys, cause } = &self.by;
-        // It is the person who does it.
+        let CommandActor { instance_id, keys, cause } = &self.by;
+        // The person is the actor.
         let cause = Cause { actor: self.asked.user_id.clone(), ..cause.clone() };
         let key = AggregateKey::of::<Standard<User>>(instance_id.as_str(), self.asked.user_id.as_str());
         let current = turn.get::<Standard<User>>(&key);
@@ -101,7 +101,7 @@ mod tests {
     fn a_person_who_is_gone_has_no_sessions_to_end() {
         let mut scene = Scene::logged_in(None);
         scene.draft.class = LogClass::Events;
-        let by = By { instance_id: INSTANCE.into(), keys: scene.keys.clone(), cause: cause() };
+        let by = CommandActor { instance_id: INSTANCE.into(), keys: scene.keys.clone(), cause: cause() };
         let end = EndAll { by, asked: EndAllSessions { user_id: PERSON.into() } };
         let ended = |scene: &mut Scene| {
             scene.turn(|turn, _| end.decide(turn)).expect("it is not refused");

@@ -1,4 +1,4 @@
-//! Lets a user act as another one (RFC 8693, section 1.1), where what there is now permits it, and notes that.
+//! Lets a user act as another one (RFC 8693, section 1.1), if the current state permits it, and records that.
 
 use domain::{
     aggregate::Aggregate,
@@ -14,7 +14,7 @@ use eventlog::record::AggregateKey;
 use proto::bus::{self, InternalOutcome};
 use view::keyring::SYSTEM;
 
-use super::{Ask, By, is_id};
+use super::{Ask, CommandActor, is_id};
 use crate::{
     authority::{above, has_in_all},
     escalation::{places_of, there},
@@ -25,14 +25,14 @@ use crate::{
 
 /// Lets a user act as another one.
 pub(super) struct Impersonate {
-    pub(super) by: By,
+    pub(super) by: CommandActor,
     pub(super) asked: bus::Impersonate,
 }
 
 impl Ask for Impersonate {
     const NAME: &'static str = "Impersonate";
 
-    fn by(&self) -> &By {
+    fn by(&self) -> &CommandActor {
         &self.by
     }
 
@@ -50,7 +50,7 @@ impl Decide for Impersonate {
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, InternalOutcome), Refusal> {
-        let By { instance_id, keys, cause } = &self.by;
+        let CommandActor { instance_id, keys, cause } = &self.by;
         let bus::Impersonate { user_id, actor_id, client_id } = &self.asked;
         let key = AggregateKey::of::<Standard<User>>(instance_id.as_str(), user_id.as_str());
         let current = turn.get::<Standard<User>>(&key);
@@ -65,9 +65,10 @@ impl Decide for Impersonate {
 }
 
 impl Impersonate {
-    /// Whether the one may act as the other now. All that must be loaded for that is asked for before anything is refused.
+    /// Whether the actor may act as the user. Everything that must be loaded for that is requested before anything is
+    /// refused.
     fn may(&self, turn: &mut Turn<'_>, user: &Current<Standard<User>>) -> Result<bool, Refusal> {
-        let By { instance_id, keys, .. } = &self.by;
+        let CommandActor { instance_id, keys, .. } = &self.by;
         let actor = AggregateKey::of::<Standard<User>>(instance_id.as_str(), self.asked.actor_id.as_str());
         let actor = turn.get::<Standard<User>>(&actor);
         let is_enabled = self.is_enabled(turn);
@@ -85,7 +86,7 @@ impl Impersonate {
         Ok(has_in_all(turn, claims, IMPERSONATE_ADMINS, &chains(&places)) && may_act)
     }
 
-    /// Whether anybody acts as somebody else in the instance, which is there and switched on.
+    /// Whether impersonation is enabled in the instance, which exists and is switched on.
     fn is_enabled(&self, turn: &mut Turn<'_>) -> bool {
         let instance_id = self.by.instance_id.as_str();
         let instance =

@@ -28,13 +28,13 @@ use proto::{
 };
 use view::persons::PersonKey;
 
-use super::By;
+use super::CommandActor;
 use crate::{
     checked_user::{checked_now, has_ended},
     client_secret::{draw, hash_of},
     execute::Commands,
     existence::organization_of_live,
-    login::{Found, Proven, found_by_name, wrong},
+    login::{PasswordOwner, Proven, found_by_name, wrong},
     named::{Contacts, Having, named},
     person_key::away,
     trial::Trial,
@@ -42,11 +42,11 @@ use crate::{
     writer::{Decide, Origin, Verdict, writer_unavailable},
 };
 
-/// What a check is called in metrics.
+/// The name of a check in metrics.
 const NAME: &str = "CheckPassword";
 
-/// Checks a password, and says what became of it.
-pub(super) async fn check(commands: &Commands, by: By, asked: CheckPassword) -> Result<Checked, Error> {
+/// Checks a password, and returns the outcome.
+pub(super) async fn check(commands: &Commands, by: CommandActor, asked: CheckPassword) -> Result<Checked, Error> {
     let CheckPassword { login_name, password, session_token, user_agent, .. } = asked;
     let trial = by.trial(NAME);
     let kinds = [(asked.by_email, EMAIL), (asked.by_phone, PHONE)];
@@ -68,14 +68,14 @@ pub(super) async fn check(commands: &Commands, by: By, asked: CheckPassword) -> 
     checked.await.or_else(told)
 }
 
-/// Whose password is said, and by which kind of address that one was found. Of several with an address it is who is known to have it.
+/// Finds the person, and the kind of address that led there. Of several, it is the one who has verified that address.
 async fn whom(
     commands: &Commands,
-    by: &By,
+    by: &CommandActor,
     trial: &Trial,
     (said, contacts): (String, Contacts),
-) -> Result<(Found, Option<Kind>), Error> {
-    let look = Look { by: by.clone(), said: said.clone(), contacts };
+) -> Result<(PasswordOwner, Option<Kind>), Error> {
+    let look = FindAccount { by: by.clone(), said: said.clone(), contacts };
     let several = match decided(commands, trial.origin(), look).await? {
         Looked::Found(found, kind) => return Ok((*found, kind)),
         Looked::Several(several) => several,
@@ -92,7 +92,7 @@ async fn whom(
 }
 
 impl Commands {
-    /// Whether somebody is known to have the address of a kind.
+    /// Whether a person has verified its address of a kind.
     async fn is_verified(
         &self,
         instance_id: &str,
@@ -109,7 +109,7 @@ impl Commands {
     }
 }
 
-/// What a person is told who is not let in; of other errors it is not known what became of it.
+/// Turns an error into the answer to a person who is not let in, or returns it if the outcome is not known.
 pub(super) fn told(error: Error) -> Result<Checked, Error> {
     let wait_seconds = error.delay().map_or(0, |delay| delay.as_secs().max(1));
     let fault = match error.reason() {
@@ -124,7 +124,7 @@ pub(super) fn told(error: Error) -> Result<Checked, Error> {
 /// Adds the check of a password to the session that is shown, if it is one of that person, or to a new one.
 pub(super) async fn log_in(
     commands: &Commands,
-    by: &By,
+    by: &CommandActor,
     (trial, proven): (&Trial, Proven),
     (session_token, user_agent): (&str, Option<SealableUserAgent>),
 ) -> Result<Checked, Error> {
@@ -147,21 +147,21 @@ pub(super) struct SealableUserAgent {
 }
 
 impl SealableUserAgent {
-    /// Nothing where the node that serves the page sent none, or one that breaks a rule: then a session keeps what it has.
+    /// Returns `None` if the node of the page sent none, or one that breaks a rule: a session then retains its own.
     pub(super) fn new(sent: Option<bus::UserAgent>, key: PersonKey) -> Option<Self> {
         of_page(sent).map(|user_agent| Self { user_agent, key })
     }
 
-    /// What becomes of the user agent of a session of that person.
+    /// Returns the change of the user agent of a session of the person.
     fn patch(&self, session_id: &str) -> UserAgentPatch {
         UserAgentPatch::Set(self.key.seal_user_agent(session_id, &self.user_agent))
     }
 }
 
-/// The same of whose password was right. Whoever has said it rightly is let in also where the key cannot be had now.
+/// Creates it for a person whose password was right; `None` if the key is unavailable, which must not prevent a login.
 async fn sealable(
     commands: &Commands,
-    by: &By,
+    by: &CommandActor,
     proven: &Proven,
     sent: Option<bus::UserAgent>,
 ) -> Option<SealableUserAgent> {
@@ -175,7 +175,7 @@ async fn sealable(
     }
 }
 
-/// A user agent as a node sends it that serves a page; nothing where it is empty or breaks a rule.
+/// Reads a user agent as the node that serves a page sends it; `None` if it is empty or breaks a rule.
 fn of_page(sent: Option<bus::UserAgent>) -> Option<UserAgent> {
     let bus::UserAgent { ip, user_agent } = sent?;
     let header = [("user-agent".to_owned(), vec![user_agent])].into_iter().filter(|(_, values)| !values[0].is_empty());
@@ -183,10 +183,10 @@ fn of_page(sent: Option<bus::UserAgent>) -> Option<UserAgent> {
     (user_agent != UserAgent::default() && user_agent.fault().is_none()).then_some(user_agent)
 }
 
-/// Nothing where the session that was shown is over, or of another person.
+/// Logs a person in; `None` if the session that was shown has ended or belongs to another person.
 async fn logged_in(
     commands: &Commands,
-    by: &By,
+    by: &CommandActor,
     (trial, proven, user_agent): (&Trial, &Proven, Option<&SealableUserAgent>),
     (id, shown): (String, Option<Hashed>),
 ) -> Result<Option<Checked>, Error> {
@@ -200,7 +200,7 @@ async fn logged_in(
     Ok(seen.map(|seen| Checked { session_token, user_id, seen, ..Checked::default() }))
 }
 
-/// What a command comes to.
+/// Submits a command and returns its outcome.
 pub(super) async fn decided<C: Decide>(commands: &Commands, origin: Origin, command: C) -> Result<C::Outcome, Error> {
     match commands.writer.submit(origin, command, None).await? {
         Verdict::Decided(_, outcome) => Ok(outcome),
@@ -208,22 +208,22 @@ pub(super) async fn decided<C: Decide>(commands: &Commands, origin: Origin, comm
     }
 }
 
-/// Looks whose password is said, by a login name or an address.
-struct Look {
-    by: By,
+/// Looks up the person whose password is given, by a login name or an address.
+struct FindAccount {
+    by: CommandActor,
     said: String,
     contacts: Contacts,
 }
 
-/// Whose it is.
+/// The people who were found.
 enum Looked {
-    /// Somebody, or nobody, and by which kind of address.
-    Found(Box<Found>, Option<Kind>),
-    /// One of these, who have the same address.
+    /// One person or nobody, and the kind of address that found it.
+    Found(Box<PasswordOwner>, Option<Kind>),
+    /// Several people who have the same address.
     Several(Vec<Having>),
 }
 
-impl Decide for Look {
+impl Decide for FindAccount {
     type Outcome = Looked;
 
     fn class(&self) -> LogClass {
@@ -231,8 +231,8 @@ impl Decide for Look {
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Looked), Refusal> {
-        let Self { by: By { instance_id, keys, .. }, said, contacts } = self;
-        // Both are looked for, whatever there is of the other, and all is loaded at once.
+        let Self { by: CommandActor { instance_id, keys, .. }, said, contacts } = self;
+        // Both are looked up, whatever is found of the other, so that everything is loaded at once.
         turn.loads_whoever_is_found();
         let by_name = Search::LoginName(said.clone());
         let having = contacts.having(turn, keys, (instance_id, said))?;
@@ -249,38 +249,38 @@ impl Decide for Look {
     }
 }
 
-/// Looks at the password of whom it is.
+/// Looks up the password of a person who was found.
 struct LookAt {
-    by: By,
+    by: CommandActor,
     search: Search,
 }
 
 impl Decide for LookAt {
-    type Outcome = Found;
+    type Outcome = PasswordOwner;
 
     fn class(&self) -> LogClass {
         Session::CLASS
     }
 
-    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Found), Refusal> {
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, PasswordOwner), Refusal> {
         let found = found_by_name(turn, &self.by.keys, (&self.by.instance_id, &self.search))?;
         Ok((turn.nothing_decided(Session::NAME), found))
     }
 }
 
-/// A session in which a password was checked.
+/// Records the check of a password in a session.
 struct LogIn {
-    by: By,
+    by: CommandActor,
     session: AggregateKey,
     proven: Proven,
     user_agent: UserAgentPatch,
-    /// The hash of the token of a session that there is.
+    /// The hash of the token of an existing session; `None` for a new one.
     shown: Option<Hashed>,
     token: Hashed,
 }
 
 impl Decide for LogIn {
-    /// The sequence of the events as of which it is checked in that session; nothing where it is not.
+    /// The sequence of the events as of which the person is checked in that session; `None` if the session is not used.
     type Outcome = Option<u64>;
 
     fn class(&self) -> LogClass {
@@ -291,10 +291,10 @@ impl Decide for LogIn {
         let Self { by, proven, token, .. } = self;
         let user = AggregateKey::of::<Standard<User>>(by.instance_id.as_str(), proven.user_id.as_str());
         let at = proven.decide(turn, &user)?;
-        // It is the person who does it.
+        // The person is the actor.
         let cause = Cause { actor: proven.user_id.clone(), ..by.cause.clone() };
         let user = turn.get::<Standard<User>>(&user);
-        // Its last event may be committed together with this one.
+        // The last event of the user may be committed together with this one.
         let seen = user.head.sequence.max(turn.ends().events);
         let organization_id = organization_of_live(turn, &user)?.ok_or_else(wrong)?;
         let checked = checked_now(turn, (&proven.user_id, organization_id));
@@ -317,7 +317,7 @@ impl Decide for LogIn {
                     return Ok((turn.nothing_decided(Session::NAME), None));
                 };
                 let patch = SessionPatch {
-                    // To check the same user again brings back no session that was to end meanwhile.
+                    // Checking the same user again does not revive a session that was to end meanwhile.
                     user: Some(CheckedUser { seen: before.seen, ..checked }),
                     password_checked_at: Some(at),
                     metadata: BTreeMap::new(),
@@ -333,7 +333,7 @@ impl Decide for LogIn {
     }
 }
 
-/// Whom a session is of that lives, and whose newest token was shown.
+/// Returns the person of a session that is alive and whose newest token was shown.
 pub(super) fn shown_by(
     turn: &mut Turn<'_>,
     (session, shown): (&Current<Standard<Session>>, &Hashed),
@@ -353,7 +353,7 @@ mod tests {
 
     fn again(scene: &Scene, user_agent: UserAgentPatch, shown: &str) -> LogIn {
         LogIn {
-            by: By { instance_id: INSTANCE.into(), keys: scene.keys.clone(), cause: cause() },
+            by: CommandActor { instance_id: INSTANCE.into(), keys: scene.keys.clone(), cause: cause() },
             session: key::<Session>(scene::SESSION),
             proven: Proven { user_id: PERSON.into(), human: Human::default(), password: scene::password() },
             user_agent,

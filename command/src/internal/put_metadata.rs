@@ -1,5 +1,5 @@
-//! Metadata of a user as targets of functions ask for: written as the API writes it, all entries in one command. What changes is decided in
-//! the turn, on what there is then, and not on what an oidc node has read.
+//! Writes metadata of a user for targets of functions, as the API does, all entries in one command. What changes is
+//! decided in the turn, on the state at that time, and not on what an oidc node has read.
 
 use domain::{
     aggregate::Aggregate,
@@ -13,7 +13,7 @@ use edge::{error::Error, internal::metadata_fault};
 use eventlog::record::AggregateKey;
 use proto::bus::{InternalOutcome, MetadataEntry, PutMetadata};
 
-use super::{By, log_in::decided};
+use super::{CommandActor, log_in::decided};
 use crate::{
     execute::Commands,
     existence,
@@ -22,26 +22,26 @@ use crate::{
     writer::{Decide, Origin, writer_unavailable},
 };
 
-/// What it is called in metrics.
+/// The name of the command in metrics.
 const NAME: &str = "PutMetadata";
-/// How often it is looked again at what there is, where that changes before the turn.
+/// How often the state is read, if it changes before the turn.
 const LOOKS: usize = 4;
 
-/// Writes entries, and says as of which sequence the user has them; where there is no such user in the instance, that there is none.
-/// It came in so many bytes.
+/// Writes entries, and returns the sequence as of which the user has them, or that the instance has no such user. The
+/// request has `bytes` bytes.
 pub(super) async fn put(
     commands: &Commands,
-    mut by: By,
+    mut by: CommandActor,
     (asked, bytes): (PutMetadata, usize),
 ) -> Result<InternalOutcome, Error> {
     if metadata_fault(&asked).is_some() || by.instance_id.is_empty() {
         return Ok(InternalOutcome { refused: true, ..InternalOutcome::default() });
     }
-    // Events know how deep executions are nested that led to them, so that they do not call each other for ever.
+    // Events carry the nesting depth of the executions that led to them, so that these do not call each other for ever.
     by.cause.causation_id = delivery::causation(asked.depth);
     let origin = || Origin { operation: NAME, instance_id: by.instance_id.as_str().into(), bytes };
     for _ in 0..LOOKS {
-        let look = Look { by: by.clone(), asked: asked.clone() };
+        let look = ReadMetadata { by: by.clone(), asked: asked.clone() };
         let Some(there) = decided(commands, origin(), look).await? else {
             return Ok(InternalOutcome { denied: true, ..InternalOutcome::default() });
         };
@@ -54,29 +54,29 @@ pub(super) async fn put(
     Err(writer_unavailable("the metadata of the user changes too often: send it again"))
 }
 
-/// The key of a user.
-fn user_key(by: &By, asked: &PutMetadata) -> AggregateKey {
+/// Returns the key of a user.
+fn user_key(by: &CommandActor, asked: &PutMetadata) -> AggregateKey {
     AggregateKey::of::<Standard<User>>(by.instance_id.as_str(), asked.user_id.as_str())
 }
 
-/// The key of an entry.
-fn entry_key(by: &By, asked: &PutMetadata, entry: &MetadataEntry) -> AggregateKey {
+/// Returns the key of an entry.
+fn entry_key(by: &CommandActor, asked: &PutMetadata, entry: &MetadataEntry) -> AggregateKey {
     let id = UserMetadata::id_below(&asked.user_id, &entry.key);
     AggregateKey::of::<Standard<UserMetadata>>(by.instance_id.as_str(), id)
 }
 
-/// What there is of a user and of the entries.
+/// The state of a user and of the entries.
 #[derive(PartialEq, Eq)]
 struct There {
     /// The person, where the user is one.
     human: Option<Human>,
-    /// In the order in which they are asked for.
+    /// The entries in the order of the request.
     entries: Vec<Option<UserMetadata>>,
 }
 
 impl There {
-    /// Nothing where there is no such user.
-    fn of(turn: &mut Turn<'_>, by: &By, asked: &PutMetadata) -> Option<Self> {
+    /// Reads the state; `None` if there is no such user.
+    fn of(turn: &mut Turn<'_>, by: &CommandActor, asked: &PutMetadata) -> Option<Self> {
         let key = user_key(by, asked);
         let user = turn.get::<Standard<User>>(&key);
         let entry = |entry| turn.get::<Standard<UserMetadata>>(&entry_key(by, asked, entry)).resource().cloned();
@@ -87,13 +87,13 @@ impl There {
     }
 }
 
-/// Looks what there is.
-struct Look {
-    by: By,
+/// Reads the state.
+struct ReadMetadata {
+    by: CommandActor,
     asked: PutMetadata,
 }
 
-impl Decide for Look {
+impl Decide for ReadMetadata {
     type Outcome = Option<There>;
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Option<There>), Refusal> {
@@ -103,8 +103,9 @@ impl Decide for Look {
 }
 
 impl Commands {
-    /// The entries as events have them: those of a person under its key, with the ciphertext that there is where that has the same value.
-    async fn entries(&self, by: &By, asked: &PutMetadata, there: &There) -> Result<Vec<UserMetadata>, Error> {
+    /// Returns the entries as events store them: those of a person sealed with its key, with an existing ciphertext of
+    /// the same value.
+    async fn entries(&self, by: &CommandActor, asked: &PutMetadata, there: &There) -> Result<Vec<UserMetadata>, Error> {
         let PutMetadata { user_id, entries, .. } = asked;
         let sealing = match &there.human {
             Some(human) => Some(self.key_of_person(&by.instance_id, user_id, human).await?.0),
@@ -120,16 +121,16 @@ impl Commands {
     }
 }
 
-/// Writes them, where there is what was looked at.
+/// Writes the entries, if the state still is the one that was read.
 struct Put {
-    by: By,
+    by: CommandActor,
     asked: PutMetadata,
     there: There,
     entries: Vec<UserMetadata>,
 }
 
 impl Decide for Put {
-    /// The sequence of the newest of them; nothing where it has to be looked again.
+    /// The sequence of the newest entry; `None` if the state must be read again.
     type Outcome = Option<u64>;
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Option<u64>), Refusal> {

@@ -1,5 +1,5 @@
-//! Begins families of refresh tokens, and uses their tokens up. Who shows one is let in by what there is now: the family, the session, the
-//! user, and the password that was checked.
+//! Begins families of refresh tokens, and uses their tokens up. A token is accepted by the current state of what it
+//! depends on: the family, the session, the user, and the password that was checked.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use domain::{
     aggregate::Aggregate,
     context::Owner,
     log_class::LogClass,
-    refresh_family::{Command, FIRST, Family, Fate, RefreshFamily, Shown},
+    refresh_family::{Command, FIRST, Family, Fate, Presentation, RefreshFamily},
     resource::{
         session::{LONGEST_LIFE_MS, Session},
         user::{User, password::outdated},
@@ -18,7 +18,7 @@ use eventlog::record::AggregateKey;
 use proto::bus::{BeginFamily, InternalOutcome, RevokeTokens, UseRefreshToken};
 
 use super::{
-    Ask, By, is_id,
+    Ask, CommandActor, is_id,
     revoke::{self, revoke},
 };
 use crate::{
@@ -32,23 +32,23 @@ const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// Begins a family.
 pub(super) struct Begin {
-    pub(super) by: By,
+    pub(super) by: CommandActor,
     pub(super) asked: BeginFamily,
 }
 
 /// Uses a refresh token up.
 pub(super) struct Use {
-    pub(super) by: By,
+    pub(super) by: CommandActor,
     pub(super) asked: UseRefreshToken,
 }
 
-impl By {
+impl CommandActor {
     pub(super) fn family(&self, turn: &mut Turn<'_>, id: &str) -> Current<RefreshFamily> {
         let key = AggregateKey::of::<RefreshFamily>(self.instance_id.as_str(), id);
         turn.get::<RefreshFamily>(&key).owned_by(&Owner::instance(&self.instance_id))
     }
 
-    /// Whether a session is that of a user, and has not ended.
+    /// Whether a session belongs to a user and has not ended.
     fn lives(&self, turn: &mut Turn<'_>, session_id: &str, user_id: &str) -> bool {
         let key = AggregateKey::of::<Standard<Session>>(self.instance_id.as_str(), session_id);
         let now = turn.now().as_millisecond();
@@ -70,7 +70,7 @@ impl By {
 impl Ask for Begin {
     const NAME: &'static str = "BeginFamily";
 
-    fn by(&self) -> &By {
+    fn by(&self) -> &CommandActor {
         &self.by
     }
 
@@ -103,7 +103,7 @@ impl Decide for Begin {
 impl Ask for Use {
     const NAME: &'static str = "UseRefreshToken";
 
-    fn by(&self) -> &By {
+    fn by(&self) -> &CommandActor {
         &self.by
     }
 
@@ -141,7 +141,8 @@ impl Decide for Use {
 }
 
 impl Use {
-    /// What becomes of whoever shows the token, where all that it stands on is as it was when the user logged in.
+    /// Returns the fate of a token that is shown. It is over unless everything that it depends on is as it was at the
+    /// login.
     fn fate(&self, turn: &mut Turn<'_>, current: &Current<RefreshFamily>, reused: &RevokeTokens) -> Fate {
         let UseRefreshToken { session_id, generation, checked_at, waited, .. } = &self.asked;
         let RevokeTokens { user_id, client_id, .. } = reused;
@@ -152,7 +153,8 @@ impl Use {
         let is_as_checked = self.by.is_as_checked(turn, user_id, *checked_at);
         let unchanged_for = Duration::try_from(turn.now().duration_since(current.head.changed_at)).unwrap_or_default();
         let waited = Duration::from_millis(*waited).min(LONGEST_WAIT);
-        let shown = Shown { at: turn.now().as_millisecond(), unchanged_for: unchanged_for.saturating_sub(waited) };
+        let shown =
+            Presentation { at: turn.now().as_millisecond(), unchanged_for: unchanged_for.saturating_sub(waited) };
         let family = current.state.as_ref().as_ref().filter(is_of).filter(|_| lives && is_as_checked);
         family.map_or(Fate::Over, |family| family.fate(*generation, shown))
     }
@@ -163,8 +165,8 @@ mod tests {
     use super::*;
     use crate::scene::{ENDS, INSTANCE, PERSON, SESSION, Scene, cause};
 
-    fn by(scene: &Scene) -> By {
-        By { instance_id: INSTANCE.into(), keys: scene.keys.clone(), cause: cause() }
+    fn by(scene: &Scene) -> CommandActor {
+        CommandActor { instance_id: INSTANCE.into(), keys: scene.keys.clone(), cause: cause() }
     }
 
     fn begin(scene: &Scene) -> Begin {

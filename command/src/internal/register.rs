@@ -1,4 +1,5 @@
-//! Somebody registers on a page: an account in an organization that lets people do so, and the first session of that one.
+//! Registers people on a page: creates an account in an organization that allows it, and the first session of the
+//! person.
 
 use domain::{
     aggregate::Aggregate,
@@ -18,7 +19,7 @@ use view::settings::instance_of;
 use zeroize::Zeroizing;
 
 use super::{
-    By, fault_of_new, faulty,
+    CommandActor, fault_of_new, faulty,
     log_in::{SealableUserAgent, decided, log_in, told},
 };
 use crate::{
@@ -33,18 +34,18 @@ use crate::{
     writer::Decide,
 };
 
-/// What a registration is called in metrics.
+/// The name of a registration in metrics.
 const NAME: &str = "Register";
 
-/// Makes an account, and says what became of it.
-pub(super) async fn register(commands: &Commands, by: By, asked: Register) -> Result<Checked, Error> {
+/// Creates an account, and returns the outcome.
+pub(super) async fn register(commands: &Commands, by: CommandActor, asked: Register) -> Result<Checked, Error> {
     registered(commands, by, asked).await.or_else(|error| match error.reason() {
         Reason::ResourceExists | Reason::NameBeingReleased => Ok(faulty(Fault::Taken)),
         _ => told(error),
     })
 }
 
-async fn registered(commands: &Commands, by: By, asked: Register) -> Result<Checked, Error> {
+async fn registered(commands: &Commands, by: CommandActor, asked: Register) -> Result<Checked, Error> {
     let Register { organization_id, username, given_name, family_name, email, password, origin, user_agent } = asked;
     let password = Zeroizing::new(password);
     let fault = |fault| Ok(faulty(fault));
@@ -60,14 +61,14 @@ async fn registered(commands: &Commands, by: By, asked: Register) -> Result<Chec
         return Ok(Checked { wait_seconds: wait.as_secs() + 1, ..faulty(Fault::Tries) });
     }
     let (trial, id, person) = (by.trial(NAME), commands.ids.next(), newcomer.clone().person());
-    // Before anything is told of a name, so that each answer takes a hash.
+    // Before anything is revealed about a name, so that each answer takes a hash.
     let chosen = Chosen { password, person: person.clone(), field: "password" };
     let hash = match commands.hash_of(&by.instance_id, &owner, chosen).await? {
         Ok(hash) => hash,
         Err(faults) => return fault(fault_of_new(&faults)),
     };
-    // Before a key is made for nobody.
-    let look = Look { by: by.clone(), owner: owner.clone(), username: newcomer.username };
+    // Before a key is created that nobody would have.
+    let look = CheckLoginName { by: by.clone(), owner: owner.clone(), username: newcomer.username };
     match decided(commands, trial.origin(), look).await? {
         Availability::Free => {}
         Availability::Taken => return fault(Fault::Taken),
@@ -78,10 +79,10 @@ async fn registered(commands: &Commands, by: By, asked: Register) -> Result<Chec
     let password = sealed_password(&sealing, &hash, Terms::default());
     let user =
         User { human: Some(human.clone()), password: Some(password.clone()), is_active: true, ..User::default() };
-    match decided(commands, trial.origin(), New { by: by.clone(), id: id.clone(), owner, user }).await {
+    match decided(commands, trial.origin(), CreateAccount { by: by.clone(), id: id.clone(), owner, user }).await {
         Ok(true) => {}
         Ok(false) => return fault(Fault::Closed),
-        // Sent again it would find the name taken, by whoever has sent it.
+        // Sent again, it would find the name taken, by its own sender.
         Err(error) if error.reason() == Reason::OutcomeUnknown => return fault(Fault::Made),
         Err(error) => return Err(error),
     }
@@ -94,7 +95,7 @@ async fn registered(commands: &Commands, by: By, asked: Register) -> Result<Chec
     })
 }
 
-/// Whether people may make themselves an account in an organization, and log in to it with a password.
+/// Whether people may create accounts for themselves in an organization, and log in there with a password.
 fn lets_register(commands: &Commands, instance_id: &str, owner: &Owner) -> bool {
     let chain = commands.settings.effective::<Login>(instance_of(instance_id, owner), owner).chain;
     *chain.resolve(|it| it.allow_register.as_ref()).value
@@ -109,28 +110,28 @@ fn is_open(turn: &mut Turn<'_>, instance_id: &str, owner: &Owner) -> bool {
     is_there && is_active
 }
 
-/// Whether somebody has a login name.
-struct Look {
-    by: By,
+/// Looks up whether a login name is available.
+struct CheckLoginName {
+    by: CommandActor,
     owner: Owner,
     username: String,
 }
 
-/// Whether somebody new may have a name.
+/// The availability of a login name.
 enum Availability {
     Free,
     Taken,
     Closed,
 }
 
-impl Decide for Look {
+impl Decide for CheckLoginName {
     type Outcome = Availability;
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Availability), Refusal> {
         let Self { by, owner, username } = self;
         let search = Search::LoginName(username.clone());
         let holder = named(turn, &by.keys, (&by.instance_id, &search));
-        // What went with its organization lets its name go.
+        // A user who was removed with its organization releases its name.
         let is_taken = holder.is_some_and(|key| existence::is_there::<User>(turn, &key));
         let availability = match is_open(turn, &by.instance_id, owner) {
             false => Availability::Closed,
@@ -141,16 +142,16 @@ impl Decide for Look {
     }
 }
 
-/// Makes the account.
-struct New {
-    by: By,
+/// Creates the account.
+struct CreateAccount {
+    by: CommandActor,
     id: String,
     owner: Owner,
     user: User,
 }
 
-impl Decide for New {
-    /// Whether it is made.
+impl Decide for CreateAccount {
+    /// Whether the account was created.
     type Outcome = bool;
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, bool), Refusal> {
@@ -161,7 +162,7 @@ impl Decide for New {
         }
         let current = unused::<User>(turn, &key, owner)?;
         let events = Standard::<User>::decide(&current.state, Command::Create(user.clone()))?;
-        // It is the person who does it.
+        // The person is the actor.
         let cause = Cause { actor: id.clone(), ..by.cause.clone() };
         Ok((turn.append(current, &events, &by.keys, &cause)?, true))
     }

@@ -12,7 +12,7 @@ use eventlog::record::AggregateKey;
 use proto::bus::{InternalOutcome, RevokeTokens};
 use view::revoked::{LONGEST_LIFE, REMEMBERED};
 
-use super::{Ask, By, LONGEST_ID, is_id};
+use super::{Ask, CommandActor, LONGEST_ID, is_id};
 use crate::{
     turn::{Decided, Refusal, Turn},
     writer::Decide,
@@ -20,14 +20,14 @@ use crate::{
 
 /// Revokes access tokens, and the refresh tokens that they were got with.
 pub(super) struct Revoke {
-    pub(super) by: By,
+    pub(super) by: CommandActor,
     pub(super) asked: RevokeTokens,
 }
 
 impl Ask for Revoke {
     const NAME: &'static str = "RevokeTokens";
 
-    fn by(&self) -> &By {
+    fn by(&self) -> &CommandActor {
         &self.by
     }
 
@@ -48,26 +48,26 @@ impl Decide for Revoke {
     }
 }
 
-/// Whether it is about tokens that there can be, and can be forgotten in time.
+/// Whether a request is about tokens that can exist, and whose revocation can be forgotten in time.
 pub(super) fn is_sound(
     RevokeTokens { user_id, client_id, token_id, expires_at, family_id, .. }: &RevokeTokens,
 ) -> bool {
     let is_in_time = *expires_at <= (clock::now() + REMEMBERED).as_millisecond();
-    // One with a dot would be that of all tokens of somebody.
+    // An id with a dot would be the id of all tokens of a user and a client.
     let is_token = token_id.len() <= LONGEST_ID && !token_id.contains('.');
     is_id(user_id) && is_id(client_id) && is_token && is_in_time && family_id.len() <= LONGEST_ID
 }
 
 /// Ends access tokens, and a family of refresh tokens where one is named.
-pub(super) fn revoke(turn: &mut Turn<'_>, by: &By, asked: &RevokeTokens) -> Result<Decided, Refusal> {
+pub(super) fn revoke(turn: &mut Turn<'_>, by: &CommandActor, asked: &RevokeTokens) -> Result<Decided, Refusal> {
     let RevokeTokens { user_id, client_id, token_id, expires_at, seen, family_id } = asked;
-    let By { instance_id, keys, cause } = by;
+    let CommandActor { instance_id, keys, cause } = by;
     let is_all = token_id.is_empty();
     let id = if is_all { id_of_all(user_id, client_id) } else { token_id.clone() };
     let key = AggregateKey::of::<TokenRevocation>(instance_id.as_str(), id);
     let current = turn.get::<TokenRevocation>(&key).owned_by(&Owner::instance(instance_id));
     let revoked = Revoked { user_id: user_id.clone(), client_id: client_id.clone(), expires_at: *expires_at, is_all };
-    // It may be sent again, and whoever has many tokens of one user and client revokes each.
+    // The request may be sent again, and a client with many tokens of one user revokes each of them.
     let is_remembered = turn.now() < current.head.changed_at + LONGEST_LIFE;
     let events = if is_all && current.head.sequence > *seen && is_remembered {
         vec![]

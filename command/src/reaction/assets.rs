@@ -1,8 +1,9 @@
-//! Takes out pictures and fonts that nobody shows any more: replaced ones, those of removed contexts, and those that no event came to
-//! name. The node does it that writes, by the clock.
+//! Removes pictures and fonts that are not shown any more: replaced ones, those of removed contexts, and those that no
+//! event came to name. The node that writes does so at intervals.
 //!
-//! Whether one is shown is decided in a turn, which sees the whole log. What was replaced counts as shown for a while, because pages that
-//! name it are still open. Whoever uploads it again writes it anew first, so what is taken out is the message from before.
+//! Whether one is shown is decided in a turn, which sees the entire log. A replaced file counts as shown for a while,
+//! because pages that name it are still open. A file that is uploaded again is written anew first, so only the earlier
+//! message is removed.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -22,23 +23,23 @@ use crate::{
     writer::Decide,
 };
 
-/// How often it looks.
+/// How often the stored files are checked.
 fn every() -> Duration {
     fault::shortened(Duration::from_hours(1), Duration::from_secs(2))
 }
 
-/// What it needs.
+/// The sweep of pictures and fonts, with what it needs.
 #[derive(Clone)]
 pub struct AssetSweeps {
     /// The pictures and fonts.
     pub assets: Assets,
-    /// Decides whether one is shown.
+    /// Decides whether a file is shown.
     pub steps: Steps,
-    /// What is set in which context, as far as this node knows: most of them are shown, and need no turn.
+    /// The settings of all contexts, as far as this node knows them: by these most files are shown, and need no turn.
     pub settings: SettingsIndex,
 }
 
-/// Why it does not go on.
+/// Why the sweep is interrupted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AssetSweepFailure {
     #[error(transparent)]
@@ -48,7 +49,7 @@ pub(super) enum AssetSweepFailure {
 }
 
 impl AssetSweeps {
-    /// Takes out what goes whenever this node writes, until `shutdown`.
+    /// Removes files that are not shown whenever this node writes, until `shutdown`.
     pub async fn work(self, shutdown: CancellationToken) {
         steps::work(self, shutdown).await;
     }
@@ -72,7 +73,7 @@ impl AssetSweeps {
         Ok(())
     }
 
-    /// Whether one stays. One of which that cannot be decided stays, and does not keep the others.
+    /// Whether a file is retained. One for which that cannot be decided is retained, and does not hold up the others.
     async fn is_shown(&self, name: AssetName) -> Result<bool, StepFailure> {
         let instance_id = name.instance_id.clone();
         match self.steps.submit(("look for an asset", &instance_id), Shows { name }).await {
@@ -105,7 +106,8 @@ impl Reaction for AssetSweeps {
     }
 }
 
-/// Whether its context shows a picture or a font, did a moment ago, or may do so in a way that only a newer build knows.
+/// Decides whether its context shows a picture or a font, did a moment ago, or may do so in a way that only a newer
+/// build knows.
 struct Shows {
     name: AssetName,
 }

@@ -1,5 +1,6 @@
-//! What records leave to be done afterwards, a page at a time: each lets the others go first, and what cannot be done now keeps only
-//! itself waiting. It begins again after a saved place, before which nothing is left; what was done already is found to be done.
+//! Work that records of the log leave to be done afterwards, one page at a time: after each page the other items go
+//! first, and an item that cannot be done now delays only itself. It resumes after the checkpoint, before which nothing
+//! is left; what was done already is found to be done.
 
 use std::{collections::VecDeque, convert::Infallible, time::Duration};
 
@@ -18,10 +19,10 @@ use super::{
     steps::PAUSE,
 };
 
-/// How much may be left before no more is taken from the log.
+/// How many items may be left before no more records are read from the log.
 const MOST: usize = 10_000;
 
-/// Why nothing more is taken from the log.
+/// Why no more records are read from the log.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BacklogFailure {
     #[error(transparent)]
@@ -34,45 +35,45 @@ pub(super) enum BacklogFailure {
     LogEnded,
 }
 
-/// What becomes of something after one page of it.
-pub(super) enum Next {
-    /// Nothing is left of it.
+/// What happens to an item after one page of it.
+pub(super) enum AfterPage {
+    /// Nothing is left of the item.
     Done,
-    /// It goes on after the others.
+    /// The item continues after the others.
     More,
-    /// The same, not before some time is over.
+    /// The item continues after the others, but not before this time is over.
     Later(Duration),
 }
 
-/// A reaction to what records leave to be done.
+/// A reaction that does what records of the log leave to be done.
 pub(super) trait Backlog: Send + Sync {
-    /// Something that is left to be done.
+    /// An item that is left to be done.
     type Item: Send;
-    /// Why a page of it is not done.
+    /// Why a page of an item is not done.
     type Failure: std::error::Error + Send + 'static;
 
-    /// What a record leaves to be done.
+    /// Returns the items that a record leaves to be done.
     fn left(&self, record: &Record) -> impl Future<Output = Result<Vec<Self::Item>, BacklogFailure>> + Send;
 
-    /// Does one page of it.
-    fn step(&self, item: &mut Self::Item) -> impl Future<Output = Result<Next, Self::Failure>> + Send;
+    /// Does one page of an item.
+    fn step(&self, item: &mut Self::Item) -> impl Future<Output = Result<AfterPage, Self::Failure>> + Send;
 
-    /// Names it, for who reads that it is not done at the moment.
+    /// Returns the name of an item, for the report that it is not done at the moment.
     fn name(item: &Self::Item) -> String;
 }
 
-struct Left<T> {
+struct Unprocessed<T> {
     item: T,
-    /// The position before its record.
+    /// The position before the record of the item.
     before: Position,
-    /// When that was committed.
+    /// When that record was committed.
     since: Timestamp,
-    /// When it is tried again.
+    /// When the item is due next.
     due: Instant,
 }
 
-/// Does what the records of a log leave, in their order as far as that can be, until the log fails. `trouble` is told where something is
-/// not done.
+/// Does the items that the records of a log leave, in their order as far as possible, until the log fails. `trouble` is
+/// the warning for an item that is not done.
 pub(super) async fn work_off<B: Backlog>(
     backlog: &B,
     (log, store, shard): (&Log, CheckpointStore, u16),
@@ -84,7 +85,7 @@ pub(super) async fn work_off<B: Backlog>(
     let (mut at, mut left) = (saved.at, VecDeque::new());
     let mut records = log.follow(at).await?;
     loop {
-        let due = left.iter().map(|left: &Left<B::Item>| left.due).min();
+        let due = left.iter().map(|left: &Unprocessed<B::Item>| left.due).min();
         let record = tokio::select! {
             record = records.next(), if left.len() < MOST => Some(record),
             () = until(due), if due.is_some() => None,
@@ -93,7 +94,7 @@ pub(super) async fn work_off<B: Backlog>(
             let record = record.ok_or(BacklogFailure::LogEnded)??;
             let items = backlog.left(&record).await?.into_iter();
             let since = record.committed_at();
-            left.extend(items.map(|item| Left { item, before: at, since, due: Instant::now() }));
+            left.extend(items.map(|item| Unprocessed { item, before: at, since, due: Instant::now() }));
             at = record.position();
         }
         let had_some = !left.is_empty();
@@ -108,7 +109,7 @@ pub(super) async fn work_off<B: Backlog>(
     }
 }
 
-fn tell<T>(telling: &Telling, at: Position, left: &VecDeque<Left<T>>) {
+fn tell<T>(telling: &Telling, at: Position, left: &VecDeque<Unprocessed<T>>) {
     let waits_since = left.iter().map(|left| left.since).min();
     telling.note(|stand| (stand.at, stand.waiting, stand.waits_since) = (at, left.len() as u64, waits_since));
 }
@@ -119,19 +120,19 @@ async fn until(due: Option<Instant>) {
     }
 }
 
-/// Does a page of the first that is due.
-async fn step<B: Backlog>(backlog: &B, left: &mut VecDeque<Left<B::Item>>, trouble: &'static str) {
+/// Does a page of the first item that is due.
+async fn step<B: Backlog>(backlog: &B, left: &mut VecDeque<Unprocessed<B::Item>>, trouble: &'static str) {
     let now = Instant::now();
     let first = left.iter().position(|left| left.due <= now);
     let Some(mut first) = first.and_then(|place| left.remove(place)) else { return };
     let next = backlog.step(&mut first.item).await.unwrap_or_else(|failure| {
         tracing::warn!(error = explain(&failure), item = B::name(&first.item), "{trouble}");
-        Next::Later(PAUSE)
+        AfterPage::Later(PAUSE)
     });
     let pause = match next {
-        Next::Done => return,
-        Next::More => Duration::ZERO,
-        Next::Later(pause) => pause,
+        AfterPage::Done => return,
+        AfterPage::More => Duration::ZERO,
+        AfterPage::Later(pause) => pause,
     };
     first.due = Instant::now() + pause;
     left.push_back(first);

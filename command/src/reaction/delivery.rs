@@ -1,8 +1,8 @@
-//! Event executions: a relay on the log turns events into deliveries in a queue, and whoever holds its lease delivers
-//! them, in order per aggregate and target, again and again until they succeed or are given up.
+//! Event executions: a relay on the log turns events into deliveries in a queue, and the node that holds the lease
+//! delivers them, in order per aggregate and target, again and again until they succeed or are given up.
 //!
 //! A delivery is in the queue before the relay moves on, and leaves it only when it was answered with success or is
-//! kept as failed. So each is made at least once, under the same id, and never again because read models are rebuilt.
+//! stored as failed. So each is made at least once, under the same id, and never again because read models are rebuilt.
 
 mod attempts;
 mod mender;
@@ -22,14 +22,14 @@ use eventlog::{
     log::Log,
     unit::{Unit, supervise, while_held},
 };
-pub use queue::{Failed, Waiting, list};
+pub use queue::{Failed, QueuedDelivery, list};
 use tokio_util::sync::CancellationToken;
 use view::{database::Database, persons::Persons};
 
 pub use self::unknown::UnknownTypes;
 use self::{mender::Mender, queue::Queue, relay::Relay, target_worker::TargetWorkers};
 
-/// How long it waits after a failure.
+/// How long deliveries pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// What deliveries need.
@@ -39,36 +39,36 @@ pub struct Deliveries {
     pub actions: Actions,
     /// The log.
     pub log: Log,
-    /// The leases; whoever holds that of the deliveries makes them.
+    /// The leases; the node that holds the lease of the deliveries makes them.
     pub leases: Leases,
-    /// Where history is.
+    /// The database with the history.
     pub database: Database,
-    /// Opens what is personal when a target is called.
+    /// Decrypts personal data when a target is called.
     pub persons: Persons,
-    /// How failures are met.
+    /// How deliveries are retried.
     pub patience: Patience,
-    /// The last attempts, which are noted.
+    /// The last attempts, which are written to Postgres.
     pub attempts: Attempts,
-    /// The types of events that were met, and that this build does not know.
+    /// The types of events that were received and that this build does not know.
     pub unknown: UnknownTypes,
     /// The shard.
     pub shard: u16,
-    /// How many servers keep the queue.
+    /// The number of servers that store the queue.
     pub replicas: usize,
 }
 
-/// How failures are met.
+/// How deliveries are retried.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// How often a delivery is tried before it is kept as failed.
+    /// How often a delivery is tried before it is given up.
     pub tries: u32,
-    /// The pause after the first try. Each one after it is twice as long as the one before, up to five minutes.
+    /// The pause after the first try. Each later pause is twice as long as the one before, up to five minutes.
     pub pause: Duration,
-    /// For how long a delivery that was given up is kept.
+    /// How long a delivery that was given up is stored.
     pub kept: Duration,
 }
 
-/// For how many days, unless told otherwise.
+/// How many days a delivery that was given up is stored by default.
 pub const KEPT_DAYS: u32 = 30;
 
 impl Default for Patience {
@@ -77,7 +77,7 @@ impl Default for Patience {
     }
 }
 
-/// Makes the queue where there is none, for nodes that may not.
+/// Creates the queue if there is none, for nodes that are not permitted to.
 ///
 /// # Errors
 /// When NATS does not answer.
@@ -86,7 +86,7 @@ pub async fn prepare(log: &Log, shard: u16, replicas: usize) -> Result<(), event
     opened.map(drop).map_err(|failure| eventlog::log::LogFailure::Nats(failure.to_string()))
 }
 
-/// Why deliveries do not go on.
+/// Why deliveries are interrupted.
 #[derive(Debug, thiserror::Error)]
 enum DeliveryFailure {
     #[error("NATS: {0}")]
@@ -103,15 +103,15 @@ enum DeliveryFailure {
     HistoryLags,
 }
 
-/// What stands before the depth in the cause of an event.
+/// The prefix of the depth in the cause of an event.
 const CAUSE: &str = "execution:";
 
-/// The cause of an event that was asked for by a call of a target which is nested so deep.
+/// Returns the cause of an event that was requested by a target's call which is nested this deep; empty for 0.
 pub fn causation(depth: u32) -> String {
     if depth == 0 { String::new() } else { format!("{CAUSE}{depth}") }
 }
 
-/// How deep that was.
+/// Returns the depth that a cause contains, or 0.
 fn depth(causation_id: &str) -> u32 {
     causation_id.strip_prefix(CAUSE).and_then(|depth| depth.parse().ok()).unwrap_or(0)
 }
@@ -141,7 +141,7 @@ impl Unit for Work {
 }
 
 impl Deliveries {
-    /// Delivers whenever nobody else does, until `shutdown`.
+    /// Delivers whenever this node holds the lease, until `shutdown`.
     pub async fn work(self, shutdown: CancellationToken) {
         let leases = self.leases.clone();
         supervise(&mut Work(Arc::new(self)), &leases, &shutdown).await;
@@ -156,7 +156,7 @@ impl Deliveries {
             let counting = relay::count(queue, relay.telling.clone());
             Ok::<_, DeliveryFailure>((workers, mender, relay, counting))
         };
-        // Where nothing is optimised, these are more than the stack of a thread has room for.
+        // In an unoptimised build these are larger than the stack of a thread.
         let (workers, mender, relay, counting) = lease.during(Box::pin(begin)).await?;
         tokio::select! {
             ended = Box::pin(relay.run(lease)) => ended,

@@ -1,8 +1,8 @@
-//! Erasures: when a person was removed, the key is destroyed with which what is personal was sealed, by the node that writes.
+//! Erasures: when a person was removed, the node that writes destroys the key with which the personal data was sealed.
 //!
-//! It follows the log, so that also who is removed with an organization or an instance is erased, and so that a node which dies
-//! leaves nothing undone. It begins again after a place that is saved among the keys: who restores older ones restores an older
-//! place with them, and what was erased since is erased again.
+//! The reaction follows the log, so that people who are removed with an organization or an instance are erased, too,
+//! and so that a node which dies leaves nothing undone. It resumes after a checkpoint that is saved among the keys:
+//! restoring older keys restores an older checkpoint with them, and what was erased since is erased again.
 
 use std::{collections::HashSet, convert::Infallible};
 
@@ -31,17 +31,17 @@ use super::{
 pub struct Erasures {
     /// The log.
     pub log: Log,
-    /// Tells when this node writes.
+    /// Reports when this node writes.
     pub steps: Steps,
-    /// Where history is.
+    /// The database with the history.
     pub database: Database,
-    /// The keys.
+    /// The keys of people.
     pub persons: Persons,
     /// The shard.
     pub shard: u16,
 }
 
-/// Why it does not go on.
+/// Why erasures are interrupted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ErasureFailure {
     #[error(transparent)]
@@ -62,7 +62,7 @@ impl Erasures {
         steps::work(self, shutdown).await;
     }
 
-    /// The slots of the keys of a user that was removed: a person has one, a service user none.
+    /// Returns the slots of the keys of a user that was removed: a person has one, a service user none.
     async fn slots(&self, removed: &Recorded) -> Result<HashSet<Slot>, DatabaseFailure> {
         let (key, to, mut from) = (removed.key(), removed.sequence, 0);
         let mut found = HashSet::new();

@@ -1,9 +1,10 @@
-//! Purges: records of the log that ages out go when they are older than history keeps what is in them, by the clock of the node that
-//! writes.
+//! Purges: removes records of the log that ages out when they are older than history retains what is in them, by the
+//! clock of the node that writes.
 //!
-//! First a record of the log itself permits it, by which every reader knows that nothing was lost. Then every projection in Postgres
-//! must have that record, and has forgotten what is purged or taken it up; a search index that lacks some of it holds nothing of it that
-//! still counts. Whoever dies between leaves a log with more than it needs.
+//! First a record of the log itself permits the purge, by which every reader knows that nothing was lost. Then every
+//! projection in Postgres must have that record, and so has applied or forgotten what is purged; a search index that
+//! lacks some of it has nothing of it that still counts. A node that dies in between leaves a log with more than it
+//! needs.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -29,18 +30,18 @@ use crate::{
     writer::Decide,
 };
 
-/// How often it looks whether the read models are far enough, and how often it looks before it says that they are not.
+/// How often the progress of the read models is checked, and after how many checks a warning reports that they lag.
 const BREATH: Duration = Duration::from_secs(1);
 const UNUSUAL: u32 = 60;
-/// How often it looks before it says so again.
+/// After how many more checks the warning is repeated.
 const STILL: u32 = 3600;
-/// The most seconds by which the clock of NATS may differ: by a wrong one too much would be purged.
+/// The most seconds by which the clock of NATS may differ: by a wrong clock too much would be purged.
 const MOST: f64 = 5.0;
-/// The most seconds by which the clock may have been set: that of NATS is the same on the same machine, and what is kept is kept for a
-/// week longer than it has to be.
+/// The most seconds by which the clock may have been set: the clock of NATS on the same machine changes with it, and
+/// records are retained for a week longer than they have to be.
 const MOST_SET: f64 = 3600.0;
 
-/// How often it is looked what has aged out.
+/// How often aged records are looked for.
 fn every() -> Duration {
     fault::shortened(Duration::from_hours(1), Duration::from_secs(2))
 }
@@ -50,15 +51,15 @@ fn every() -> Duration {
 pub struct Purges {
     /// The log that ages out.
     pub log: Log,
-    /// Writes what is permitted.
+    /// Writes the records that permit purges.
     pub steps: Steps,
-    /// Where the read models are.
+    /// The database of the read models.
     pub database: Database,
     /// The shard.
     pub shard: u16,
 }
 
-/// Why it does not go on.
+/// Why purges are interrupted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PurgeFailure {
     #[error(transparent)]
@@ -97,7 +98,7 @@ impl Purges {
         Ok(())
     }
 
-    /// Refuses to go by a clock that is not that of NATS, or was set.
+    /// Fails if the clock differs from that of NATS, or was set.
     async fn check_clock(&self) -> Result<(), PurgeFailure> {
         if clock::set_by().abs() > MOST_SET {
             return Err(PurgeFailure::ClockSet);
@@ -106,7 +107,7 @@ impl Purges {
         if ahead.is_some_and(|ahead| ahead.abs() <= MOST) { Ok(()) } else { Err(PurgeFailure::Clock) }
     }
 
-    /// Waits until every projection of the log has all that is in it now.
+    /// Waits until every projection of the log has processed all that is in it now.
     async fn wait_until_processed(&self) -> Result<(), PurgeFailure> {
         let end = self.log.end().await?;
         for round in 0_u32.. {
@@ -136,10 +137,11 @@ impl Reaction for Purges {
     }
 
     async fn serve(&self) -> Result<Infallible, PurgeFailure> {
-        // From now on it is noticed.
+        // From this first call on it is noticed when the clock is set.
         clock::set_by();
         loop {
-            // At first, too: while nodes are upgraded, one of an older version may still take over, whose records permit nothing.
+            // Before the first purge, too: while nodes are upgraded, one of an older version may still take over, whose
+            // records permit nothing.
             sleep(every()).await;
             self.purge().await?;
         }
@@ -150,7 +152,7 @@ impl Reaction for Purges {
     }
 }
 
-/// Permits a purge up to a stream sequence, whose record was committed then.
+/// Permits a purge up to a stream sequence, if its record, committed at this time, has aged out.
 struct Permit {
     to: u64,
     committed_at: Timestamp,
@@ -164,7 +166,8 @@ impl Decide for Permit {
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, ()), Refusal> {
-        // Readers forget by the time of the record that permits it, so by that it must have aged out.
+        // Readers forget by the time of the record that permits the purge, so by that time the record must have aged
+        // out.
         if self.committed_at < turn.now() - SESSIONS_KEPT {
             turn.permit_purge(self.to);
         }

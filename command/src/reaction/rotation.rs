@@ -1,6 +1,6 @@
-//! The rotation of signing keys, by the clock: one that has signed long enough is followed by a new one, which is published before
-//! it signs; one whose last token has expired goes. An instance that an earlier build made gets what others have from
-//! their beginning.
+//! The rotation of signing keys, by the clock: a key that has signed long enough is followed by a new one, which is
+//! published before it signs; a key whose last token has expired is removed. An instance that an earlier build made
+//! gets the keys that others have from their beginning.
 
 use std::{collections::BTreeSet, convert::Infallible, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ use view::{
     keyring::{Purpose, SYSTEM},
     projection::ACCESS,
     read_model::Select,
-    rows::{Found, Stored},
+    rows::{Stored, StoredResource},
     settings::SettingsIndex,
 };
 
@@ -42,22 +42,22 @@ use crate::{
     writer::Decide,
 };
 
-/// How long after it has ceased to sign a key is still there, in milliseconds: the longest that a token lives, and a little for
-/// clocks that differ.
+/// How long a key is retained after it has ceased to sign, in milliseconds: the longest that a token lives, and a
+/// little for clocks that differ.
 const RETAINED_FOR: i64 = 25 * 60 * 60 * 1000;
-/// The keys of how many instances are looked at together.
+/// How many instances have their keys checked together.
 const PAGE: i64 = 50;
-/// The keys of the next instances.
+/// Selects the keys of the next instances.
 static KEYS: Select<SigningKey> = Select::new(
     &ACCESS,
     SigningKey::NAME,
     "where instance_id in (select distinct instance_id from {signing_key} where instance_id > $1 order by instance_id \
      limit $2) order by instance_id, id",
 );
-/// Who is named as having changed the keys.
+/// The actor of the changes of keys.
 const ACTOR: &str = "rotation";
 
-/// How often it is looked what is due.
+/// How often the keys are checked.
 fn every() -> Duration {
     fault::shortened(Duration::from_mins(10), Duration::from_secs(2))
 }
@@ -65,17 +65,17 @@ fn every() -> Duration {
 /// What the rotation needs.
 #[derive(Clone)]
 pub struct Rotations {
-    /// Decides what follows.
+    /// Decides which keys are created and removed.
     pub steps: Steps,
     /// The ids of new keys.
     pub ids: Arc<Ids>,
-    /// Where the read models are.
+    /// The database of the read models.
     pub database: Database,
-    /// Says how long a key signs.
+    /// The settings, by which a key signs for some time.
     pub settings: SettingsIndex,
 }
 
-/// Why it does not go on.
+/// Why the rotation is interrupted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RotationFailure {
     #[error(transparent)]
@@ -100,7 +100,7 @@ impl Reaction for Rotations {
     }
 
     async fn serve(&self) -> Result<Infallible, RotationFailure> {
-        // There are none before setup.
+        // There are no keys before setup.
         self.steps.keys(SYSTEM).await?;
         loop {
             let mut last = String::new();
@@ -110,7 +110,7 @@ impl Reaction for Rotations {
                 let Some(newest) = found.last() else { break };
                 last.clone_from(&newest.instance_id);
                 for keys in found.chunk_by(|one, next| one.instance_id == next.instance_id) {
-                    // The others do not wait for one.
+                    // A failure for one instance does not hold up the others.
                     if let Err(failure) = self.look_after(keys).await {
                         let instance = &keys[0].instance_id;
                         tracing::warn!(instance, error = explain(&failure), "{}", Self::TROUBLE);
@@ -139,7 +139,7 @@ impl Rotations {
             self.replace(instance_id, signs, &keys).await?;
         }
         let is_over =
-            |key: &&&Found<SigningKey>| key.state.signs_until.is_some_and(|until| until + RETAINED_FOR <= now);
+            |key: &&&StoredResource<SigningKey>| key.state.signs_until.is_some_and(|until| until + RETAINED_FOR <= now);
         for key in keys.iter().filter(is_over) {
             let key = AggregateKey::of::<Standard<SigningKey>>(instance_id, &key.id);
             let remove = Remove { key, keys: self.steps.keys(instance_id).await? };
@@ -148,7 +148,12 @@ impl Rotations {
         Ok(())
     }
 
-    async fn replace(&self, instance_id: &str, signs: KeySpec, keys: &[&Found<SigningKey>]) -> Result<(), StepFailure> {
+    async fn replace(
+        &self,
+        instance_id: &str,
+        signs: KeySpec,
+        keys: &[&StoredResource<SigningKey>],
+    ) -> Result<(), StepFailure> {
         let data_key = self.steps.keyring.key(instance_id, Purpose::SigningKey).await?;
         let id = self.ids.next();
         let kid = id.clone();
@@ -173,9 +178,9 @@ impl Rotations {
     }
 }
 
-/// The keys that an instance needs: those that follow a last one which has signed since before a time, and those that every instance
-/// has and this one has not.
-fn due(keys: &[&Found<SigningKey>], before: i64) -> Vec<KeySpec> {
+/// Returns the keys that an instance needs: successors of last keys that have signed since before a time, and keys that
+/// every instance has and this one has not.
+fn due(keys: &[&StoredResource<SigningKey>], before: i64) -> Vec<KeySpec> {
     let last = |algorithm: &str| {
         let of_algorithm = keys.iter().map(|key| &key.state).filter(|key| key.algorithm == algorithm && key.is_last());
         of_algorithm.max_by_key(|key| key.signs_from)
@@ -191,14 +196,14 @@ fn due(keys: &[&Found<SigningKey>], before: i64) -> Vec<KeySpec> {
 struct Replace {
     key: AggregateKey,
     new: SigningKey,
-    /// The ids of those. If others are it now, somebody was faster.
+    /// The ids of those keys. If others are the last ones now, another replacement was faster.
     last: BTreeSet<String>,
     succession: Succession,
     keys: ClaimKeys,
 }
 
 impl Decide for Replace {
-    /// Whether it is written.
+    /// Whether the key is written.
     type Outcome = bool;
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, bool), Refusal> {
@@ -219,7 +224,7 @@ impl Decide for Replace {
     }
 }
 
-/// A key whose last token has expired.
+/// The removal of a key whose last token has expired.
 struct Remove {
     key: AggregateKey,
     keys: ClaimKeys,
@@ -247,11 +252,11 @@ mod tests {
     use super::*;
     use crate::scene::{self, INSTANCE, Scene};
 
-    fn key(id: &str, signs: KeySpec, signs_from: Option<i64>, signs_until: Option<i64>) -> Found<SigningKey> {
+    fn key(id: &str, signs: KeySpec, signs_from: Option<i64>, signs_until: Option<i64>) -> StoredResource<SigningKey> {
         let new = sealed("1", &base::secret::SymmetricKey::new([7; 32]), signing::generate(signs, id));
         let state = SigningKey { signs_from, signs_until, ..new };
         let at = jiff::Timestamp::UNIX_EPOCH;
-        Found { id: id.to_owned(), owner: Owner::instance("1"), sequence: 1, changed_at: at, state }
+        StoredResource { id: id.to_owned(), owner: Owner::instance("1"), sequence: 1, changed_at: at, state }
     }
 
     #[test]

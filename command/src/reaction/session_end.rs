@@ -1,9 +1,9 @@
-//! Sessions end with their users: whoever is switched off, locked or removed, or whose organization or instance is, has none afterwards;
-//! and all those of a person end at once where that is asked for.
-//! The node does it that writes.
+//! Ends sessions with their users: a user who is switched off, locked or removed, or whose organization or instance is,
+//! has none afterwards; and all sessions of a person end at once if that is requested. The node that writes does so.
 //!
-//! It follows the log that is kept for ever. A session that was decided without such an event was committed before it, so the read
-//! model has all of them once it has what there is of the other log, save what it has parked: that may be anybody's, until the turn has looked.
+//! The reaction follows the log that is kept for ever. A session that was decided without such an event was committed
+//! before it, so the read model has all of them once it has processed what the other log has, except those that it has
+//! parked: they may be anybody's, until the turn has looked at them.
 
 use std::{convert::Infallible, mem, sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ use view::{
 };
 
 use super::{
-    backlog::{Backlog, BacklogFailure, Next, work_off},
+    backlog::{AfterPage, Backlog, BacklogFailure, work_off},
     checkpoint::{CheckpointFailure, CheckpointStore},
     steps::{self, Reaction, StepFailure, Steps},
 };
@@ -43,9 +43,9 @@ use crate::{
 
 /// How many sessions end in one record.
 const AT_ONCE: usize = 100;
-/// When it is tried again to end those that could not be ended.
+/// How soon sessions that could not be ended are tried again.
 const AGAIN: Duration = Duration::from_mins(1);
-/// How often it looks whether the read model has all sessions.
+/// How often it is checked whether the read model has all sessions.
 const BREATH: Duration = Duration::from_millis(50);
 
 /// What ending sessions needs.
@@ -55,15 +55,15 @@ pub struct SessionEnds {
     pub logs: OfEach<Log>,
     /// Decides which sessions end.
     pub steps: Steps,
-    /// Where the sessions are.
+    /// The database with the sessions.
     pub database: Database,
     /// The shard.
     pub shard: u16,
-    /// How many servers keep the place.
+    /// The number of servers that store the checkpoint.
     pub replicas: usize,
 }
 
-/// Why it does not go on.
+/// Why the reaction is interrupted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SessionEndFailure {
     #[error(transparent)]
@@ -77,17 +77,17 @@ pub(super) enum SessionEndFailure {
 }
 
 /// An event with which sessions end.
-pub(super) struct Ending {
+pub(super) struct SessionEndEvent {
     recorded: Recorded,
-    /// Finds their ids, in pages.
+    /// The statement that finds the ids of these sessions, in pages.
     select: &'static Sql,
     /// Where the log of sessions ended when the event was read.
     sessions_end: u64,
     /// The id of the last session that was looked at.
     last: String,
-    /// Whether they are taken one by one, because some cannot be ended.
+    /// Whether the sessions are ended one by one, because some cannot be ended.
     singly: bool,
-    /// Whether one could not, since it began with the first.
+    /// Whether a session could not be ended in this pass.
     has_failed: bool,
 }
 
@@ -97,8 +97,8 @@ impl SessionEnds {
         steps::work(self, shutdown).await;
     }
 
-    /// The next ids of sessions that an ending is about; `None` where the read model has not come so far.
-    async fn page(&self, ending: &Ending) -> Result<Option<Vec<String>>, DatabaseFailure> {
+    /// Returns the next ids of sessions that end; `None` if the read model lags.
+    async fn page(&self, ending: &SessionEndEvent) -> Result<Option<Vec<String>>, DatabaseFailure> {
         let connection = self.database.connection().await?;
         let checkpoint = ReadModel::new(&SESSIONS, self.shard).checkpoint(&connection).await?;
         if checkpoint.map_or(0, |checkpoint| checkpoint.position.stream_sequence) < ending.sessions_end {
@@ -106,7 +106,7 @@ impl SessionEnds {
         }
         let Event { instance_id, aggregate_id, .. } = &ending.recorded.event;
         let statement = connection.prepare_cached(ending.select).await?;
-        // Of somebody who is erased no user agent is left either, also not in sessions that are over.
+        // Of a person who is erased no user agent may remain, not even in sessions that are over.
         let is_erasure = ending.recorded.event.r#type == REMOVED;
         let now = if is_erasure { i64::MIN } else { clock::now().as_millisecond() };
         let shard = i32::from(self.shard);
@@ -126,14 +126,14 @@ impl SessionEnds {
 }
 
 impl Backlog for SessionEnds {
-    type Item = Ending;
+    type Item = SessionEndEvent;
     type Failure = SessionEndFailure;
 
-    async fn left(&self, record: &Record) -> Result<Vec<Ending>, BacklogFailure> {
+    async fn left(&self, record: &Record) -> Result<Vec<SessionEndEvent>, BacklogFailure> {
         let found: Vec<_> =
             record.events.iter().filter_map(|recorded| select(recorded).map(|select| (recorded, select))).collect();
         let sessions_end = if found.is_empty() { 0 } else { self.logs.sessions.end().await? };
-        let ending = |(recorded, select): (&Arc<Recorded>, _)| Ending {
+        let ending = |(recorded, select): (&Arc<Recorded>, _)| SessionEndEvent {
             recorded: (**recorded).clone(),
             select,
             sessions_end,
@@ -144,12 +144,13 @@ impl Backlog for SessionEnds {
         Ok(found.into_iter().map(ending).collect())
     }
 
-    /// Ends one page of sessions. Those that cannot be ended keep no others from it, and are tried again, from the first one on.
-    async fn step(&self, ending: &mut Ending) -> Result<Next, SessionEndFailure> {
-        let Some(ids) = self.page(ending).await? else { return Ok(Next::Later(BREATH)) };
+    /// Ends one page of sessions. Sessions that cannot be ended do not hold up others, and are tried again in another
+    /// pass from the first one on.
+    async fn step(&self, ending: &mut SessionEndEvent) -> Result<AfterPage, SessionEndFailure> {
+        let Some(ids) = self.page(ending).await? else { return Ok(AfterPage::Later(BREATH)) };
         let Some(newest) = ids.last().cloned() else {
             ending.last.clear();
-            return Ok(if mem::take(&mut ending.has_failed) { Next::Later(AGAIN) } else { Next::Done });
+            return Ok(if mem::take(&mut ending.has_failed) { AfterPage::Later(AGAIN) } else { AfterPage::Done });
         };
         if ending.singly {
             for id in &ids {
@@ -163,10 +164,10 @@ impl Backlog for SessionEnds {
             return Err(failure.into());
         }
         ending.last = newest;
-        Ok(Next::More)
+        Ok(AfterPage::More)
     }
 
-    fn name(ending: &Ending) -> String {
+    fn name(ending: &SessionEndEvent) -> String {
         format!("{:?}", ending.recorded.key())
     }
 }
@@ -190,7 +191,8 @@ impl Reaction for SessionEnds {
     }
 }
 
-/// What finds the sessions that end with an event; nothing where none do, or all that did are over by now.
+/// Returns the statement that finds the sessions that end with an event; `None` if none do, or all of them are over by
+/// now.
 fn select(recorded: &Recorded) -> Option<&'static Sql> {
     static OF_USER: Sql = Sql::new(|| by("user_id"));
     static OF_ORGANIZATION: Sql = Sql::new(|| by("organization_id"));
@@ -205,7 +207,7 @@ fn select(recorded: &Recorded) -> Option<&'static Sql> {
     }
 }
 
-/// The ids of sessions by a column, and of those that are parked, in pages.
+/// Returns the statement that finds the ids of sessions by a column, and of those that are parked, in pages.
 fn by(column: &str) -> String {
     let Projection { name, version, .. } = **SESSIONS;
     SESSIONS.sql(&format!(
@@ -216,10 +218,10 @@ fn by(column: &str) -> String {
     ))
 }
 
-/// Ends those of some sessions that were decided without an event.
+/// Ends those of the given sessions that were decided without the event.
 struct Step {
     sessions: Vec<AggregateKey>,
-    /// With whom they end.
+    /// The user, organization or instance with which they end.
     with: AggregateKey,
     /// The sequence of the event.
     ended: u64,

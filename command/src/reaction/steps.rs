@@ -1,4 +1,4 @@
-//! The steps of reactions that the node does which writes: commands of the platform's own.
+//! The steps of reactions on the node that writes: commands of the platform's own.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -12,15 +12,15 @@ use crate::{
     writer::{Decide, Handle, Origin, Phase, Verdict},
 };
 
-/// How long it waits after a failure.
+/// How long a reaction waits after a failure.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Decides the steps of a reaction.
 #[derive(Clone)]
 pub struct Steps {
-    /// Decides them.
+    /// The writer that decides them.
     pub writer: Handle,
-    /// Hashes the names that become free.
+    /// The keys that hash the names that become free.
     pub keyring: Keyring,
 }
 
@@ -42,24 +42,24 @@ impl StepFailure {
     }
 }
 
-/// A reaction that the node does which writes.
+/// A reaction that runs on the node that writes.
 pub(super) trait Reaction: Send + Sync {
-    /// What is told where it does not go on.
+    /// The warning when the reaction is interrupted.
     const TROUBLE: &'static str;
-    /// Why it does not.
+    /// Why the reaction is interrupted.
     type Failure: std::error::Error + Send + 'static;
 
-    /// What decides its steps.
+    /// Returns what decides its steps.
     fn steps(&self) -> &Steps;
 
     /// Does its work until something fails.
     fn serve(&self) -> impl Future<Output = Result<Infallible, Self::Failure>> + Send;
 
-    /// The failure of a step, where it is one.
+    /// Returns the failure of a step, if it is one.
     fn of_step(failure: &Self::Failure) -> Option<&StepFailure>;
 }
 
-/// Lets a reaction do its work whenever this node writes, until `shutdown`. What fails is begun again.
+/// Runs a reaction whenever this node writes, until `shutdown`. A reaction that fails begins again.
 pub(super) async fn work<R: Reaction>(reaction: R, shutdown: CancellationToken) {
     let mut phases = reaction.steps().writer.phases();
     loop {
@@ -91,12 +91,12 @@ pub(super) async fn work<R: Reaction>(reaction: R, shutdown: CancellationToken) 
 }
 
 impl Steps {
-    /// The keys that hash the names of an instance.
+    /// Returns the keys that hash the names of an instance.
     pub(super) async fn keys(&self, instance_id: &str) -> Result<ClaimKeys, StepFailure> {
         Ok(ClaimKeys::of(&self.keyring, instance_id).await?)
     }
 
-    /// Lets a step have its turn.
+    /// Gives a step its turn.
     pub(super) async fn submit<C: Decide>(
         &self,
         (operation, instance_id): (&'static str, &str),

@@ -1,8 +1,8 @@
-//! The sweep: what names a removed object goes with it, or goes on without it, also where that is more than the record of the
-//! removal could hold. It is done in many small records, by the node that writes.
+//! The sweep: an object that names a removed one is removed, too, or goes on without the name, also where these are
+//! more than the record of the removal could hold. The node that writes does so in many small records.
 //!
-//! A removal says in its event whether something is left to sweep, so that this only follows the log. It begins again after
-//! a saved place; what was swept already is found to be gone.
+//! The event of a removal states whether something is left to sweep, so that the sweep only follows the log. It resumes
+//! after its checkpoint; what was swept already is found to be gone.
 
 use std::{convert::Infallible, future::pending, mem, time::Duration};
 
@@ -21,7 +21,7 @@ use view::{
 };
 
 use super::{
-    backlog::{Backlog, BacklogFailure, Next, work_off},
+    backlog::{AfterPage, Backlog, BacklogFailure, work_off},
     checkpoint::{CheckpointFailure, CheckpointStore},
     steps::{self, Reaction, StepFailure, Steps},
 };
@@ -32,15 +32,16 @@ use crate::{
     writer::Decide,
 };
 
-/// How long it waits for history where nothing of what is left is known.
+/// How long the sweep waits for history if a step changed nothing.
 const BREATH: Duration = Duration::from_millis(100);
-/// How often nothing may come of a step before what is left is given up: some seconds, in which history catches up.
+/// How many steps in a row may change nothing before what is left is given up: some seconds, in which history catches
+/// up.
 const MOST_IDLE: u32 = 100;
-/// How long it waits after a failure to note by which addresses people are found.
+/// How long the sweep waits after a failure to note the addresses by which people are found.
 const A_WHILE: Duration = Duration::from_mins(1);
 /// How many aggregates of earlier versions are brought up to date in one record.
 const NOTED_AT_ONCE: u32 = 100;
-/// What notes the references of earlier versions, in turns of the system.
+/// The operation that notes the references of earlier versions, and the instance that has a turn with it: the system.
 const NOTING: (&str, &str) = ("note references", SYSTEM);
 
 /// What the sweep needs.
@@ -48,19 +49,19 @@ const NOTING: (&str, &str) = ("note references", SYSTEM);
 pub struct Sweeps {
     /// The log.
     pub log: Log,
-    /// Decides what goes.
+    /// Decides what is removed.
     pub steps: Steps,
-    /// Where history is.
+    /// The database with the history.
     pub database: Database,
-    /// Which contexts have policies on what is of the system.
+    /// The settings index, by which the contexts with policies on resources of the system are known.
     pub settings: SettingsIndex,
     /// The shard.
     pub shard: u16,
-    /// How many servers keep the place.
+    /// The number of servers that store the checkpoint.
     pub replicas: usize,
 }
 
-/// Why it does not go on.
+/// Why the sweep is interrupted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SweepFailure {
     #[error(transparent)]
@@ -81,11 +82,11 @@ pub(super) struct Unswept {
     /// The sequence of the removal.
     sequence: u64,
     cause: Cause,
-    /// How often nothing came of a step.
+    /// How many steps in a row changed nothing.
     idle: u32,
-    /// The last policy on it that was looked at.
+    /// The last policy on the removed object that was looked at.
     passed: Option<AggregateKey>,
-    /// Whether one before that could not be removed.
+    /// Whether a policy before that one could not be removed.
     has_failed: bool,
 }
 
@@ -110,7 +111,7 @@ impl Reaction for Sweeps {
             self.note(Unnoted::All).await?;
         }
         let store = CheckpointStore::open(self.log.context(), self.replicas, "sweep").await?;
-        // Nobody who removes something needs to know by which addresses people are found.
+        // Removals do not depend on the addresses by which people are found.
         let contacts = async {
             if unnoted == Some(Unnoted::People) {
                 self.note_people().await;
@@ -136,8 +137,8 @@ impl Backlog for Sweeps {
         Ok(unswept(record).collect())
     }
 
-    /// Takes one page of what is left of a removal.
-    async fn step(&self, unswept: &mut Unswept) -> Result<Next, SweepFailure> {
+    /// Sweeps one page of what is left of a removal.
+    async fn step(&self, unswept: &mut Unswept) -> Result<AfterPage, SweepFailure> {
         if let Some(next) = self.remove_policies(unswept).await? {
             return Ok(next);
         }
@@ -149,9 +150,9 @@ impl Backlog for Sweeps {
             tracing::error!(key = ?unswept.key, "something refers to what was removed and cannot be swept");
         }
         Ok(match (has_more && unswept.idle <= MOST_IDLE, wrote) {
-            (false, _) => Next::Done,
-            (true, true) => Next::More,
-            (true, false) => Next::Later(BREATH),
+            (false, _) => AfterPage::Done,
+            (true, true) => AfterPage::More,
+            (true, false) => AfterPage::Later(BREATH),
         })
     }
 
@@ -163,21 +164,22 @@ impl Backlog for Sweeps {
 impl Sweeps {
     /// Removes a page of the policies on a resource of the system; `None` where none are left.
     ///
-    /// Which there are is known from memory, and each is decided in its turn. None comes after the removal, so one pass
-    /// over all that were there is enough.
-    async fn remove_policies(&self, unswept: &mut Unswept) -> Result<Option<Next>, SweepFailure> {
+    /// The policies are known from memory, and each is decided in its turn. None comes after the removal, so one pass
+    /// over all of them is enough.
+    async fn remove_policies(&self, unswept: &mut Unswept) -> Result<Option<AfterPage>, SweepFailure> {
         if unswept.key.instance_id != SYSTEM || !has_policies(&unswept.key.aggregate_type) {
             return Ok(None);
         }
         if self.settings.reached().processed_by(unswept.sequence, BREATH).await < unswept.sequence {
-            return Ok(Some(Next::Later(BREATH)));
+            return Ok(Some(AfterPage::Later(BREATH)));
         }
         let policies = self.settings.policies_on(&unswept.key, unswept.passed.as_ref(), PAGE);
         let Some(last) = policies.last().cloned() else {
-            // What could not be removed is tried again after the others, so that one instance does not keep them.
+            // Policies that could not be removed are tried again after the others, so that one instance does not hold
+            // them up.
             let is_again = mem::take(&mut unswept.has_failed);
             unswept.passed = None;
-            return Ok(is_again.then_some(Next::Later(BREATH)));
+            return Ok(is_again.then_some(AfterPage::Later(BREATH)));
         };
         let instance_id = last.instance_id.clone();
         unswept.passed = Some(last);
@@ -189,10 +191,10 @@ impl Sweeps {
         let removed = removed.await;
         unswept.has_failed |= removed.is_err();
         removed?;
-        Ok(Some(Next::More))
+        Ok(Some(AfterPage::More))
     }
 
-    /// Of what earlier versions wrote references are not noted.
+    /// Returns which aggregates of earlier versions do not have all references noted; `None` if all have.
     async fn unnoted(&self) -> Result<Option<Unnoted>, SweepFailure> {
         if fault::is_before_contacts() {
             return Ok(None);
@@ -201,7 +203,7 @@ impl Sweeps {
         Ok(self.steps.submit(NOTING, complete).await?)
     }
 
-    /// Notes those of people, until it is done.
+    /// Notes the references of people, until it is done.
     async fn note_people(&self) {
         while let Err(failure) = self.note(Unnoted::People).await {
             tracing::warn!(error = explain(&failure), "not all people are found by their addresses yet");
@@ -209,7 +211,7 @@ impl Sweeps {
         }
     }
 
-    /// Has the references noted of what earlier versions wrote, once.
+    /// Notes the references of what earlier versions wrote, once.
     async fn note(&self, unnoted: Unnoted) -> Result<(), SweepFailure> {
         tracing::info!("noting for all that earlier versions wrote which others it names");
         let end = self.log.last().await?.map_or(0, |record| record.position().sequence);
@@ -238,7 +240,7 @@ impl Sweeps {
     }
 }
 
-/// The removals of a record of which something is left.
+/// Returns the removals of a record of which something is left.
 fn unswept(record: &Record) -> impl Iterator<Item = Unswept> {
     let events = record.events.iter().filter(|recorded| recorded.event.unswept);
     events.map(move |recorded| {
@@ -248,7 +250,7 @@ fn unswept(record: &Record) -> impl Iterator<Item = Unswept> {
     })
 }
 
-/// One page of those that name a removed object.
+/// The sweep of one page of objects that name a removed one.
 struct Step {
     key: AggregateKey,
     cause: Cause,
@@ -264,7 +266,7 @@ impl Decide for Step {
     }
 }
 
-/// One page of the policies on a removed resource of the system, of one instance.
+/// The removal of one page of the policies on a removed resource of the system, of one instance.
 struct Policies {
     policies: Vec<AggregateKey>,
     cause: Cause,

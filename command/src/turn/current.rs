@@ -29,9 +29,9 @@ pub(crate) struct Head {
     pub(crate) owner: Option<Owner>,
 }
 
-/// An aggregate at the end of the log, what this record adds included.
+/// An aggregate at the end of the log, including what the current record adds.
 pub(crate) struct Current<A: Aggregate> {
-    /// Which one it is.
+    /// The key of the aggregate.
     pub(crate) key: AggregateKey,
     /// Its state.
     pub(crate) state: Arc<A::State>,
@@ -47,32 +47,32 @@ impl<A: Aggregate> Current<A> {
         Self { key: key.clone(), state: Arc::default(), head: Head::default(), notes_all: false }
     }
 
-    /// Names the context that it belongs to where it does not exist yet.
+    /// Sets the context that it belongs to, if it does not exist yet.
     pub(crate) fn owned_by(mut self, owner: &Owner) -> Self {
         self.head.owner.get_or_insert_with(|| owner.clone());
         self
     }
 
-    /// Has the next event note all its references, because those before it noted none.
+    /// Makes the next event note all its references, because those before it noted none.
     pub(crate) fn noting_all(self) -> Self {
         Self { notes_all: true, ..self }
     }
 
-    /// The context that it belongs to.
+    /// Returns the context that it belongs to.
     pub(crate) fn owner(&self) -> Result<&Owner, Refusal> {
         self.head.owner.as_ref().ok_or_else(|| Error::internal(&Ownerless).into())
     }
 }
 
 impl<P: Properties> Current<Settings<P>> {
-    /// What is set, if something ever was.
+    /// Returns what is set, if something ever was.
     pub(crate) fn set(&self) -> Option<Arc<P>> {
         self.state.as_ref().as_ref().map(|set| Arc::new(set.known.clone()))
     }
 }
 
 impl<R: Resource> Current<Standard<R>> {
-    /// The resource, where there is one.
+    /// Returns the resource, if there is one.
     pub(crate) fn resource(&self) -> Option<&R> {
         self.state.as_ref().as_ref().map(|state| &state.known)
     }

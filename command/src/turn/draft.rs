@@ -12,9 +12,9 @@ pub(crate) struct Draft {
     pub(crate) events: Vec<Event>,
     /// Its answers to idempotent commands.
     pub(crate) answers: Vec<Answer>,
-    /// Up to which stream sequence it permits a purge of its log; 0 where it says nothing new of that.
+    /// The stream sequence up to which it permits a purge of its log; 0 if it permits nothing new.
     pub(crate) purged_to: u64,
-    /// About how many bytes it has.
+    /// Its approximate size in bytes.
     pub(crate) bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What the writer keeps in memory: hot aggregates, claims and answers, and the end of the log.
+//! The memory of the writer: hot aggregates, claims and answers, and the end of the log.
 
 use std::{any::Any, sync::Arc};
 
@@ -10,30 +10,30 @@ use domain::{
 };
 use eventlog::record::{AggregateKey, Answer, Event, Recorded};
 use jiff::Timestamp;
-use view::history::{Answered, ClaimHash, ReferenceChange, Referred, Referrers, Snapshot};
+use view::history::{ClaimHash, ReferenceChange, Referred, Referrers, Snapshot, StoredAnswer};
 
 use super::Head;
 use crate::{cache::Cache, tail::Tail};
 
-/// How many aggregates, claims and answers are kept in memory, each.
+/// How many aggregates, claims and answers are cached, each.
 const HOT: usize = 100_000;
-/// About how many bytes of aggregates, as their events have them.
+/// About how many bytes of aggregates are cached, by the size of their events.
 const MOST_BYTES: usize = 128 * 1024 * 1024;
-/// Of how many aggregates it is kept who refers to them.
+/// For how many aggregates the referrers are cached.
 const MOST_REFERRED: usize = 10_000;
 
-/// What the writer knows without asking anybody.
+/// What the writer knows without a load.
 pub(crate) struct Memory {
     pub(super) aggregates: Cache<AggregateKey, Entry>,
     pub(super) claims: Cache<ClaimHash, Option<AggregateKey>>,
     pub(super) referrers: Cache<Referred, Referrers>,
-    answers: Cache<Bytes, Option<Answered>>,
+    answers: Cache<Bytes, Option<StoredAnswer>>,
     /// The records of each log that its history may not have.
     pub(crate) tails: OfEach<Tail>,
 }
 
 pub(super) enum Entry {
-    /// The events, of a type that only the command knows that asked for them.
+    /// The events, whose type is known only to the command that requested them.
     Loaded(Vec<Arc<Recorded>>),
     Cached(Cached),
 }
@@ -46,7 +46,7 @@ pub(super) struct Cached {
 }
 
 impl Memory {
-    /// A memory that knows the tails only.
+    /// Creates a memory that knows the tails only.
     pub(crate) fn new(tails: OfEach<Tail>) -> Self {
         Self {
             aggregates: Cache::new(HOT).within(MOST_BYTES),
@@ -57,13 +57,13 @@ impl Memory {
         }
     }
 
-    /// About how many bytes the tails have.
+    /// Returns about how many bytes the tails have.
     pub(crate) fn tail_bytes(&self) -> usize {
         self.tails.events.bytes() + self.tails.sessions.bytes()
     }
 
-    /// Takes up what was loaded, brought up to the ends of the logs. The snapshot must reach the tails. Only aggregates of the
-    /// log that is kept for ever take claims and name others.
+    /// Adds what was loaded, brought up to the ends of the logs. The snapshot must connect to the tails. Only
+    /// aggregates of the log that is kept for ever take claims and name others.
     pub(crate) fn learn(&mut self, snapshot: Snapshot) {
         let reached = snapshot.checkpoints.map(|checkpoint| checkpoint.position);
         let (tail, from) = (&self.tails.events, reached.events);
@@ -95,29 +95,29 @@ impl Memory {
         }
     }
 
-    /// The answer to an idempotent command: `None` when it must be loaded first.
-    pub(crate) fn answer(&mut self, command_id: &Bytes) -> Option<Option<Answered>> {
+    /// Returns the answer to an idempotent command; `None` if it must be loaded first.
+    pub(crate) fn answer(&mut self, command_id: &Bytes) -> Option<Option<StoredAnswer>> {
         match answer_in(&self.tails, command_id) {
             Some(answered) => Some(Some(answered.clone())),
             None => self.answers.get(command_id).map(|answered| answered.clone()),
         }
     }
 
-    /// Keeps an aggregate as these events have left it.
+    /// Caches an aggregate as these events have left it.
     pub(super) fn keep(&mut self, key: AggregateKey, cached: Cached, events: &[Event]) {
         let bytes = events.last().map_or(0, |event| event.payload.len());
         self.aggregates.insert_weighing(key, Entry::Cached(cached), bytes);
     }
 
-    /// Takes up that a reference was taken or released.
+    /// Applies that a reference was taken or released.
     pub(super) fn change_reference(&mut self, ReferenceChange { referred, referrer, is_taken }: &ReferenceChange) {
         if let Some(referrers) = self.referrers.get(referred) {
             referrers.apply(referrer, *is_taken);
         }
     }
 
-    /// Who refers to an aggregate, where that is known. What is left of a page that is short is told once, and read anew
-    /// after that.
+    /// Returns the aggregates that refer to one, if they are known. What is left of a page that is short is returned
+    /// once, and read anew after that.
     pub(super) fn referrers(&mut self, referred: &Referred) -> Option<Referrers> {
         let found = self.referrers.get(referred)?.clone();
         if found.is_short() {
@@ -126,7 +126,7 @@ impl Memory {
         Some(found)
     }
 
-    /// Takes up that an aggregate is new, so that nothing can refer to it yet.
+    /// Records that an aggregate is new, so that nothing can refer to it yet.
     pub(super) fn has_no_referrers(&mut self, key: &AggregateKey) {
         for link in links_to(&key.aggregate_type) {
             let referred = Referred { key: key.clone(), link: link.name.to_owned() };
@@ -136,15 +136,15 @@ impl Memory {
         }
     }
 
-    /// Takes up the answers of a record that was committed.
+    /// Caches the answers of a record that was committed.
     pub(crate) fn remember_answers(&mut self, answers: &[Answer], committed_at: Timestamp) {
         for answer in answers {
-            let answered = Answered { answer: answer.clone(), committed_at };
+            let answered = StoredAnswer { answer: answer.clone(), committed_at };
             self.answers.insert(answer.command_id.clone(), Some(answered));
         }
     }
 
-    /// Forgets everything that may rest on a record that was not committed.
+    /// Removes everything that may depend on a record that was not committed.
     pub(crate) fn forget(&mut self) {
         self.aggregates.clear();
         self.claims.clear();
@@ -153,7 +153,7 @@ impl Memory {
     }
 }
 
-/// The answer to a command that one of the tails has, whichever log it was about.
-fn answer_in<'a>(tails: &'a OfEach<Tail>, command_id: &Bytes) -> Option<&'a Answered> {
+/// Returns the answer to a command that one of the tails has, whichever log it was about.
+fn answer_in<'a>(tails: &'a OfEach<Tail>, command_id: &Bytes) -> Option<&'a StoredAnswer> {
     LogClass::ALL.into_iter().find_map(|class| tails[class].answer(command_id))
 }

@@ -1,4 +1,4 @@
-//! Why a command is not decided: because it is refused, or because the turn lacks what the decision rests on.
+//! Why a command is not decided: because it is refused, or because the turn lacks what the decision depends on.
 
 use std::mem;
 
@@ -9,23 +9,23 @@ use view::history::{Followed, Needs};
 
 use super::Turn;
 
-/// A command is refused, with this error.
+/// The refusal of a command, with its error.
 #[derive(Debug)]
 pub(crate) struct Refusal(Box<Error>);
 
-/// What kept a turn from a verdict that counts.
+/// What a turn lacked for a valid verdict.
 #[derive(Debug)]
 pub(crate) enum Lack {
-    /// It has to be loaded first.
+    /// Something has to be loaded first.
     Missing(Needs),
     /// An event was written by a newer build, which this one cannot read.
     Newer(Box<Undecodable>),
-    /// It cannot be read at all.
+    /// Something cannot be read at all.
     Unreadable(Box<Error>),
 }
 
 impl Turn<'_> {
-    /// What kept the command from a verdict that counts. It is asked for before any verdict is looked at.
+    /// Returns what the command lacked for a valid verdict. It is checked before any verdict is looked at.
     pub(crate) fn lack(&mut self) -> Option<Lack> {
         let mut missing = mem::take(&mut self.missing);
         if self.loads_found {
@@ -34,8 +34,8 @@ impl Turn<'_> {
         self.unreadable.take().or_else(|| (!missing.is_empty()).then_some(Lack::Missing(missing)))
     }
 
-    /// Has those loaded at once who hold the claims that are missing, or refer to what is: no second load tells that there are any.
-    /// What they belong to is not, which is in memory mostly.
+    /// Has the holders of missing claims, and those who refer to what is missing, loaded in the same load: no second
+    /// load reveals that there are any. What they belong to is not, but mostly is in memory.
     pub(crate) fn loads_whoever_is_found(&mut self) {
         self.loads_found = true;
     }

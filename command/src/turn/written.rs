@@ -1,4 +1,4 @@
-//! What is written of the events of a command: their claims and references, and how much that is.
+//! Completes the events of a command: their claims and references, and their size.
 
 use base::fault;
 use bytes::Bytes;
@@ -45,7 +45,7 @@ pub(super) fn hash_all(claims: &[Claim], keys: &ClaimKeys) -> Vec<ClaimHash> {
     claims.iter().map(hash).collect()
 }
 
-/// About what an event adds to its record.
+/// Returns about how many bytes an event adds to its record.
 pub(super) fn written_bytes(event: &Event) -> usize {
     prost::Message::encoded_len(event) + 40
 }

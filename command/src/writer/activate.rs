@@ -19,11 +19,11 @@ use crate::{
     turn::Memory,
 };
 
-/// How long a barrier may take before the lease is left to another node, whose user may be allowed more.
+/// How long a barrier may take before the lease is left to another node, whose NATS user may have more permissions.
 const LONGEST: Duration = Duration::from_secs(30);
 
 impl Writer {
-    /// Becomes the one that writes; `None` when the lease went to another node meanwhile.
+    /// Makes this node the writer; `None` if the lease went to another node meanwhile.
     pub(super) async fn activate(&self, lease: &Lease) -> Result<Option<Active<'_>>, WriterFailure> {
         self.durability.check().await?;
         self.compare_clocks().await?;
@@ -31,12 +31,12 @@ impl Writer {
         let (epoch, after) = (barriers.events.commit.epoch, barriers.events.position().sequence);
         tracing::info!(epoch, after, "this node writes now");
         self.report_barriers(&barriers);
-        // Also of a node with the same number, whose clock was ahead.
+        // New ids also differ from those of a node with the same number whose clock was ahead.
         self.ids.not_before(barriers.events.committed_at().max(barriers.sessions.committed_at()));
         fault::point("activate.barrier");
         let Some(tails) = self.fill(barriers.as_ref().map(Record::position), lease).await? else { return Ok(None) };
-        // A barrier that was long on its way may come when another writer has the lease. That one may answer without a record,
-        // so nothing but barriers may be written beside it.
+        // A delayed barrier may arrive when another writer has the lease. That one may answer without a record, so
+        // nothing but barriers may be written beside it.
         if !lease.confirm().await {
             return Ok(None);
         }
@@ -59,14 +59,14 @@ impl Writer {
             };
             fault::point("activate.between");
             let raised = self.raise(LogClass::Sessions, last.sessions.as_ref(), (&log_id, epoch)).await?;
-            // Somebody else takes over, who has the lease or is about to find that this node has it.
+            // Another node takes over, which has the lease or is about to find that this node has it.
             let Some(sessions) = raised else { continue };
             return Ok(Some(OfEach { events, sessions }));
         }
         Ok(None)
     }
 
-    /// Commits a barrier behind the last record of a log; `None` where another record took its place.
+    /// Commits a barrier after the last record of a log; `None` if another record took its place.
     async fn raise(
         &self,
         class: LogClass,
@@ -92,7 +92,7 @@ fn epoch_of(last: Option<&Record>) -> u64 {
     last.map_or(0, |record| record.commit.epoch)
 }
 
-/// The id that both logs have, so that those of two platforms are told from each other.
+/// Returns the id that both logs have, by which the logs of two platforms are distinguished.
 fn log_id(last: &OfEach<Option<Record>>) -> Result<Bytes, WriterFailure> {
     let id_of = |last: &Option<Record>| last.as_ref().map(|record| record.commit.log_id.clone());
     match (id_of(&last.events), id_of(&last.sessions)) {

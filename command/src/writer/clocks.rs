@@ -11,7 +11,7 @@ use super::Writer;
 /// The most seconds by which the clock of NATS or Postgres may differ from that of this node.
 const MOST: f64 = 5.0;
 
-/// How often they are compared.
+/// How often the clocks are compared.
 fn every() -> Duration {
     fault::shortened(Duration::from_secs(10), Duration::from_secs(1))
 }
@@ -48,7 +48,7 @@ impl Writer {
         WrongClock::of("NATS", nats).and(WrongClock::of("Postgres", postgres))
     }
 
-    /// Ends when the clocks differ too much.
+    /// Completes when the clocks differ too much.
     pub(super) async fn clocks_differ(&self) -> WrongClock {
         loop {
             sleep(every()).await;
@@ -58,7 +58,7 @@ impl Writer {
         }
     }
 
-    /// Ends when the clocks agree again.
+    /// Completes when the clocks agree again.
     pub(super) async fn clocks_agree(&self) {
         while self.compare_clocks().await.is_err() {
             sleep(every()).await;

@@ -15,12 +15,12 @@ use crate::tail::Tail;
 /// How long an active writer may be kept from its turns by reading the log again.
 const REFILL_TIME: Duration = Duration::from_secs(10);
 
-/// After how many pauses it is told that there is no history yet.
+/// After how many pauses a warning reports that there is no history yet.
 const UNUSUAL: u32 = 10;
 
 impl Writer {
-    /// Reads what history does not have of either log, and waits while that is more than may be kept. `None` when the lease
-    /// went to another node meanwhile.
+    /// Reads the records of both logs that history does not have, and waits while these are more than the tail may
+    /// have. `None` if the lease went to another node meanwhile.
     pub(super) async fn fill(
         &self,
         ends: OfEach<Position>,
@@ -47,7 +47,7 @@ impl Writer {
             }
             let (log, read) = (class.name(), tail.end().sequence);
             tracing::info!(log, read, end = end.sequence, "waiting for history to catch up");
-            // Half of it at once, so that the log is not asked again for every record.
+            // Half of it is freed at once, so that the log is not read again for every record.
             while tail.bytes() > self.tail_limit / 2 {
                 sleep(PAUSE).await;
                 let Some(history) = self.history(class, end).await? else { return Ok(None) };
@@ -60,8 +60,8 @@ impl Writer {
         }
     }
 
-    /// Reads again what history, at this position, has lost. `None` when that is more than may be kept, or takes too
-    /// long: an active writer has callers that wait.
+    /// Reads again what history, at this position, has lost. `None` if that is more than the tail may have, or takes
+    /// too long: an active writer has callers that wait.
     pub(super) async fn refill(
         &self,
         class: LogClass,
@@ -82,7 +82,7 @@ impl Writer {
         }
     }
 
-    /// Where history stands in this log. It waits for a history that is not there yet or cannot be read. `None` when
+    /// Returns how far history is in this log. Waits for a history that is not there yet or cannot be read. `None` if
     /// another writer has written after `end`.
     async fn history(&self, class: LogClass, end: Position) -> Result<Option<Position>, WriterFailure> {
         let projection = history_of(class);
@@ -96,7 +96,7 @@ impl Writer {
                     let history = checkpoint.position;
                     return Ok(self.lags(class, history, end).await?.then_some(history));
                 }
-                // A projector that starts beside it needs a moment.
+                // A projector that starts at the same time needs a moment.
                 Ok(None) if round == UNUSUAL => {
                     let name = projection.name;
                     tracing::warn!(projection = name, "waiting for a projector that has begun with this projection");
@@ -109,8 +109,8 @@ impl Writer {
         Ok(None)
     }
 
-    /// Whether history stands nowhere beyond `end`, the last record that this writer knows; it fails where history stands
-    /// at a record that this log does not have. What history has beyond `end` is another writer's.
+    /// Whether history is not after `end`, the last record that this writer knows; fails if history is at a record that
+    /// this log does not have. What history has after `end` is another writer's.
     async fn lags(&self, class: LogClass, history: Position, end: Position) -> Result<bool, WriterFailure> {
         let log = &self.logs[class];
         if log.has(history).await? {

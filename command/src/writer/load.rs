@@ -1,6 +1,7 @@
 //! Loading what commands need to know, outside the turn: for many at once, and where that fails, for each by itself.
 //!
-//! An instance has one load at a time, and there are several, so what is slow for one keeps the others from nothing.
+//! An instance has one load at a time, and several loads run at once, so a slow one of one instance does not hold up
+//! the others.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,7 +22,7 @@ use super::submission::Submission;
 
 /// How many loads may be under way.
 const LOADS: usize = 8;
-/// How many of them may be those of commands that are loaded by themselves, because together it failed.
+/// How many of them may be loads of a single command, after a load together with others failed.
 const ALONE: usize = LOADS / 2;
 /// About how many keys are asked for in one load.
 const MOST_KEYS: usize = 1024;
@@ -35,12 +36,12 @@ pub(super) struct Unread {
     pub(super) needs: Needs,
 }
 
-/// What was missing for some commands.
+/// The result of a load for some commands.
 pub(super) struct Loaded {
     pub(super) snapshot: Result<Option<Snapshot>, DatabaseFailure>,
     pub(super) unread: Vec<Unread>,
-    /// Where history was known to be in each log when it set out. A snapshot of an earlier place is one of a Postgres that has
-    /// lost commits.
+    /// The stream sequence in each log that history was known to have when the load began. A snapshot of an earlier one
+    /// comes from a Postgres that has lost commits.
     pub(super) since: OfEach<u64>,
 }
 
@@ -67,12 +68,12 @@ impl Loads {
         Self { database, shard, together, alone, running: JoinSet::new(), flights: HashMap::new() }
     }
 
-    /// Has this loaded with what others need.
+    /// Queues a command to be loaded together with others.
     pub(super) fn add(&mut self, unread: Unread) {
         self.together.push(unread.submission.origin.instance_id.clone(), unread);
     }
 
-    /// Begins what may begin, with history at a place of each log or after that.
+    /// Begins the loads that may begin; history is known to have processed this stream sequence in each log.
     pub(super) fn begin(&mut self, since: OfEach<u64>) {
         while self.running.len() < LOADS {
             let (is_alone, unread) = match self.next_alone() {
@@ -88,7 +89,7 @@ impl Loads {
         }
     }
 
-    /// The next load that has ended; `None` when none is under way.
+    /// Returns the next load that has ended; `None` if none is under way.
     pub(super) async fn next(&mut self) -> Option<Loaded> {
         loop {
             let ended = self.running.join_next_with_id().await?;
@@ -98,7 +99,7 @@ impl Loads {
         }
     }
 
-    /// One that has ended already.
+    /// Returns a load that has ended already, if there is one.
     pub(super) fn ready(&mut self) -> Option<Loaded> {
         loop {
             let ended = self.running.try_join_next_with_id()?;
@@ -108,14 +109,14 @@ impl Loads {
         }
     }
 
-    /// What did not work together is loaded by itself: what one command asks for may be what cannot be read, and the others
-    /// are none the worse for it. Gives both back where that helps nobody.
+    /// Queues commands whose load together failed to be loaded one by one: what one of them needs may be unreadable,
+    /// which must not affect the others. Returns both arguments if that would not help.
     pub(super) fn again(
         &mut self,
         failure: DatabaseFailure,
         unread: Vec<Unread>,
     ) -> Option<(DatabaseFailure, Vec<Unread>)> {
-        // A Postgres that is away does not answer one of them either.
+        // A Postgres that is not available does not answer for one of them either.
         let may_help = matches!(failure, DatabaseFailure::Statement(_) | DatabaseFailure::Inconsistent { .. });
         if unread.len() == 1 || !may_help {
             return Some((failure, unread));
@@ -131,17 +132,17 @@ impl Loads {
         None
     }
 
-    /// Whether there is one to wait for.
+    /// Whether a load is under way.
     pub(super) fn are_under_way(&self) -> bool {
         !self.running.is_empty()
     }
 
-    /// Where the history of a log was when the oldest load set out that is under way.
+    /// Returns how far the history of a log was when the oldest load that is under way began.
     pub(super) fn oldest(&self, class: LogClass) -> Option<u64> {
         self.flights.values().map(|flight| flight.since[class]).min()
     }
 
-    /// Takes those out that wait for a load.
+    /// Removes and returns the commands that wait for a load.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Submission> {
         self.together.drain().chain(self.alone.drain()).map(|unread| unread.submission)
     }
@@ -153,7 +154,7 @@ impl Loads {
                 Some(loaded)
             }
             Err(error) => {
-                // Its commands went with it, so their callers know.
+                // Its commands were dropped with it, by which their callers know.
                 tracing::error!(%error, "a load of history has ended by itself");
                 self.flights.remove(&error.id());
                 None
@@ -186,7 +187,7 @@ fn is_free(flights: &HashMap<Id, Flight>, instance: &Arc<str>) -> bool {
     !flights.values().any(|flight| flight.instances.contains(instance))
 }
 
-/// The next for which somebody still waits.
+/// Returns the next command that a caller still waits for.
 fn next(unread: &mut Turns<Arc<str>, Unread>, may: impl Fn(&Arc<str>) -> bool) -> Option<Unread> {
     loop {
         let (_, unread) = unread.pop_of(&may)?;
@@ -203,7 +204,7 @@ async fn load(database: Database, shard: u16, unread: Vec<Unread>, since: OfEach
     Loaded { snapshot, unread, since }
 }
 
-/// What all of them need, each thing once.
+/// Returns what all of them need, each thing once.
 fn merged(unread: &[Unread]) -> Needs {
     let needs = || unread.iter().map(|unread| &unread.needs);
     Needs {

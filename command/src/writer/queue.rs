@@ -11,7 +11,7 @@ use tokio::{
 
 use super::{
     Phase,
-    submission::{Decide, Once, Submission, Verdict, Waiting},
+    submission::{Decide, Once, Submission, TypedSubmission, Verdict},
     ticket::{Origin, PLACES, Shared},
     unavailable::{outcome_unknown, writer_unavailable},
 };
@@ -21,7 +21,7 @@ fn patience() -> Duration {
     fault::shortened(Duration::from_secs(30), Duration::from_secs(10))
 }
 
-/// The caller's end.
+/// The caller's end of the queue.
 #[derive(Debug, Clone)]
 pub struct Handle {
     queue: mpsc::Sender<Submission>,
@@ -29,7 +29,7 @@ pub struct Handle {
     phases: watch::Receiver<Phase>,
 }
 
-/// The writer's end.
+/// The writer's end of the queue.
 pub(super) struct Queue {
     pub(super) arrivals: mpsc::Receiver<Submission>,
 }
@@ -40,8 +40,8 @@ pub(super) fn channel(phases: watch::Receiver<Phase>) -> (Handle, Queue) {
 }
 
 impl Handle {
-    /// Submits a command and waits until its outcome is committed. Whoever waits no longer, or drops this, withdraws a
-    /// command that is in no record yet.
+    /// Submits a command and waits until its outcome is committed. A caller who stops waiting, or drops this future,
+    /// withdraws a command that is in no record yet.
     pub(crate) async fn submit<C: Decide>(
         &self,
         origin: Origin,
@@ -54,8 +54,8 @@ impl Handle {
         let _waiting = COMMANDS_WAITING.one().hold();
         let (stub, held) = self.shared.enter(&origin, once.as_ref().map(|once| &once.command_id))?;
         let (caller, verdict) = oneshot::channel();
-        let task = Box::new(Waiting { command, once, outcome: None, caller });
-        // There is a place in it for everybody who was let in.
+        let task = Box::new(TypedSubmission { command, once, outcome: None, caller });
+        // The channel has a place for every command that was admitted.
         let sent = self.queue.try_send(Submission { held, task, origin, rounds: 0 });
         sent.map_err(|_| writer_unavailable(CHANGED))?;
         match timeout(patience(), verdict).await {
@@ -69,14 +69,14 @@ impl Handle {
         }
     }
 
-    /// What the writer is doing, and every change of it.
+    /// Returns what the writer is doing, and every change of it.
     pub fn phases(&self) -> watch::Receiver<Phase> {
         self.phases.clone()
     }
 }
 
 impl Queue {
-    /// Lets the callers of what was taken and not done, and of what waits, know that. Whoever passes it on looks then who
+    /// Refuses the commands that were taken and not done, and those that wait. A node that passes one on then looks who
     /// writes, so the phase has to be right already.
     pub(super) fn refuse_all(&mut self, undone: Vec<Submission>) {
         for submission in undone {
@@ -88,20 +88,20 @@ impl Queue {
     }
 }
 
-/// What the sender of a command can do whose turn did not come, or led to nothing.
+/// The advice to the sender of a command whose turn did not come, or led to nothing.
 const CHANGED: &str =
     "the node that writes changed before the command was committed: send it again, to any command node";
 
-/// What the sender of a command can do whose turn did not come in time.
+/// The advice to the sender of a command whose turn did not come in time.
 const LATE: &str = "the command's turn did not come in time, and this time it was not done: send it again, with the Idempotency-Key \
                     that it had";
 
-/// What the sender of a command can do that a standby does not take.
+/// The advice to the sender of a command that a standby does not accept.
 const STANDBY: &str = "this node is not the one that writes: send the command to another command node, or again to this \
                        one, which takes over when no other writes";
 
 impl Phase {
-    /// What the sender of a command can do that this node does not take; `None` where it takes commands.
+    /// Returns the advice to the sender of a command that this node does not accept; `None` if it accepts commands.
     fn advice(&self) -> Option<&'static str> {
         match self {
             Self::Active => None,

@@ -1,4 +1,4 @@
-//! An active writer takes up what was loaded from history for the commands that wait for it.
+//! Adds what was loaded from history to the memory of an active writer, for the commands that wait for it.
 
 use base::explain::explain;
 use domain::log_class::LogClass;
@@ -37,7 +37,7 @@ impl Active<'_> {
                 continue;
             }
             if begin.stream_sequence >= since[class] {
-                // It was slow, and the tail did not wait for it.
+                // The load was slow, and the tail was trimmed meanwhile.
                 for unread in unread {
                     self.load(unread);
                 }
@@ -49,14 +49,14 @@ impl Active<'_> {
             }
         }
         self.memory.learn(snapshot);
-        // They were here before those of their instance that wait now.
+        // These commands arrived before those of their instance that wait now.
         for Unread { submission, .. } in unread.into_iter().rev() {
             self.waiting[submission.task.class()].push_first(submission.origin.instance_id.clone(), submission);
         }
         Ok(())
     }
 
-    /// Postgres lost its last commits: the log fills the gap.
+    /// Fills the tail from the log after Postgres lost its last commits.
     async fn refill(&mut self, class: LogClass, begin: Position, lease: &Lease) -> Result<(), End> {
         tracing::warn!(log = class.name(), history = begin.sequence, "reading again what history does not have");
         let end = self.memory.tails[class].end();
@@ -67,7 +67,7 @@ impl Active<'_> {
         Ok(())
     }
 
-    /// Has loaded what a command lacks, unless it has waited for that too often.
+    /// Queues what a command lacks to be loaded, unless the command has waited for that too often.
     pub(super) fn load(&mut self, mut unread: Unread) {
         unread.submission.rounds += 1;
         if unread.submission.rounds > MOST_ROUNDS {

@@ -1,4 +1,4 @@
-//! Reports how the writer is: its phases, and figures of what it commits.
+//! Reports the state of the writer: its phases, and figures of what it commits.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::{Phase, Writer, WrongClock};
 
-/// What the writer is called among the parts of its node.
+/// The name of the writer among the parts of its node.
 const PART: &str = "writer";
 
 /// Reports that another node may write now.

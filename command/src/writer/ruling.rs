@@ -1,4 +1,4 @@
-//! What a command comes to in its turn, also where its code panics.
+//! The outcome of a command in its turn, also if its code panics.
 
 use base::{
     fault,
@@ -7,19 +7,19 @@ use base::{
 use edge::error::{Error, Reason};
 use eventlog::record::Answer;
 use jiff::Timestamp;
-use view::history::{ANSWERS_KEPT, Answered};
+use view::history::{ANSWERS_KEPT, StoredAnswer};
 
 use super::submission::Submission;
 use crate::turn::{Decided, Lack, Refusal, Turn};
 
-/// What a command comes to, before anything of it counts.
+/// The outcome of a command, before anything of it takes effect.
 pub(super) enum Ruling {
-    /// It is done, once the turn is finished, with this answer to keep.
+    /// The command is done, once the turn is finished, with this answer to store.
     Decided(Decided, Option<Answer>),
-    /// It was done before.
-    Replayed(Answered),
+    /// The command was done before.
+    Replayed(StoredAnswer),
     Refused(Refusal),
-    /// It rests on what the turn lacks.
+    /// The command depends on what the turn lacks.
     Lacking(Lack),
 }
 
@@ -35,10 +35,10 @@ struct Undecidable {
 
 /// Decides a command. A panic of its code, or of a fold that it needs, refuses this command alone.
 pub(super) fn rule(submission: &mut Submission, turn: &mut Turn<'_>, now: Timestamp) -> Ruling {
-    // What a panic leaves half done is the turn's own, which its caller then drops: the record is written to by `finish` alone.
-    // The writer's memory changes by whole entries, each of which is true without the others.
+    // What a panic leaves half done belongs to the turn, which its caller then drops: the record is written to by
+    // `finish` alone. The writer's memory changes by complete entries, each of which is true without the others.
     let ruled = caught(|| decide(submission, turn, now));
-    // Also a panic rests on too little where something counts as absent that is not.
+    // A panic, too, may come from something that counts as absent because it is not loaded.
     if let Some(lack) = turn.lack() {
         return Ruling::Lacking(lack);
     }
@@ -52,7 +52,7 @@ pub(super) fn rule(submission: &mut Submission, turn: &mut Turn<'_>, now: Timest
     }
 }
 
-/// The ruling of the command's own code, which counts where the turn lacks nothing.
+/// Returns the ruling of the command's own code, which is valid if the turn lacks nothing.
 fn decide(submission: &mut Submission, turn: &mut Turn<'_>, now: Timestamp) -> Result<Ruling, Refusal> {
     let Submission { task, origin, .. } = submission;
     // Both are read before either is looked at, so that one load brings both.

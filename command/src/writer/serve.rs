@@ -46,26 +46,26 @@ use crate::{
 
 /// For how long commands may gather before they are decided, while more arrive without a pause.
 const GATHER: Duration = Duration::from_millis(1);
-/// How often it gives a sign of life while nothing arrives.
+/// How often the writer gives a sign of life while nothing arrives.
 const IDLE: Duration = Duration::from_secs(1);
-/// For how long a record is filled. Whoever comes meanwhile waits for it, and then for one of the same length.
+/// How long a record is filled. A command that arrives meanwhile waits for it, and then for one of the same length.
 const FILLING: Duration = Duration::from_millis(3);
 
 /// The writer while it writes.
 pub(super) struct Active<'a> {
     pub(super) writer: &'a Writer,
-    /// What every record of this writer says in each log, and when the last one was committed.
+    /// What every record of this writer contains in each log, and when the last one was committed.
     headers: OfEach<CommitRecord>,
     pub(super) memory: Memory,
     /// The commands whose turn may come, by the log that they write and by instance.
     pub(super) waiting: OfEach<Turns<Arc<str>, Submission>>,
     /// The log whose turn it is where commands of both wait.
     next: LogClass,
-    /// Those that wait for history.
+    /// The commands that wait for history.
     pub(super) loads: Loads,
-    /// Those that had their turn in a record that was not committed.
+    /// The commands that had their turn in a record that was not committed.
     pub(super) undone: Vec<Submission>,
-    /// What each history says of how far it is, and what was heard of it.
+    /// The progress of each history, as it is reported and as it was last seen.
     histories: OfEach<watch::Receiver<Reached>>,
     pub(super) reached: OfEach<u64>,
     /// Whether the turn met an event that only a newer build can read.
@@ -76,9 +76,9 @@ pub(super) struct Active<'a> {
 
 /// Commands that an active writer has left undone.
 #[derive(Default)]
-pub(super) struct Undone {
+pub(super) struct UnfinishedCommands {
     pub(super) submissions: Vec<Submission>,
-    /// With the loads that are under way, their commands end.
+    /// The loads that are under way; their commands end when these are dropped.
     pub(super) under_way: Option<Loads>,
 }
 
@@ -86,11 +86,11 @@ pub(super) struct Undone {
 enum Turned {
     Decided(Result<Verdict<()>, Box<Error>>),
     Missing(Needs),
-    /// Nobody waits for it any more.
+    /// No caller waits for it any more.
     Withdrawn,
 }
 
-/// When the next record is committed, in whole microseconds as the log keeps it: never before the last one.
+/// Returns when the next record is committed, in microseconds as in the log: never before the last one.
 pub(super) fn commit_time(last_committed_at: i64) -> Timestamp {
     let now = clock::now().as_microsecond().max(last_committed_at);
     Timestamp::from_microsecond(now).unwrap_or(Timestamp::UNIX_EPOCH)
@@ -114,24 +114,24 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Whether it goes on also when it is outdated, because no other node took over when it gave way.
+    /// Sets whether it goes on even if it is outdated, because no other node took over when it gave way.
     pub(super) fn staying(self, stays: bool) -> Self {
         Self { gives_way: !stays, ..self }
     }
 
-    /// Takes turns until another node may write, or has to, and gives back the commands that were not done.
+    /// Takes turns until another node may write, or has to, and returns the commands that were not done.
     pub(super) async fn serve(
         mut self,
         queue: &mut Queue,
         lease: &Lease,
         shutdown: &CancellationToken,
-    ) -> (End, Undone) {
+    ) -> (End, UnfinishedCommands) {
         let end = self.take_all_turns(queue, lease, shutdown).await;
         let mut submissions = self.undone;
         submissions.extend(self.waiting.events.drain());
         submissions.extend(self.waiting.sessions.drain());
         submissions.extend(self.loads.drain());
-        (end, Undone { submissions, under_way: Some(self.loads) })
+        (end, UnfinishedCommands { submissions, under_way: Some(self.loads) })
     }
 
     async fn take_all_turns(&mut self, queue: &mut Queue, lease: &Lease, shutdown: &CancellationToken) -> End {
@@ -168,7 +168,7 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Takes up whatever is there, of each kind, so that none waits for another, and then fills one record.
+    /// Handles whatever has arrived, of each kind, so that none waits for another, and then fills one record.
     async fn take_turn(&mut self, loaded: Option<Loaded>, queue: &mut Queue, lease: &Lease) -> Result<(), End> {
         let mut next = loaded.or_else(|| self.loads.ready());
         while let Some(loaded) = next {
@@ -185,7 +185,7 @@ impl<'a> Active<'a> {
         if self.waits() == 0 { Ok(()) } else { self.fill_record(lease).await }
     }
 
-    /// How many commands wait for their turn.
+    /// Returns how many commands wait for their turn.
     fn waits(&self) -> usize {
         self.waiting.events.len() + self.waiting.sessions.len()
     }
@@ -195,8 +195,8 @@ impl<'a> Active<'a> {
         self.loads.begin(begins.zip(self.reached).map(|(begin, reached)| begin.max(reached)));
     }
 
-    /// Forgets what history has. What is loaded at the moment has to continue the tail when it comes, so the tail waits for
-    /// it; but not where the tail is long, since no load may keep all commands waiting.
+    /// Removes from the tail what history has. A load that is under way has to continue the tail when it ends, so the
+    /// tail waits for it; but not if the tail is long, since no load may keep all commands waiting.
     fn trim(&mut self, class: LogClass) {
         let reached = self.histories[class].borrow_and_update().stream_sequence;
         self.reached[class] = reached;
@@ -205,7 +205,7 @@ impl<'a> Active<'a> {
         self.memory.tails[class].trim(oldest.map_or(reached, |oldest| oldest.min(reached)));
     }
 
-    /// Lets those go first who are about to ask, as long as there are some: a record costs about the same for many
+    /// Waits for commands that are about to arrive, as long as there are some: a record costs about the same for many
     /// commands as for one.
     async fn gather(&mut self, queue: &mut Queue) {
         let begun = Instant::now();
@@ -235,8 +235,8 @@ impl<'a> Active<'a> {
         self.waiting[submission.task.class()].push(submission.origin.instance_id.clone(), submission);
     }
 
-    /// Decides what waits for the log whose turn it is, of each instance in turn, as much as fits one record, and commits it. As
-    /// no record of the other log is in flight, all that it rests on there is committed.
+    /// Decides the commands that wait for the log whose turn it is, of each instance in turn, as many as fit one
+    /// record, and commits it. As no record of the other log is in flight, all that they depend on there is committed.
     async fn fill_record(&mut self, lease: &Lease) -> Result<(), End> {
         let class = if self.waiting[self.next].is_empty() { self.next.other() } else { self.next };
         self.next = class.other();
@@ -279,7 +279,7 @@ impl<'a> Active<'a> {
         if mem::take(&mut self.is_outdated) && self.gives_way { Err(End::Outdated) } else { Ok(()) }
     }
 
-    /// A command that only a newer build can decide.
+    /// Refuses a command that only a newer build can decide, and marks this node as outdated.
     fn outdated_by(&mut self, event: &Undecodable) -> Turned {
         tracing::error!(error = explain(event), "this node is outdated: a newer one wrote what a command rests on");
         self.is_outdated = true;
@@ -313,7 +313,7 @@ impl<'a> Active<'a> {
         Turned::Decided(Ok(Verdict::Decided(decided, ())))
     }
 
-    /// What becomes of a command whose verdict does not count.
+    /// Returns what happens to a command whose verdict is not valid.
     fn lacking(&mut self, lack: Lack) -> Turned {
         match lack {
             Lack::Missing(needs) => Turned::Missing(needs),

@@ -5,39 +5,39 @@ use domain::log_class::LogClass;
 use edge::error::Error;
 use eventlog::record::Answer;
 use tokio::sync::oneshot;
-use view::history::Answered;
+use view::history::StoredAnswer;
 
 use super::ticket::{Origin, WriterTicket};
 use crate::turn::{Decided, Refusal, Turn};
 
-/// What the writer decides in a turn. It may be decided again, with more to know or on another state.
+/// A command that the writer decides in a turn. It may be decided again, with more data or on another state.
 pub(crate) trait Decide: Send + 'static {
-    /// What a decision yields beside the new version of the object.
+    /// What a decision returns besides [`Decided`].
     type Outcome: Send + 'static;
 
-    /// The log that it writes. It reads of both.
+    /// Returns the log that the command writes to. It may read both.
     fn class(&self) -> LogClass {
         LogClass::Events
     }
 
-    /// Refuses whoever may not ask at all.
+    /// Refuses a caller who may not send commands at all.
     fn permit(&self, _turn: &mut Turn<'_>) -> Result<(), Refusal> {
         Ok(())
     }
 
-    /// Decides it.
+    /// Decides the command.
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Self::Outcome), Refusal>;
 }
 
 /// What makes a command idempotent.
 pub(crate) struct Once<T> {
-    /// The command's id: instance, caller and the key they gave.
+    /// The id of the command: a hash of the instance, the caller and the idempotency key.
     pub(crate) command_id: Bytes,
-    /// What was asked, so that another request under the same key is noticed.
+    /// The digest of the request, by which another request under the same key is noticed.
     pub(crate) request_digest: [u8; 32],
     /// The instance.
     pub(crate) instance_id: String,
-    /// The encrypted answer that belongs to a decision.
+    /// Makes the encrypted answer of a decision.
     pub(crate) answer: Box<Sealing<T>>,
 }
 
@@ -47,16 +47,16 @@ type Sealing<T> = dyn Fn(&Decided, &T) -> Bytes + Send;
 /// The result of a command.
 #[derive(Debug)]
 pub(crate) enum Verdict<T> {
-    /// It was decided and committed now.
+    /// The command was decided and committed now.
     Decided(Decided, T),
-    /// It had been before; this is what was answered.
-    Replayed(Answered),
+    /// The command was done before; this is the stored answer.
+    Replayed(StoredAnswer),
 }
 
 /// A command on its way.
 pub(super) struct Submission {
-    /// Keeps others with the same id away until the outcome is known. It is dropped before the task, with which the caller
-    /// learns that there is none: whoever knows that may use the key again.
+    /// Keeps other commands with the same id away until the outcome is known. It is dropped before the task, by whose
+    /// drop the caller learns that there is no outcome: then the key may be used again.
     pub(super) held: WriterTicket,
     pub(super) task: Box<dyn Task>,
     pub(super) origin: Origin,
@@ -69,16 +69,16 @@ pub(super) trait Task: Send {
     /// See [`Decide::class`].
     fn class(&self) -> LogClass;
 
-    /// Under which id it was answered before, if ever, and what was asked then.
+    /// Returns the id of an idempotent command, and the digest of its request.
     fn once(&self) -> Option<(&Bytes, &[u8; 32])>;
 
     /// See [`Decide::permit`].
     fn permit(&self, turn: &mut Turn<'_>) -> Result<(), Refusal>;
 
-    /// Decides it and keeps the outcome.
+    /// Decides the command and stores the outcome.
     fn decide(&mut self, turn: &mut Turn<'_>) -> Result<Decided, Refusal>;
 
-    /// The answer that is stored beside the events of an idempotent command.
+    /// Returns the answer that is stored beside the events of an idempotent command.
     fn stored(&self, decided: &Decided) -> Option<Answer>;
 
     /// Answers the caller; one that no longer waits is ignored.
@@ -86,7 +86,7 @@ pub(super) trait Task: Send {
 }
 
 /// A task of one type.
-pub(super) struct Waiting<C: Decide> {
+pub(super) struct TypedSubmission<C: Decide> {
     pub(super) command: C,
     pub(super) once: Option<Once<C::Outcome>>,
     /// The outcome of the last decision.
@@ -94,7 +94,7 @@ pub(super) struct Waiting<C: Decide> {
     pub(super) caller: oneshot::Sender<Result<Verdict<C::Outcome>, Error>>,
 }
 
-impl<C: Decide> Task for Waiting<C> {
+impl<C: Decide> Task for TypedSubmission<C> {
     fn class(&self) -> LogClass {
         self.command.class()
     }
@@ -142,12 +142,12 @@ struct Undecided;
 impl Submission {
     /// Answers the caller with what became of the command.
     pub(super) fn answer(self, verdict: Result<Verdict<()>, Error>) {
-        // Whoever has the answer may use the key again.
+        // A caller who has the answer may use the key again.
         drop(self.held);
         self.task.answer(verdict);
     }
 
-    /// Answers that it is not done.
+    /// Answers that the command is not done.
     pub(super) fn refuse(self, error: Error) {
         self.answer(Err(error));
     }

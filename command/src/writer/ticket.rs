@@ -1,4 +1,4 @@
-//! What a caller and the writer both hold of a command: as long as it is in no record, the caller may withdraw it.
+//! What a caller and the writer share about a command: as long as it is in no record, the caller may withdraw it.
 
 use std::{
     collections::HashSet,
@@ -13,9 +13,9 @@ use super::unavailable::writer_unavailable;
 
 /// How many commands may be with the writer, until they are answered.
 pub(super) const PLACES: usize = 4096;
-/// How many bytes they may have.
+/// How many bytes these commands may have.
 const BYTES: u64 = 64 << 20;
-/// About how many bytes a command has beside what was asked.
+/// About how many bytes a command has besides its request.
 const BESIDE: u64 = 2048;
 
 /// Where a command comes from.
@@ -23,13 +23,13 @@ const BESIDE: u64 = 2048;
 pub(crate) struct Origin {
     /// The operation, as the log of the node names it.
     pub(crate) operation: &'static str,
-    /// The instance that has a turn with it; none where it is about the system.
+    /// The instance that has a turn with it; empty if it is about the system.
     pub(crate) instance_id: Arc<str>,
-    /// How many bytes were asked.
+    /// The size of the request in bytes.
     pub(crate) bytes: usize,
 }
 
-/// What the commands of a node share that are on their way.
+/// What the commands of a node share until they are answered.
 #[derive(Debug, Clone)]
 pub(super) struct Shared(Arc<Mutex<Rooms>>);
 
@@ -41,14 +41,14 @@ struct Rooms {
     ids: HashSet<Bytes>,
 }
 
-/// What a command has of it, until it is dropped.
+/// The share of a command in the room, until it is dropped.
 struct Portion {
     shared: Shared,
     instance_id: Arc<str>,
     bytes: u64,
 }
 
-/// The id of a command that is on its way. Nobody else may use it meanwhile.
+/// The id of a command that is in progress. No other command may use it meanwhile.
 struct InProgress {
     shared: Shared,
     command_id: Bytes,
@@ -62,15 +62,15 @@ struct State {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Waiting,
-    /// It is in a record, which will be committed or not.
+    /// The command is in a record, which will be committed or not.
     Taken,
-    /// Nobody waits for it any more, and it will never be done.
+    /// No caller waits for the command any more, and it will never be done.
     Withdrawn,
 }
 
 type Ticket = Arc<Mutex<State>>;
 
-/// The caller's end: it withdraws the command when it is dropped.
+/// The caller's end: withdraws the command when it is dropped.
 pub(super) struct Stub(Ticket);
 
 /// The writer's end. When it is dropped, the id of the command is free.
@@ -85,7 +85,7 @@ impl Shared {
         Self(Arc::new(Mutex::new(Rooms { places, bytes, ids: HashSet::new() })))
     }
 
-    /// Lets a command in, where there is a place for it and its id is not in use.
+    /// Admits a command, if there is room for it and its id is not in use.
     pub(super) fn enter(&self, origin: &Origin, command_id: Option<&Bytes>) -> Result<(Stub, WriterTicket), Error> {
         let in_progress = command_id.map(|id| self.begin(id)).transpose()?;
         let portion = self.portion(origin)?;
@@ -127,7 +127,7 @@ fn refused(full: Full, what: &str) -> Error {
 }
 
 impl Stub {
-    /// Withdraws the command. Where that is so, it is not done and never will be; otherwise it is in a record.
+    /// Withdraws the command. If that succeeds, it is not done and never will be; otherwise it is in a record.
     pub(super) fn withdraw(&self) -> bool {
         let mut state = lock(&self.0);
         if state.stage == Stage::Taken {
@@ -148,12 +148,12 @@ impl Drop for Stub {
 }
 
 impl WriterTicket {
-    /// Whether nobody waits for it any more.
+    /// Whether the command was withdrawn.
     pub(super) fn is_withdrawn(&self) -> bool {
         lock(&self.ticket).stage == Stage::Withdrawn
     }
 
-    /// Takes it into a record, unless nobody waits for it any more.
+    /// Takes the command into a record, unless it was withdrawn.
     pub(super) fn take(&self) -> bool {
         let mut state = lock(&self.ticket);
         if state.stage == Stage::Waiting {

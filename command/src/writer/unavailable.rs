@@ -1,4 +1,4 @@
-//! How callers are told that a command was not done, or that it may have been.
+//! Errors for commands that were not done, or that may have been.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use edge::error::{Error, Reason};
 /// When a caller that was refused may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// A command that was not done, and that can be sent again.
+/// Returns the error for a command that was not done, and that can be sent again.
 pub(crate) fn writer_unavailable(message: &str) -> Error {
     Error::new(Reason::WriterUnavailable, message).retry_after(RETRY_AFTER)
 }
 
-/// A command that was done or not.
+/// Returns the error for a command that was done or not.
 pub(crate) fn outcome_unknown(why: &str) -> Error {
     let message =
         format!("{why}, and whether the command was done is not known: send it again with the same Idempotency-Key");

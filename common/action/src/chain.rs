@@ -1,4 +1,4 @@
-//! Calls the targets of an execution one after another: each sees what those before made of the message.
+//! Calls the targets of an execution one after another: each sees the message as changed by the ones before.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use crate::{
     executions::{Called, Chain},
 };
 
-/// What targets are called with, and what their answers change.
+/// The content that targets are called with, and that their answers change.
 pub trait Content: Send {
-    /// The payload as it is now.
+    /// Returns the current payload.
     fn payload(&self) -> Bytes;
 
-    /// Applies the answer of a target. What does not fit changes nothing.
+    /// Applies the answer of a target. Members that do not fit change nothing.
     fn merge(&mut self, answer: Map<String, Value>) -> Result<(), CallFailure>;
 }
 
-/// What an execution runs for.
+/// What triggers an execution.
 #[derive(Debug, Clone, Default)]
 pub struct Cause {
     /// How many calls of targets it is nested in.
@@ -31,15 +31,15 @@ pub struct Cause {
     pub trace_context: String,
 }
 
-/// A target that stopped the whole execution.
+/// The error when a target stops the entire execution.
 #[derive(Debug)]
 pub struct Interrupted {
-    /// Why.
+    /// The reason.
     pub failure: CallFailure,
 }
 
 impl Actions {
-    /// Calls all targets in order. An error stops the chain where its target says so, and is logged otherwise.
+    /// Calls all targets in order. A failure stops the chain if its target says so, and is logged otherwise.
     pub async fn run(&self, chain: &Chain, cause: &Cause, content: &mut impl Content) -> Result<(), Interrupted> {
         for called in chain.iter() {
             let call = Call {
@@ -63,7 +63,7 @@ impl Actions {
         Ok(())
     }
 
-    /// Calls a target that nobody waits for.
+    /// Calls a target without waiting for it.
     fn detach(&self, called: &Arc<Called>, call: Call) {
         let room = match self.client.detached(called, &call) {
             Ok(room) => room,
@@ -86,7 +86,7 @@ fn take_up(called: &Called, answer: &Bytes, content: &mut impl Content) -> Resul
     content.merge(members(answer)?)
 }
 
-/// The members of an answer, unless it says that the target failed.
+/// Returns the members of an answer, unless it reports that the target failed.
 fn members(answer: &[u8]) -> Result<Map<String, Value>, CallFailure> {
     let value = serde_json::from_slice(answer).map_err(|error| CallFailure::Malformed(error.to_string()))?;
     let Value::Object(members) = value else { return Err(CallFailure::Malformed("it is no JSON object".to_owned())) };

@@ -1,7 +1,8 @@
-//! Calls one target: only where it may be called, within bounds of time, size and number, and signed.
+//! Calls one target: only at permitted addresses, within bounds of time, size and number, and signed.
 //!
-//! An address is checked when a name is resolved and is the one that is connected to, so that a name which changes its
-//! address in between (DNS rebinding) achieves nothing. Redirects are not followed. A call holds no thread while it waits.
+//! An address is checked when a name is resolved, and the checked address is connected to, so that a name which changes
+//! its address in between (DNS rebinding) achieves nothing. Redirects are not followed. A call holds no thread while it
+//! waits.
 
 mod resolve;
 
@@ -32,14 +33,14 @@ use crate::{
 pub const LARGEST_ANSWER: usize = 1024 * 1024;
 /// The largest list of headers of an answer, in bytes.
 const LARGEST_HEADERS: u32 = 64 * 1024;
-/// How many calls a node has under way: several times what one instance may have.
+/// The most concurrent calls of a node: several times what one instance may have.
 const MOST_CALLS: usize = 4096;
-/// How much of calls that nobody waits for a node keeps, in KiB. Each counts as one at least.
+/// The most memory of a node for calls that nobody waits for, in KiB. Each counts as one at least.
 const MOST_DETACHED: usize = 64 * 1024;
-/// How many connections without a call stay open to one host, and for how long.
+/// How many idle connections to one host stay open, and for how long.
 const IDLE_CONNECTIONS: usize = 64;
 const IDLE: Duration = Duration::from_secs(30);
-/// The header that names a delivery, the same whenever it is tried again.
+/// The header with the id of a delivery, the same for every retry.
 pub const DELIVERY: &str = "platform-delivery-id";
 
 /// Calls targets.
@@ -48,14 +49,14 @@ pub struct Client {
     allowed: Arc<Allowed>,
     keyring: Keyring,
     seats: Arc<Semaphore>,
-    /// KiB of calls that nobody waits for.
+    /// The memory left for calls that nobody waits for, in KiB.
     detached: Arc<Semaphore>,
 }
 
-/// One call.
+/// A call of a target.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// The same whenever it is tried again.
+    /// The id of the delivery, the same for every retry.
     pub delivery_id: String,
     /// How many calls of targets it is nested in.
     pub depth: u32,
@@ -68,34 +69,34 @@ pub struct Call {
 /// A call that did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum CallFailure {
-    /// It would reach a machine that it must not.
+    /// It would be sent to a machine that must not be called.
     #[error("the target is at an address that may not be called")]
     Forbidden,
-    /// The URL is none that can be called.
+    /// The URL cannot be called.
     #[error("the URL of the target cannot be called")]
     Url,
     /// Too many calls are under way or waiting.
     #[error("too many calls of targets are under way")]
     Busy,
-    /// There is no answer in time.
+    /// There was no answer in time.
     #[error("the target did not answer in time")]
     Timeout,
-    /// There is no connection, or it broke.
+    /// There was no connection, or it broke.
     #[error("the target cannot be reached")]
     Unreachable(#[source] reqwest::Error),
-    /// The answer is no success.
+    /// The answer was not a success.
     #[error("the target answered with status {0}")]
     Status(u16),
     /// The answer is too large.
     #[error("the answer of the target is too large")]
     TooLarge,
-    /// The answer is no JSON, or not of the message.
+    /// The answer is not JSON, or does not fit the message.
     #[error("the answer of the target does not fit the message: {0}")]
     Malformed(String),
     /// The target answered that it failed, and how.
     #[error("{message}")]
     Refused {
-        /// The HTTP status that the caller shall get.
+        /// The HTTP status for the caller.
         status: Option<u16>,
         /// The message for the caller.
         message: String,
@@ -106,7 +107,7 @@ pub enum CallFailure {
 }
 
 impl CallFailure {
-    /// What metrics call it.
+    /// Returns the name in metrics.
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Forbidden | Self::Url => "forbidden",
@@ -122,16 +123,16 @@ impl CallFailure {
     }
 
     fn of(error: reqwest::Error) -> Self {
-        // URLs may have secrets in them.
+        // URLs may contain secrets.
         if resolve::was_forbidden(&error) { Self::Forbidden } else { Self::Unreachable(error.without_url()) }
     }
 }
 
 impl Client {
-    /// A client that calls the public internet and what is allowed beyond.
+    /// Creates a client that calls the public internet and what is allowed beyond.
     ///
     /// # Errors
-    /// When the machine's certificates cannot be read.
+    /// If the machine's certificates cannot be read.
     pub fn new(allowed: Arc<Allowed>, keyring: Keyring) -> Result<Self, reqwest::Error> {
         let http = reqwest::Client::builder()
             .no_proxy()
@@ -153,20 +154,20 @@ impl Client {
         })
     }
 
-    /// Calls a target and gives its answer; that of a webhook is not read. Where its instance has too many calls already,
-    /// it fails at once: whoever waits for this must not be one of ever more.
+    /// Calls a target and returns its answer; that of a webhook is not read. If its instance already has too many
+    /// calls, it fails at once, so that waiting requests do not pile up.
     pub async fn call(&self, called: &Called, call: &Call) -> Result<Bytes, CallFailure> {
         let Ok(_place) = called.share.places.try_acquire() else { return Err(busy(called)) };
         self.in_time(called, call, called.target.kind == TargetKind::RestRequestResponse).await
     }
 
-    /// Delivers an event to a target, as soon as fewer than the most are under way. Only the status of the answer matters.
+    /// Delivers an event to a target, once fewer than the most are in progress. Only the status of the answer matters.
     pub async fn notify(&self, called: &Called, call: &Call) -> Result<(), CallFailure> {
         let _place = called.share.notifications.acquire().await.map_err(|_| CallFailure::Busy)?;
         self.in_time(called, call, false).await.map(drop)
     }
 
-    /// Room for a call that nobody waits for, unless there are too many.
+    /// Reserves room for a call that nobody waits for, unless there are too many.
     pub(crate) fn detached(&self, called: &Called, call: &Call) -> Result<[OwnedSemaphorePermit; 2], CallFailure> {
         let size = u32::try_from(call.body.len().div_ceil(1024)).unwrap_or(u32::MAX).max(1);
         let room = |of: &Arc<Semaphore>| of.clone().try_acquire_many_owned(size).map_err(|_| busy(called));
@@ -186,7 +187,7 @@ impl Client {
     }
 
     async fn seated(&self, called: &Called, call: &Call, is_answer_wanted: bool) -> Result<Bytes, CallFailure> {
-        // That of the target first: those that wait for a slow one take no seats from the others.
+        // The target's seat first: calls that wait for a slow target take no seats from the others.
         let _of_target = called.seats.acquire().await.map_err(|_| CallFailure::Timeout)?;
         let _of_node = self.seats.acquire().await.map_err(|_| CallFailure::Timeout)?;
         let response = self.send(called, call).await?;
@@ -224,7 +225,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// Whether a URL may be called, as far as the URL alone shows. Where its name leads is looked at when it is called.
+/// Whether a URL may be called, as far as the URL alone shows. The addresses of its name are checked when it is called.
 pub fn may_call(allowed: &Allowed, url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => allowed.has_name(name),
@@ -234,7 +235,7 @@ pub fn may_call(allowed: &Allowed, url: &Url) -> bool {
     }
 }
 
-/// What metrics call the type of a target.
+/// Returns the type of a target as named in metrics.
 fn kind(called: &Called) -> &'static str {
     match called.target.kind {
         TargetKind::RestWebhook => "webhook",

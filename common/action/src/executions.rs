@@ -1,5 +1,5 @@
-//! The execution index: all executions and targets in memory, loaded from the read models once and then updated from the
-//! log alone. So a match asks nobody, and still works when Postgres is away.
+//! The execution index: all executions and targets in memory, loaded from the read models once and then updated from
+//! the log alone. So a match queries nothing, and still works when Postgres is away.
 
 mod definitions;
 mod follow;
@@ -23,15 +23,16 @@ pub use matcher::Matcher;
 use tokio::sync::Semaphore;
 use view::database::Database;
 
-/// How many calls of one target may be under way on a node.
+/// The most concurrent calls of one target on a node.
 const SEATS: usize = 128;
-/// How many calls of the targets of one instance may be under way or waiting on a node, and how many that deliver events.
+/// The most calls for the targets of one instance that are in progress or waiting on a node, and the most of those that
+/// deliver events.
 const PLACES: usize = 1024;
 const NOTIFICATIONS: usize = 512;
-/// How much of calls that nobody waits for an instance may have on a node, in KiB.
+/// The most memory of an instance on a node for calls that nobody waits for, in KiB.
 const DETACHED: usize = 16 * 1024;
 
-/// A target as it is called.
+/// A target, with the limits for calling it.
 #[derive(Debug)]
 pub struct Called {
     /// The instance.
@@ -40,20 +41,20 @@ pub struct Called {
     pub id: String,
     /// The target.
     pub target: Target,
-    /// Seats of calls that are under way.
+    /// The seats for concurrent calls.
     pub seats: Arc<Semaphore>,
-    /// What its instance may have.
+    /// The limits of its instance.
     pub share: Arc<Share>,
 }
 
-/// What the calls of one instance may take of a node.
+/// The share of a node's resources for the calls of one instance.
 #[derive(Debug)]
 pub struct Share {
-    /// Calls that somebody waits for, under way or waiting for a seat.
+    /// Calls that somebody waits for, in progress or waiting for a seat.
     pub(crate) places: Semaphore,
-    /// Calls that deliver events. Those of requests have their places whatever the events of their instance take.
+    /// Calls that deliver events. They do not take the places of calls for requests.
     pub(crate) notifications: Semaphore,
-    /// KiB of calls that nobody waits for.
+    /// The memory left for calls that nobody waits for, in KiB.
     pub(crate) detached: Arc<Semaphore>,
 }
 
@@ -70,29 +71,29 @@ pub type Chain = Arc<[Arc<Called>]>;
 /// Targets by instance and id.
 type Targets = HashMap<(String, String), Arc<Called>>;
 
-/// What a call to an operation triggers.
+/// The targets that a call of an operation triggers.
 #[derive(Debug, Clone, Default)]
 pub struct Matched {
-    /// Before the handler.
+    /// Targets to call before the handler.
     pub request: Option<Chain>,
-    /// After it.
+    /// Targets to call after it.
     pub response: Option<Chain>,
 }
 
-/// The executions of all instances, by what triggers them.
+/// The executions of all instances, by trigger.
 #[derive(Clone)]
 pub struct ExecutionIndex {
     matchers: Arc<RwLock<HashMap<String, Arc<Matcher>>>>,
-    /// By instance and id.
+    /// The targets by instance and id.
     targets: Arc<RwLock<Targets>>,
     reached: Reached,
 }
 
 impl ExecutionIndex {
-    /// An index that is as far as the log now, and follows it from here.
+    /// Opens an index at the current end of the log, which follows it from there.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// If the log cannot be read.
     pub async fn open(log: Log, database: &Database, shard: u16) -> Result<Self, LogFailure> {
         let index = Self { matchers: Arc::default(), targets: Arc::default(), reached: Reached::new(0) };
         let following = follow::begin(log, database, shard, &index).await?;
@@ -100,7 +101,7 @@ impl ExecutionIndex {
         Ok(index)
     }
 
-    /// What a call to a method triggers. An instance without executions costs one look into a map.
+    /// Returns what a call of a method triggers. For an instance without executions this costs one lookup in a map.
     pub fn call(&self, instance_id: &str, (service, method): (&str, &str)) -> Option<Matched> {
         let of_instance = self.matcher(instance_id)?;
         let matched = Matched {
@@ -110,23 +111,23 @@ impl ExecutionIndex {
         (matched.request.is_some() || matched.response.is_some()).then_some(matched)
     }
 
-    /// What the use of a function triggers.
+    /// Returns what the use of a function triggers.
     pub fn function(&self, instance_id: &str, function: Function) -> Option<Chain> {
         self.matcher(instance_id)?.functions.get(function.name()).cloned()
     }
 
-    /// The target with this id, if it exists.
+    /// Returns the target with this id, if it exists.
     pub fn target(&self, instance_id: &str, id: &str) -> Option<Arc<Called>> {
         let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
         targets.get(&(instance_id.to_owned(), id.to_owned())).cloned()
     }
 
-    /// Whether it is updated from what happens to aggregates of this type.
+    /// Whether the index is updated from events of aggregates of this type.
     pub fn follows(aggregate_type: &str) -> bool {
         [Target::NAME, Execution::NAME].contains(&aggregate_type)
     }
 
-    /// How far it is.
+    /// Returns the position of the index.
     pub fn reached(&self) -> &Reached {
         &self.reached
     }

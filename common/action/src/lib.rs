@@ -1,9 +1,9 @@
-//! Actions: which targets an execution calls, and the calls.
+//! Actions: the targets that an execution calls, and the calls.
 //!
-//! [`executions`] is the index of all executions in memory, updated from the log; it answers which one fires. [`client`]
-//! calls one target, [`chain`] the targets of an execution one after another. Who is called with what is decided by those that
-//! stand on this: the edge for requests and responses, the token endpoint for functions, the delivery of the command node
-//! for events.
+//! [`executions`] is the index of all executions in memory, updated from the log; it finds the one that fires.
+//! [`client`] calls one target, [`chain`] the targets of an execution one after another. The users of this crate decide
+//! when and with what targets are called: the edge for requests and responses, the token endpoint for functions, the
+//! delivery of the command node for events.
 
 pub mod chain;
 pub mod client;
@@ -15,16 +15,16 @@ use std::sync::Arc;
 use client::Client;
 use executions::ExecutionIndex;
 
-/// How deep calls of targets may be nested that call the platform again.
+/// The deepest nesting of calls of targets that call the platform again.
 pub const MOST_DEPTH: u32 = 3;
 
-/// The header with their depth. A target that calls the platform hands it on.
+/// The header with the nesting depth. A target that calls the platform passes it on.
 pub const DEPTH: &str = "platform-execution-depth";
 
 /// What a node needs to run executions.
 #[derive(Clone)]
 pub struct Actions {
-    /// Which execution fires.
+    /// Finds the execution that fires.
     pub executions: ExecutionIndex,
     /// Calls targets.
     pub client: Arc<Client>,

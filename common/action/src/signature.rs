@@ -1,26 +1,26 @@
-//! The signature by which a target knows that a call comes from its platform and is new.
+//! The signature by which a target verifies that a call comes from its platform and is new.
 
 use base::secret::{Unopened, hmac_sha256};
 use domain::resource::target::Target;
 use view::keyring::{Keyring, KeyringFailure, Purpose};
 
-/// The header of signatures.
+/// The header with the signature.
 pub const HEADER: &str = "platform-signature";
-/// Binds a sealed key to its use.
+/// The purpose that a sealed signing key is bound to.
 pub const SEALED: &str = "target-signing-key";
 
-/// A key that signs calls and cannot be had.
+/// The error for a signing key that is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum Unsigned {
-    /// The data key that it is sealed with cannot be had.
+    /// The data key that it is sealed with is not available.
     #[error(transparent)]
     SymmetricKey(#[from] KeyringFailure),
-    /// It does not open.
+    /// The data key does not open it.
     #[error(transparent)]
     Unopened(#[from] Unopened),
 }
 
-/// The signature of a body under every key of the target that signs at a time, in milliseconds since the Unix epoch.
+/// Signs a body with every key of the target that signs at a time, in milliseconds since the Unix epoch.
 pub(crate) async fn sign(
     keyring: &Keyring,
     (instance_id, target): (&str, &Target),
@@ -38,7 +38,7 @@ pub(crate) async fn sign(
     Ok(header)
 }
 
-/// The signature of a body under one key.
+/// Returns the signature of a body with one key.
 pub fn signature(key: &[u8], time: i64, body: &[u8]) -> String {
     hex::encode(hmac_sha256(key, &[time.to_string().as_bytes(), b".", body]))
 }

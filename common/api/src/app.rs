@@ -1,4 +1,4 @@
-//! Apps in the API's words. Nothing of their secrets is.
+//! Converts apps between the API and the core. Their secrets are never shown.
 
 use domain::{
     client_secret::ClientSecrets,
@@ -14,17 +14,17 @@ use proto::app::{
     PatchApiConfig, PatchAppRequest, PatchOidcAppConfig, SearchAppsRequest, app_search_filter::Filter as Wanted,
     patch_app,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{
     details,
     duration::{duration, milliseconds},
     filter::{in_state, named, state},
-    standard::Shown,
+    standard::Readable,
     token_algorithm,
 };
 
-impl Shown for App {
+impl Readable for App {
     type Get = GetAppRequest;
     type Search = SearchAppsRequest;
 
@@ -48,7 +48,7 @@ impl Shown for App {
         }
     }
 
-    fn shown(found: &Found<Self>) -> GetApp {
+    fn shown(found: &StoredResource<Self>) -> GetApp {
         let Self { project_id, name, config, allow_token_endpoint_audience, secrets, is_active } = found.state.clone();
         let (problems, origins) =
             if let Config::Oidc(oidc) = &config { (oidc.problems(), oidc.origins()) } else { Default::default() };
@@ -71,7 +71,7 @@ impl Shown for App {
     }
 }
 
-/// A new app without a secret, as a request wants it.
+/// Creates an app without a secret from a request.
 pub fn new(request: &CreateAppRequest) -> App {
     let wanted = request.app.clone().unwrap_or_default();
     let config = match wanted.config {
@@ -89,7 +89,7 @@ pub fn new(request: &CreateAppRequest) -> App {
     }
 }
 
-/// What a request changes of an app.
+/// Converts the changes of a request.
 pub fn patch(request: &PatchAppRequest) -> AppPatch {
     let wanted = request.app.clone().unwrap_or_default();
     let config = wanted.config.map(|config| match config {
@@ -124,7 +124,7 @@ fn new_oidc(wanted: OidcAppConfig) -> Oidc {
         back_channel_logout_uri: wanted.back_channel_logout_uri,
         login_uri: wanted.login_uri,
     };
-    // As RFC 7591, section 2, has it.
+    // The default of RFC 7591, section 2.
     if oidc.response_types.is_empty() && oidc.grant_types.is_empty() {
         oidc.response_types.push(ResponseType::Code);
         oidc.grant_types.push(GrantType::AuthorizationCode);
@@ -262,7 +262,7 @@ fn api_method(wanted: ApiAuthMethodType) -> AuthMethod {
     }
 }
 
-/// No other methods are given to these apps.
+/// These apps have no other methods.
 fn shown_api_method(method: AuthMethod) -> ApiAuthMethodType {
     match method {
         AuthMethod::Basic | AuthMethod::Post | AuthMethod::None => ApiAuthMethodType::Basic,

@@ -1,4 +1,5 @@
-//! Pictures and fonts of branding in the API's words. They are set by their content and reset like other properties.
+//! Converts pictures and fonts of branding between the API and the core. They are set by their content and reset like
+//! other properties.
 
 use domain::{
     context::{Owner, OwnerType},
@@ -11,30 +12,30 @@ use proto::branding_settings::{AssetKind, BrandingAsset, NewBrandingAsset, Reset
 
 use crate::settings::{Write, inherited};
 
-/// Where pictures and fonts are served, below the address of an instance.
+/// The path below which pictures and fonts are served, relative to the address of an instance.
 pub const FOLDER: &str = "/ui/login/assets/";
-/// What stands in paths for the system.
+/// The name of the system in paths.
 pub const SYSTEM: &str = "system";
 
-/// The path of the picture or font of a context with a digest.
+/// Returns the path of the picture or font of a context with a digest.
 pub fn path(context: &Owner, digest: &str) -> String {
     let owner = if context.kind == OwnerType::System { SYSTEM } else { &context.id };
     format!("{FOLDER}{owner}/{digest}")
 }
 
-/// What is uploaded, as it is set and as it is shown.
+/// An uploaded picture or font, as it is set and as it is shown.
 pub struct Uploaded {
     /// The change that sets it.
     pub change: BrandingChange,
-    /// How clients see it.
+    /// The picture or font as clients see it.
     pub shown: BrandingAsset,
 }
 
 impl Uploaded {
-    /// What a request uploads in a context, with the SHA-256 of its content in hexadecimal digits.
+    /// Reads an upload to a context, with the SHA-256 of its content in hexadecimal digits.
     ///
     /// # Errors
-    /// When the content is not what it is said to be.
+    /// If the content is not of the stated kind.
     pub fn read(context: &Owner, asset: &NewBrandingAsset, digest: String) -> Result<Self, Rejection> {
         let invalid = |rule| Rejection::invalid("asset.content", rule);
         let none = BrandingChange::default;
@@ -52,16 +53,16 @@ impl Uploaded {
             AssetKind::LightIcon => BrandingChange { light_icon: set, ..none() },
             AssetKind::DarkLogo => BrandingChange { dark_logo: set, ..none() },
             AssetKind::DarkIcon => BrandingChange { dark_icon: set, ..none() },
-            // Validation lets no other one in.
+            // Validation refuses every other kind.
             AssetKind::Unspecified | AssetKind::Font => none(),
         };
         Ok(Self { change, shown })
     }
 }
 
-/// What is kept beside the log.
+/// A picture or font, which is stored beside the log.
 pub(crate) trait Asset {
-    /// How clients see it, where it is of a context.
+    /// Returns what clients see of it in this context.
     fn shown(&self, context: &Owner) -> BrandingAsset;
 }
 
@@ -83,7 +84,7 @@ impl Asset for Font {
     }
 }
 
-/// What holds in a context.
+/// Returns the effective picture or font of a context.
 pub(crate) fn found<T: Asset>(context: &Owner, found: Option<Resolved<'_, T>>) -> Option<ResolvedAsset> {
     found.map(|found| ResolvedAsset {
         value: Some(found.value.shown(found.owner.unwrap_or(context))),

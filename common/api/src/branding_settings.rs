@@ -1,4 +1,4 @@
-//! What pages look like in the API's words.
+//! Converts the appearance of pages between the API and the core.
 
 use std::convert::identity;
 
@@ -95,7 +95,7 @@ fn theme_mode(mode: ThemeMode) -> wire::ThemeMode {
     }
 }
 
-/// Validation lets only known ones in.
+/// Validation refuses unknown modes.
 fn known_theme_mode(mode: i32) -> ThemeMode {
     match wire::ThemeMode::try_from(mode).unwrap_or_default() {
         wire::ThemeMode::Unspecified | wire::ThemeMode::Auto => ThemeMode::Auto,

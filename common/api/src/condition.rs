@@ -1,4 +1,4 @@
-//! Conditions of executions: from the API's words to the core's and back, and what they can name.
+//! Converts conditions of executions between the API and the core, and checks the names in them.
 
 use base::id;
 use domain::{
@@ -14,20 +14,20 @@ use proto::{
     operation::Facts,
 };
 
-/// A condition that names what there is not.
+/// The error for a condition with an unknown name.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no {kind} of the name in {path}")]
 pub struct Unknown {
-    /// The kind of what it names.
+    /// The kind of the unknown name.
     pub kind: &'static str,
-    /// The field that names it.
+    /// The path of the field with the name.
     pub path: String,
 }
 
-/// A condition as the core has it; validation has refused one that says nothing.
+/// Converts a condition of the API; validation has refused an empty one.
 ///
 /// # Errors
-/// Where it says nothing all the same.
+/// If it is empty nevertheless.
 pub fn read(condition: action::Condition, path: &str) -> Result<Condition, Violation> {
     let read = match condition.condition_type {
         Some(ConditionType::Request(RequestExecution { condition: Some(calls) })) => Condition::Request(match calls {
@@ -53,7 +53,7 @@ pub fn read(condition: action::Condition, path: &str) -> Result<Condition, Viola
     Ok(read)
 }
 
-/// A condition in the words of the API.
+/// Converts a condition to the API.
 pub fn write(condition: &Condition) -> action::Condition {
     let condition_type = match condition.clone() {
         Condition::Request(calls) => {
@@ -85,17 +85,17 @@ pub fn write(condition: &Condition) -> action::Condition {
     action::Condition { condition_type: Some(condition_type) }
 }
 
-/// The names of the functions that a condition can name.
+/// Returns the names of the functions that a condition can name.
 pub fn functions() -> Vec<String> {
     Function::ALL.iter().map(|function| function.name().to_owned()).collect()
 }
 
-/// The paths of the methods that a condition can name, sorted.
+/// Returns the paths of the methods that a condition can name, sorted.
 pub fn methods(operations: &[&'static Facts]) -> Vec<String> {
     distinct(operations, |facts| facts.grpc)
 }
 
-/// The names of the services that a condition can name, sorted.
+/// Returns the names of the services that a condition can name, sorted.
 pub fn services(operations: &[&'static Facts]) -> Vec<String> {
     distinct(operations, |facts| facts.service)
 }
@@ -107,10 +107,10 @@ fn distinct(operations: &[&'static Facts], part: fn(&Facts) -> &'static str) -> 
     names
 }
 
-/// Refuses a condition that names what there is not.
+/// Refuses a condition with an unknown name.
 ///
 /// # Errors
-/// Where it does.
+/// If the name is unknown.
 pub fn is_known(condition: &Condition, operations: &[&'static Facts]) -> Result<(), Unknown> {
     let calls = |calls: &Calls| match calls {
         Calls::Method(name) => operations.iter().all(|facts| facts.grpc != name).then_some("method"),
@@ -132,7 +132,7 @@ pub fn is_known(condition: &Condition, operations: &[&'static Facts]) -> Result<
     Err(Unknown { kind, path })
 }
 
-/// The id of the execution of a condition in an instance: a number of 63 bits too, always the same.
+/// Returns the id of the execution of a condition in an instance: a number of 63 bits as well, always the same.
 pub fn id(instance_id: &str, condition: &Condition) -> String {
     id::hashed(&format!("{instance_id}\0{condition}"))
 }
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// Every condition that can be named.
+    /// Returns every condition that can be named.
     fn all(operations: &[&'static Facts]) -> impl Iterator<Item = Condition> {
         let methods = methods(operations).into_iter().map(Calls::Method);
         let services = services(operations).into_iter().map(Calls::Service);

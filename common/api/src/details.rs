@@ -1,21 +1,21 @@
-//! What answers say of an object, and of whom it belongs to.
+//! Converts the details of objects and their owners to the API.
 
 use domain::{
     context::{Owner, OwnerType},
     resource::domain::Domain,
 };
 use proto::{domain::DomainChallenge, object};
-use view::rows::Found;
+use view::rows::StoredResource;
 
 /// The header of entity tags (RFC 9110, section 8.8.3).
 pub const ETAG: &str = "etag";
 
-/// The entity tag of an object: its sequence, which `If-Match` takes.
+/// Returns the entity tag of an object: its sequence, which `If-Match` accepts.
 pub fn entity_tag(sequence: u64) -> String {
     format!("\"{sequence}\"")
 }
 
-/// A context in the words of the API.
+/// Converts a context to the API.
 pub fn owner(owner: &Owner) -> object::Owner {
     let r#type = match owner.kind {
         OwnerType::System => object::OwnerType::System,
@@ -25,7 +25,7 @@ pub fn owner(owner: &Owner) -> object::Owner {
     object::Owner { r#type: r#type.into(), id: owner.id.clone() }
 }
 
-/// What shows that a domain belongs to its context, while that is not known.
+/// Returns how to prove that a domain belongs to its context, unless it is verified.
 pub fn challenge(domain: &Domain) -> Option<DomainChallenge> {
     (!domain.is_verified).then(|| DomainChallenge {
         token: domain.challenge.clone(),
@@ -34,8 +34,8 @@ pub fn challenge(domain: &Domain) -> Option<DomainChallenge> {
     })
 }
 
-/// What a read answers of an object.
-pub fn of<R>(found: &Found<R>) -> object::Details {
+/// Returns the details of an object that a read found.
+pub fn of<R>(found: &StoredResource<R>) -> object::Details {
     object::Details {
         id: found.id.clone(),
         sequence: found.sequence,

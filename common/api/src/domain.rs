@@ -1,4 +1,4 @@
-//! Domains in the API's words.
+//! Converts domains between the API and the core.
 
 use ::domain::resource::domain::{Domain, DomainPatch, column};
 use index::{Filter, SortKey};
@@ -6,15 +6,15 @@ use proto::domain::{
     self, DomainFieldName, GetDomain, GetDomainRequest, PatchDomainRequest, SearchDomainsRequest,
     domain_search_filter::Filter as Wanted,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{
     details,
     filter::named,
-    standard::{PatchRequest, Shown},
+    standard::{PatchRequest, Readable},
 };
 
-impl Shown for Domain {
+impl Readable for Domain {
     type Get = GetDomainRequest;
     type Search = SearchDomainsRequest;
 
@@ -36,7 +36,7 @@ impl Shown for Domain {
         }
     }
 
-    fn shown(found: &Found<Self>) -> GetDomain {
+    fn shown(found: &StoredResource<Self>) -> GetDomain {
         let Self { name, is_primary, is_verified, challenge: _, context: _ } = found.state.clone();
         GetDomain {
             details: Some(details::of(found)),

@@ -1,4 +1,4 @@
-//! What domains mean in the API's words.
+//! Converts the settings of domains between the API and the core.
 
 use domain::setting::domains::{Domains, DomainsChange};
 use proto::domain_settings::{ResolveDomainSettingsRequest, ResolvedDomainSettings, SetDomainSettingsRequest};

@@ -1,4 +1,4 @@
-//! Events in the API's words. What is secret is told to nobody.
+//! Converts events to the API. Secrets are never shown.
 
 use domain::{
     catalog::{is_event_type, without_secrets},
@@ -10,14 +10,14 @@ use serde_json::{Map, Value};
 
 use crate::details;
 
-/// An event as its readers see it, without what is personal.
+/// Converts an event without personal data.
 pub fn closed(recorded: Recorded) -> Event {
     let mut payload = payload(&recorded);
     without_sealed(&mut payload);
     opened(recorded, payload)
 }
 
-/// An event as somebody sees it to whom what is personal is shown: with its [`payload`] in which that was opened.
+/// Converts an event with its [`payload`] in which personal data was opened, for a reader who may see it.
 pub fn opened(recorded: Recorded, mut payload: Value) -> Event {
     let owner = recorded.owner();
     let event = recorded.event;
@@ -36,8 +36,8 @@ pub fn opened(recorded: Recorded, mut payload: Value) -> Event {
     }
 }
 
-/// The payload, with what is secret and what is sealed. Of an event that this node does not know it does not know what is secret:
-/// then it is empty.
+/// Returns the payload, including secret and sealed members. For an event type that this node does not know it is
+/// empty, because its secret members are not known either.
 pub fn payload(recorded: &Recorded) -> Value {
     if !is_event_type(&recorded.event.r#type) {
         return Value::Object(Map::new());

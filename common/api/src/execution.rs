@@ -1,4 +1,4 @@
-//! Executions in the API's words.
+//! Converts executions between the API and the core.
 
 use domain::{
     column::Column,
@@ -9,14 +9,14 @@ use proto::{
     Violation,
     action::{self, ExecutionSearchFilter, ExecutionType, GetExecution, execution_search_filter},
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{condition, details};
 
-/// What the filter at an index of the request finds.
+/// Converts the filter at an index of the request.
 ///
 /// # Errors
-/// Where it names a condition that says nothing.
+/// If it has an empty condition.
 pub fn filter(instance_id: &str, index: usize, wanted: ExecutionSearchFilter) -> Result<Filter<Execution>, Violation> {
     use execution_search_filter::Filter as Wanted;
     Ok(match wanted.filter {
@@ -37,7 +37,8 @@ pub fn filter(instance_id: &str, index: usize, wanted: ExecutionSearchFilter) ->
     })
 }
 
-/// The column holds ids with spaces between them; what is no number is no id of what an execution names.
+/// Finds an id in a column of ids between spaces; a text that is not a number is not an id of anything that an
+/// execution names.
 fn names(column: &'static Column<Execution>, id: &str) -> Filter<Execution> {
     if !id.bytes().all(|byte| byte.is_ascii_digit()) {
         return Filter::Ids(vec![]);
@@ -45,7 +46,7 @@ fn names(column: &'static Column<Execution>, id: &str) -> Filter<Execution> {
     Filter::text(column, Method::Contains, format!(" {id} "))
 }
 
-/// The name that the index has for a kind of condition.
+/// Returns the name of a kind of condition in the index.
 fn kind_of(kind: ExecutionType) -> &'static str {
     match kind {
         ExecutionType::Unspecified => "unspecified",
@@ -56,8 +57,8 @@ fn kind_of(kind: ExecutionType) -> &'static str {
     }
 }
 
-/// What clients see of an execution.
-pub fn shown(found: &Found<Execution>) -> GetExecution {
+/// Converts an execution to the API.
+pub fn shown(found: &StoredResource<Execution>) -> GetExecution {
     let Execution { condition, targets, includes } = found.state.clone();
     let execution = action::Execution { condition: Some(condition::write(&condition)), targets, includes };
     GetExecution { details: Some(details::of(found)), execution: Some(execution) }

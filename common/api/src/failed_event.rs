@@ -1,4 +1,4 @@
-//! Filters of failed events, from their wire form.
+//! Converts filters of failed events from the API.
 
 use domain::failed_event::{Filter, State};
 use jiff::Timestamp;
@@ -11,32 +11,33 @@ use proto::{
 };
 use view::persons::Seal;
 
-/// No event has it: ids have 63 bits.
+/// Matches no event: ids have 63 bits.
 const NONE: Filter = Filter::Id(u64::MAX);
 
-/// Which failed events are wanted.
+/// The failed events that are requested.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// All of them hold.
+pub struct FailedEventQuery {
+    /// The filters, all of which must match.
     pub filters: Vec<Filter>,
-    /// What became of them; `None` for all that were not discarded.
+    /// Their state; `None` for all that were not discarded.
     pub state: Option<State>,
 }
 
-/// What became of a failed event, here and as the API says it.
+/// The states of failed events in the core and in the API.
 const STATES: [(State, FailedEventState); 3] = [
     (State::Failed, FailedEventState::Failed),
     (State::Retrying, FailedEventState::Retrying),
     (State::Discarded, FailedEventState::Discarded),
 ];
 
-/// What became of it, as the API says it.
+/// Converts a state to the API.
 pub fn state(state: State) -> FailedEventState {
     STATES.into_iter().find(|(known, _)| *known == state).map_or_else(Default::default, |(_, wire)| wire)
 }
 
-/// What filters are about. What was discarded is found only where that is said; nothing is two things at once.
-pub fn wanted(filters: Vec<FailedEventSearchFilter>) -> Wanted {
+/// Converts filters of the API. Discarded events are only found if that state is requested; two different states match
+/// nothing.
+pub fn wanted(filters: Vec<FailedEventSearchFilter>) -> FailedEventQuery {
     let state = |filter: &FailedEventSearchFilter| match filter.filter {
         Some(By::State(state)) => STATES.into_iter().find(|(_, wire)| i32::from(*wire) == state),
         _ => None,
@@ -44,17 +45,17 @@ pub fn wanted(filters: Vec<FailedEventSearchFilter>) -> Wanted {
     let states: Vec<_> = filters.iter().filter_map(state).map(|(state, _)| state).collect();
     let state = states.first().copied();
     let none = states.iter().any(|other| Some(*other) != state).then_some(NONE);
-    Wanted { filters: filters.into_iter().flat_map(conditions).chain(none).collect(), state }
+    FailedEventQuery { filters: filters.into_iter().flat_map(conditions).chain(none).collect(), state }
 }
 
-/// The same of what is to be tried again, as only what waits for somebody can be.
-pub fn to_retry(filters: Vec<FailedEventSearchFilter>) -> Wanted {
-    let Wanted { mut filters, state } = wanted(filters);
+/// Like [`wanted`], for events to retry: only those that wait for a decision can be.
+pub fn to_retry(filters: Vec<FailedEventSearchFilter>) -> FailedEventQuery {
+    let FailedEventQuery { mut filters, state } = wanted(filters);
     filters.extend(state.filter(|state| *state != State::Failed).map(|_| NONE));
-    Wanted { filters, state }
+    FailedEventQuery { filters, state }
 }
 
-/// What became of members that are sealed, by their paths.
+/// Converts the state of sealed members, by their paths.
 pub fn personal(members: Vec<(String, Seal)>) -> Vec<PersonalMember> {
     let state = |seal| match seal {
         Seal::Opened => PersonalMemberState::Shown,
@@ -65,7 +66,7 @@ pub fn personal(members: Vec<(String, Seal)>) -> Vec<PersonalMember> {
     members.into_iter().map(|(path, seal)| PersonalMember { path, state: state(seal).into() }).collect()
 }
 
-/// The id that a text names; one that none has where the text names none.
+/// Parses an id; a text that is not an id results in one that no event has.
 pub fn id(text: &str) -> u64 {
     text.parse().unwrap_or(u64::MAX)
 }
@@ -85,9 +86,9 @@ fn conditions(filter: FailedEventSearchFilter) -> Vec<Filter> {
     }]
 }
 
-/// What is told of a time counts microseconds, as Postgres does.
+/// Times are compared in microseconds, as Postgres stores them.
 fn times(wanted: &FailedEventTimeFilter) -> Vec<Filter> {
-    // Validation has refused what is no time.
+    // Validation has refused invalid times.
     let at = wanted.last_failed.and_then(|at| Timestamp::try_from(at).ok()).unwrap_or_default().as_microsecond();
     let behind = at.saturating_add(1);
     match wanted.method() {
@@ -103,7 +104,7 @@ fn times(wanted: &FailedEventTimeFilter) -> Vec<Filter> {
 mod tests {
     use super::*;
 
-    fn of<const N: usize>(filters: [By; N]) -> Wanted {
+    fn of<const N: usize>(filters: [By; N]) -> FailedEventQuery {
         wanted(filters.map(|filter| FailedEventSearchFilter { filter: Some(filter) }).to_vec())
     }
 
@@ -117,7 +118,7 @@ mod tests {
     fn what_waits_and_what_was_discarded_are_found_apart() {
         let by = |state: FailedEventState| By::State(state.into());
         let (failed, discarded) = (by(FailedEventState::Failed), by(FailedEventState::Discarded));
-        let all = |state| Wanted { filters: vec![], state };
+        let all = |state| FailedEventQuery { filters: vec![], state };
         assert_eq!(of([]), all(None));
         assert_eq!(of([failed.clone(), failed.clone()]), all(Some(State::Failed)));
         assert_eq!(of([discarded.clone()]), all(Some(State::Discarded)));

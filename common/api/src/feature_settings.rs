@@ -1,4 +1,4 @@
-//! Feature flags in the API's words.
+//! Converts feature flags between the API and the core.
 
 use domain::{
     context::Owner,

@@ -1,16 +1,16 @@
-//! Filters that several resources have, from the API's words to those of the index.
+//! Converts filters that several resources have from the API to the index.
 
 use domain::column::Column;
 use index::{Filter, Method};
 use proto::object::{NameFilter, State, TextFilterMethod};
 
-/// Finds what has a name, in a column.
+/// Returns a filter for a name in a column.
 pub fn named<R>(column: &'static Column<R>, wanted: NameFilter) -> Filter<R> {
     let (method, ignores_case) = method(wanted.method());
     Filter::Text { column, method, ignores_case, text: wanted.name }
 }
 
-/// Finds what has a word in a column that has a space before and after each of them, and no word has one.
+/// Returns a filter for a word in a column that has a space before and after each word; words contain none.
 pub fn word<R>(column: &'static Column<R>, word: &str) -> Filter<R> {
     if word.contains(' ') {
         return Filter::Ids(vec![]);
@@ -18,17 +18,17 @@ pub fn word<R>(column: &'static Column<R>, word: &str) -> Filter<R> {
     Filter::text(column, Method::Contains, format!(" {word} "))
 }
 
-/// Finds what is switched on, or off.
+/// Returns a filter for what is active, or inactive.
 pub fn in_state<R>(is_active: &'static Column<R>, state: State) -> Filter<R> {
     Filter::Is { column: is_active, value: state == State::EffectiveStateActive }
 }
 
-/// Whether something is switched on, in the words of the API.
+/// Converts a state to the API.
 pub fn state(is_active: bool) -> State {
     if is_active { State::EffectiveStateActive } else { State::EffectiveStateInactive }
 }
 
-/// How a text is compared, and whether case does not count.
+/// Converts a method to how a text is compared, and whether case is ignored.
 pub fn method(method: TextFilterMethod) -> (Method, bool) {
     match method {
         TextFilterMethod::Equals => (Method::Equals, false),

@@ -1,4 +1,4 @@
-//! The links that pages show in the API's words.
+//! Converts the links that pages show between the API and the core.
 
 use std::convert::identity;
 

@@ -1,14 +1,14 @@
-//! Identity providers in the API's words.
+//! Converts identity providers between the API and the core.
 //!
-//! The requests and answers of all types differ only in the members of the configuration, which the core has under the same
-//! names: so they are read and made here by their JSON form, and no type has code of its own.
+//! The requests and answers of all types differ only in the members of the configuration, which have the same names in
+//! the core: so they are converted here by their JSON form, and no type has code of its own.
 
 use std::fmt;
 
 use domain::{
     column::Column,
     resource::idp::{AutoLinking, Idp, IdpPatch, Options, Type, column},
-    reusable::{Policy, Seen},
+    reusable::{ContextState, Policy},
 };
 use index::{Filter, SortKey};
 use proto::{
@@ -20,38 +20,38 @@ use proto::{
     shape::Request,
 };
 use serde_json::{Map, Value, json};
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{
     details,
     filter::{method, state},
-    reusable::{ShownReusable, Wanted, parent, policy, seen_policy},
+    reusable::{ReusableFilter, ShownReusable, parent, policy, seen_policy},
 };
 
-/// What a request to create or to change a provider says.
+/// The content of a request to create or change a provider.
 pub struct Wish {
     /// The type.
     pub of: &'static Type,
     /// The name.
     pub name: Option<String>,
-    /// How accounts and users come together.
+    /// How external accounts and users are matched.
     pub options: Option<Options>,
     /// The policy of the context.
     pub policy: Option<Policy>,
-    /// The members of the configuration that it names, but for the secret.
+    /// The members of the configuration in the request, except for the secret.
     pub config: Map<String, Value>,
-    /// The secret in clear, where there is one.
+    /// The secret in clear, if there is one.
     pub secret: Option<String>,
 }
 
-/// Without the secret.
+/// Omits the secret.
 impl fmt::Debug for Wish {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Wish").field("of", &self.of.name).field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// A message that is not as those of its type are.
+/// The error for a message that does not have the form of its type.
 #[derive(Debug, thiserror::Error)]
 #[error("a message about identity providers is not as those of its type are")]
 pub struct Malformed(#[from] serde_json::Error);
@@ -68,18 +68,18 @@ impl ShownReusable for Idp {
         }
     }
 
-    fn wanted(filter: Wished) -> Wanted<Self> {
-        Wanted::Plain(match filter {
+    fn wanted(filter: Wished) -> ReusableFilter<Self> {
+        ReusableFilter::Plain(match filter {
             Wished::Id(id) => Filter::Ids(vec![id.id]),
             Wished::Name(name) => {
                 let (method, ignores_case) = method(name.method());
                 Filter::Text { column: &column::NAME, method, ignores_case, text: name.name }
             }
-            Wished::State(wanted) => return Wanted::Active(wanted.state() == State::EffectiveStateActive),
+            Wished::State(wanted) => return ReusableFilter::Active(wanted.state() == State::EffectiveStateActive),
         })
     }
 
-    fn shown(found: &Found<Self>, seen: &Seen) -> GetIdp {
+    fn shown(found: &StoredResource<Self>, seen: &ContextState) -> GetIdp {
         let Self { name, options, is_active: _, config, secret: _ } = &found.state;
         let r#type = format!("PROVIDER_TYPE_{}", config.r#type().name.to_uppercase());
         GetIdp {
@@ -96,20 +96,20 @@ impl ShownReusable for Idp {
     }
 }
 
-/// The type of providers that a request is about, by the path of its operation.
+/// Returns the type of providers that a request is about, from the path of its operation.
 ///
 /// # Panics
-/// Where it is about none: such a node must not start.
+/// If the path names no type: such a node must not start.
 pub fn type_of<I: Request>() -> &'static Type {
     let path = I::OPERATION.facts.path;
     let found = path.strip_prefix("/resources/v3alpha/idps/").and_then(|rest| Type::of(rest.split('/').next()?));
     found.unwrap_or_else(|| panic!("{path} is about no type of identity providers"))
 }
 
-/// What a request to create or to change a provider says.
+/// Reads a request to create or change a provider.
 ///
 /// # Errors
-/// Where it is no such request.
+/// If it is not such a request.
 pub fn wish<I: Request>(request: &I) -> Result<Wish, Malformed> {
     let of = type_of::<I>();
     let mut body = serde_json::to_value(request)?["idp"].take();
@@ -128,28 +128,28 @@ pub fn wish<I: Request>(request: &I) -> Result<Wish, Malformed> {
 }
 
 impl Wish {
-    /// A new provider, without its secret.
+    /// Creates a provider, without its secret.
     ///
     /// # Errors
-    /// Where the members of its configuration are not those of its type.
+    /// If the members of its configuration are not those of its type.
     pub fn new_idp(&self) -> Result<Idp, Malformed> {
         let name = self.name.as_deref().filter(|name| !name.is_empty()).or(self.of.brand).unwrap_or_default();
         let (options, config) = (self.options.clone().unwrap_or_default(), self.of.config(self.config.clone())?);
         Ok(Idp { name: name.to_owned(), options, is_active: true, config, secret: None })
     }
 
-    /// A change, without its secret.
+    /// Returns the change, without the secret.
     pub fn patch(&self) -> IdpPatch {
         let Self { of, name, options, config, .. } = self;
         IdpPatch { of: Some(of), name: name.clone(), options: options.clone(), config: config.clone(), secret: None }
     }
 }
 
-/// The answer with a provider of the type that was asked for.
+/// Returns the answer with a provider of the requested type.
 ///
 /// # Errors
-/// Where answers of that type have other members.
-pub fn response<I: Request>(found: &Found<Idp>, seen: &Seen) -> Result<I::Response, Malformed> {
+/// If answers of that type have other members.
+pub fn response<I: Request>(found: &StoredResource<Idp>, seen: &ContextState) -> Result<I::Response, Malformed> {
     let mut shown = serde_json::to_value(Idp::shown(found, seen))?;
     let common = shown["idp"].take();
     shown["idp"] = json!({ "idp": common, "config": found.state.config.members() });
@@ -181,7 +181,7 @@ fn shown_options(options: &Options) -> idp::Options {
     idp::Options { is_linking_allowed, is_creation_allowed, is_auto_creation, is_auto_update, auto_linking }
 }
 
-/// The same value, with members named as the core names them.
+/// Renames the members of a value as the core names them.
 fn in_snake_case(value: Value) -> Value {
     let Value::Object(members) = value else { return value };
     let renamed = members.into_iter().map(|(name, value)| (snake_case(&name), in_snake_case(value)));

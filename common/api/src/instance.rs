@@ -1,4 +1,4 @@
-//! Instances in the API's words.
+//! Converts instances between the API and the core.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use proto::instance::{
     GetInstance, GetInstanceRequest, InstanceFieldName, Limits, PatchInstanceRequest, SearchInstancesRequest,
     SetLimits, instance_search_filter::Filter as Wanted,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{
     details,
     filter::{in_state, named, state},
-    standard::{PatchRequest, Shown},
+    standard::{PatchRequest, Readable},
 };
 
-impl Shown for Instance {
+impl Readable for Instance {
     type Get = GetInstanceRequest;
     type Search = SearchInstancesRequest;
 
@@ -38,7 +38,7 @@ impl Shown for Instance {
         }
     }
 
-    fn shown(found: &Found<Self>) -> GetInstance {
+    fn shown(found: &StoredResource<Self>) -> GetInstance {
         let Self { name, platform_project_id: _, default_organization_id: _, is_active, primary_domain, limits } =
             found.state.clone();
         let retention = limits.audit_log_retention_s.map(Duration::from_secs);
@@ -64,7 +64,7 @@ impl PatchRequest for PatchInstanceRequest {
     }
 }
 
-/// What an instance may use from now on. A retention of no time ends the limit.
+/// Converts the limits of an instance. A retention of zero removes that limit.
 pub fn limits(wanted: SetLimits) -> InstancePatch {
     let seconds = |duration: Duration| (!duration.is_zero()).then_some(duration.as_secs().max(1));
     let retention = wanted.audit_log_retention.and_then(|duration| Duration::try_from(duration).ok());

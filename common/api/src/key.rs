@@ -1,4 +1,4 @@
-//! Keys of apps and of service users in the API's words: one shape, with requests of its own for each.
+//! Converts keys of apps and of service users between the API and the core: one shape, with separate requests.
 
 use base::key_pair::{self, KeyPair};
 use domain::resource::{
@@ -18,28 +18,28 @@ use proto::{
     wellknown::Timestamp,
 };
 use serde_json::Value;
-use view::rows::Found;
+use view::rows::StoredResource;
 
-use crate::{details, standard::Shown};
+use crate::{details, standard::Readable};
 
-/// What has keys, with the requests that are about these.
+/// A holder of keys, with the requests that are about these.
 pub trait KeyHolder: Holder {
-    /// The request that gives it one.
+    /// The request that creates a key.
     type Create: Create;
-    /// The request that takes one away.
+    /// The request that deletes a key.
     type Delete: Identified;
-    /// The request for one.
+    /// The request for one key.
     type Get: Get<Resource = GetKey>;
-    /// The request for several.
+    /// The request for several keys.
     type Search: Search<Column = KeyFieldName, Filter = Wanted, Resource = GetKey>;
 }
 
-/// A request that gives something a key.
+/// A request that creates a key.
 pub trait Create: Request {
-    /// The key.
+    /// Returns the requested key.
     fn wanted(&self) -> key::Key;
 
-    /// The answer, with the private half where the platform has made it.
+    /// Returns the answer, with the private half if the platform has generated it.
     fn response(details: Details, private_key: Option<PrivateKey>) -> Self::Response;
 }
 
@@ -77,7 +77,7 @@ impl Create for CreateUserKeyRequest {
     }
 }
 
-impl<H: KeyHolder> Shown for Key<H> {
+impl<H: KeyHolder> Readable for Key<H> {
     type Get = H::Get;
     type Search = H::Search;
 
@@ -100,14 +100,14 @@ impl<H: KeyHolder> Shown for Key<H> {
         Filter::text(&Self::HOLDER_ID, Method::Equals, id.to_owned())
     }
 
-    fn shown(found: &Found<Self>) -> GetKey {
+    fn shown(found: &StoredResource<Self>) -> GetKey {
         let expiration_date = Timestamp::from_millisecond(found.state.expires_at);
         let public_key = named(found.state.public.clone(), &found.id).to_string();
         GetKey { details: Some(details::of(found)), public_key, expiration_date }
     }
 }
 
-/// The type of a key that is to be made.
+/// Converts the type of a key to generate.
 pub fn made(wanted: KeyType) -> key_pair::KeyType {
     match wanted {
         KeyType::Rsa => key_pair::KeyType::Rsa2048,
@@ -116,7 +116,7 @@ pub fn made(wanted: KeyType) -> key_pair::KeyType {
     }
 }
 
-/// The private half of the key with this id.
+/// Converts the private half of the key with this id.
 pub fn private_key(pair: &KeyPair, id: &str) -> PrivateKey {
     let mut jwk = named(pair.public.clone(), id);
     for (name, member) in &pair.private {
@@ -125,7 +125,7 @@ pub fn private_key(pair: &KeyPair, id: &str) -> PrivateKey {
     PrivateKey { pem: key_pair::private_pem(&pair.der).to_string(), jwk: jwk.to_string() }
 }
 
-/// A JSON Web Key with the id of the key.
+/// Adds the id of the key to a JSON Web Key.
 fn named(mut jwk: Value, id: &str) -> Value {
     jwk["kid"] = id.into();
     jwk

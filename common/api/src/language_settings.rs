@@ -1,4 +1,4 @@
-//! Languages in the API's words.
+//! Converts languages between the API and the core.
 
 use domain::{
     context::Owner,
@@ -20,7 +20,7 @@ impl ResolvedSettings for Languages {
 
     fn resolved(_: &Owner, chain: &Chain<Self>) -> ResolvedLanguageSettings {
         let (default, restricted) = (chain.default_language(), chain.restricted_languages());
-        // They are inherited everywhere but in the system itself.
+        // The supported languages are inherited everywhere except in the system itself.
         let system = (!chain.above.is_empty()).then(|| owner(&Owner::system()));
         ResolvedLanguageSettings {
             default_language: Some(Show::show(default)),
@@ -43,7 +43,7 @@ fn language(key: &str) -> Language {
 impl SetSettings for SetLanguagesRequest {
     type Properties = Languages;
 
-    /// An empty message resets.
+    /// An empty message resets the property.
     fn change(&self) -> LanguagesChange {
         let wanted = self.settings.clone().unwrap_or_default();
         let default = wanted.default_language.map(|language| language.key);

@@ -1,5 +1,5 @@
-//! No request, transport or store of its own enters here: these are the words of the API for what the core and the read
-//! models know, in both directions.
+//! Converts between the messages of the API and the types of the core and the read models, in both directions. No
+//! request, transport or store of its own enters here.
 
 pub mod app;
 pub mod branding_asset;

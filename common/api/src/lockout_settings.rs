@@ -1,4 +1,4 @@
-//! After how many wrong tries a user is locked in the API's words.
+//! Converts the lockout of users after failed attempts between the API and the core.
 
 use domain::setting::lockout::{Lockout, LockoutChange};
 use proto::lockout_settings::{ResolveLockoutSettingsRequest, ResolvedLockoutSettings, SetLockoutSettingsRequest};

@@ -1,4 +1,4 @@
-//! How users log in in the API's words.
+//! Converts the settings of logins between the API and the core.
 
 use domain::setting::login::{Login, LoginChange, MultiFactor, SecondFactor};
 use proto::login_settings::{

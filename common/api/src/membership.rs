@@ -1,4 +1,4 @@
-//! Memberships in the API's words.
+//! Converts memberships between the API and the core.
 
 use domain::{
     context::{Part, PartKind},
@@ -9,15 +9,15 @@ use proto::membership::{
     self, GetMembership, GetMembershipRequest, MembershipFieldName, PatchMembershipRequest, SearchMembershipsRequest,
     membership_search_filter::Filter as Wanted,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{
     details,
     filter::word,
-    standard::{PatchRequest, Shown},
+    standard::{PatchRequest, Readable},
 };
 
-impl Shown for Membership {
+impl Readable for Membership {
     type Get = GetMembershipRequest;
     type Search = SearchMembershipsRequest;
 
@@ -40,7 +40,7 @@ impl Shown for Membership {
         }
     }
 
-    fn shown(found: &Found<Self>) -> GetMembership {
+    fn shown(found: &StoredResource<Self>) -> GetMembership {
         let Self { user_id, roles, part, context: _, user_organization_id: _ } = found.state.clone();
         let part = part.map(|Part { kind, id }| match kind {
             PartKind::Project => membership::membership::Part::ProjectId(id),
@@ -55,7 +55,7 @@ impl PatchRequest for PatchMembershipRequest {
     type Resource = Membership;
 
     fn patch(&self) -> MembershipPatch {
-        // A membership without a role does not exist, so none means that those it has stay.
+        // A membership without a role does not exist, so an empty list leaves the roles unchanged.
         let roles = self.membership.as_ref().map(|wanted| wanted.roles.clone());
         MembershipPatch { roles: roles.filter(|roles| !roles.is_empty()), user_organization_id: None }
     }

@@ -1,4 +1,4 @@
-//! What tokens are like in the API's words.
+//! Converts the settings of tokens between the API and the core.
 
 use domain::setting::oidc::{Oidc, OidcChange};
 use proto::oidc_settings::{ResolveOidcSettingsRequest, ResolvedOidcSettings, SetOidcSettingsRequest};

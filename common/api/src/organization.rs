@@ -1,4 +1,4 @@
-//! Organizations in the API's words.
+//! Converts organizations between the API and the core.
 
 use domain::resource::organization::{Organization, OrganizationPatch, column};
 use index::{Filter, SortKey};
@@ -6,15 +6,15 @@ use proto::organization::{
     self, GetOrganization, GetOrganizationRequest, OrganizationFieldName, PatchOrganizationRequest,
     SearchOrganizationsRequest, organization_search_filter::Filter as Wanted,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{
     details,
     filter::{in_state, named, state},
-    standard::{PatchRequest, Shown},
+    standard::{PatchRequest, Readable},
 };
 
-impl Shown for Organization {
+impl Readable for Organization {
     type Get = GetOrganizationRequest;
     type Search = SearchOrganizationsRequest;
 
@@ -36,7 +36,7 @@ impl Shown for Organization {
         }
     }
 
-    fn shown(found: &Found<Self>) -> GetOrganization {
+    fn shown(found: &StoredResource<Self>) -> GetOrganization {
         let Self { name, is_active, primary_domain } = found.state.clone();
         GetOrganization {
             details: Some(details::of(found)),

@@ -1,4 +1,4 @@
-//! What a new password must have in the API's words.
+//! Converts the requirements on new passwords between the API and the core.
 
 use domain::setting::password::{Password, PasswordChange};
 use proto::password_settings::{ResolvePasswordSettingsRequest, ResolvedPasswordSettings, SetPasswordSettingsRequest};

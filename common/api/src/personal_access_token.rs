@@ -1,4 +1,4 @@
-//! Personal access tokens in the API's words. Their secrets are never shown.
+//! Converts personal access tokens to the API. Their secrets are never shown.
 
 use domain::resource::personal_access_token::{PersonalAccessToken, column};
 use index::{Filter, Method, SortKey};
@@ -9,11 +9,11 @@ use proto::{
     },
     wellknown::Timestamp,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
-use crate::{details, standard::Shown};
+use crate::{details, standard::Readable};
 
-impl Shown for PersonalAccessToken {
+impl Readable for PersonalAccessToken {
     type Get = GetPersonalAccessTokenRequest;
     type Search = SearchPersonalAccessTokensRequest;
 
@@ -36,7 +36,7 @@ impl Shown for PersonalAccessToken {
         Filter::text(&column::USER_ID, Method::Equals, id.to_owned())
     }
 
-    fn shown(found: &Found<Self>) -> GetPersonalAccessToken {
+    fn shown(found: &StoredResource<Self>) -> GetPersonalAccessToken {
         let expiration_date = Timestamp::from_millisecond(found.state.expires_at);
         GetPersonalAccessToken { details: Some(details::of(found)), expiration_date }
     }

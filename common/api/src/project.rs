@@ -1,4 +1,4 @@
-//! Projects in the API's words.
+//! Converts projects between the API and the core.
 
 use domain::resource::project::{Policies, PrivateLabeling, Project, ProjectPatch, column};
 use index::{Filter, SortKey};
@@ -6,15 +6,15 @@ use proto::project::{
     self, CreateProjectRequest, GetProject, GetProjectRequest, PatchProjectRequest, PrivateLabelingSetting,
     ProjectFieldName, SearchProjectsRequest, project_search_filter::Filter as Wanted,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{
     details,
     filter::{in_state, named, state},
-    standard::Shown,
+    standard::Readable,
 };
 
-impl Shown for Project {
+impl Readable for Project {
     type Get = GetProjectRequest;
     type Search = SearchProjectsRequest;
 
@@ -36,7 +36,7 @@ impl Shown for Project {
         }
     }
 
-    fn shown(found: &Found<Self>) -> GetProject {
+    fn shown(found: &StoredResource<Self>) -> GetProject {
         let Self { name, policies, is_active } = found.state.clone();
         let Policies { role_assertion, authorization_required, access_required, private_labeling } = policies;
         let private_labeling_setting = match private_labeling {
@@ -66,7 +66,7 @@ fn private_labeling(wanted: PrivateLabelingSetting) -> PrivateLabeling {
     }
 }
 
-/// A new project, as a request wants it.
+/// Creates a project from a request.
 pub fn new(request: &CreateProjectRequest) -> Project {
     let wanted = request.project.clone().unwrap_or_default();
     let policies = Policies {
@@ -78,7 +78,7 @@ pub fn new(request: &CreateProjectRequest) -> Project {
     Project { policies, ..Project::new(wanted.name) }
 }
 
-/// What a request changes of a project.
+/// Converts the changes of a request.
 pub fn patch(request: &PatchProjectRequest) -> ProjectPatch {
     let wanted = request.project.clone().unwrap_or_default();
     ProjectPatch {

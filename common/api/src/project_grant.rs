@@ -1,4 +1,4 @@
-//! Project grants in the API's words.
+//! Converts project grants to the API.
 
 use domain::resource::project_grant::{ProjectGrant, column};
 use index::{Filter, Method, SortKey};
@@ -6,15 +6,15 @@ use proto::grant::{
     self, GetProjectGrant, GetProjectGrantRequest, ProjectGrantFieldName, SearchProjectGrantsRequest,
     project_grant_search_filter::Filter as Wanted,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{
     details,
     filter::{in_state, state, word},
-    standard::Shown,
+    standard::Readable,
 };
 
-impl Shown for ProjectGrant {
+impl Readable for ProjectGrant {
     type Get = GetProjectGrantRequest;
     type Search = SearchProjectGrantsRequest;
 
@@ -39,7 +39,7 @@ impl Shown for ProjectGrant {
         }
     }
 
-    fn shown(found: &Found<Self>) -> GetProjectGrant {
+    fn shown(found: &StoredResource<Self>) -> GetProjectGrant {
         let Self { project_id, organization_id: org_id, roles, is_active } = found.state.clone();
         let role_keys = roles.into_iter().map(|role| role.key).collect();
         GetProjectGrant {

@@ -1,4 +1,4 @@
-//! Roles of projects in the API's words.
+//! Converts roles of projects between the API and the core.
 
 use domain::resource::project_role::{ProjectRole, ProjectRolePatch, column};
 use index::{Filter, Method, SortKey};
@@ -6,15 +6,15 @@ use proto::grant::{
     GetRole, GetRoleRequest, PatchRoleRequest, Role, RoleFieldName, SearchRolesRequest,
     role_search_filter::Filter as Wanted,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{
     details,
     filter::named,
-    standard::{PatchRequest, Shown},
+    standard::{PatchRequest, Readable},
 };
 
-impl Shown for ProjectRole {
+impl Readable for ProjectRole {
     type Get = GetRoleRequest;
     type Search = SearchRolesRequest;
 
@@ -39,7 +39,7 @@ impl Shown for ProjectRole {
         }
     }
 
-    fn shown(found: &Found<Self>) -> GetRole {
+    fn shown(found: &StoredResource<Self>) -> GetRole {
         let Self { project_id, key, display_name, group } = found.state.clone();
         GetRole { details: Some(details::of(found)), role: Some(Role { project_id, key, display_name, group }) }
     }

@@ -1,47 +1,47 @@
-//! How clients see a reusable resource: as a standard one, with what the context makes of it that it is looked at from.
+//! Reusable resources in the API: like standard ones, with the effect of the context from which they are seen.
 
 use domain::{
     column::Column,
     context::Owner,
-    reusable::{Policy, Reusable, Seen},
+    reusable::{ContextState, Policy, Reusable},
 };
 use index::{Filter, SortKey};
 use proto::{
     object::{Parent, StatePolicy},
     shape::Search,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{details, filter::state};
 
-/// How clients read lists of a reusable resource.
+/// Converts a reusable resource for its readers.
 pub trait ShownReusable: Reusable {
-    /// The request for several.
+    /// The request for a list.
     type Search: Search;
 
-    /// Whether it is switched on in its own context.
+    /// The column that tells whether it is switched on in its own context.
     const IS_ACTIVE: &'static Column<Self>;
 
-    /// What a list is sorted by.
+    /// Converts the column that a list is sorted by.
     fn key(column: <Self::Search as Search>::Column) -> SortKey<Self>;
 
-    /// What a filter finds.
-    fn wanted(filter: <Self::Search as Search>::Filter) -> Wanted<Self>;
+    /// Converts a filter.
+    fn wanted(filter: <Self::Search as Search>::Filter) -> ReusableFilter<Self>;
 
-    /// What clients see of it, from a context.
-    fn shown(found: &Found<Self>, seen: &Seen) -> <Self::Search as Search>::Resource;
+    /// Converts it to the API, as seen from a context.
+    fn shown(found: &StoredResource<Self>, seen: &ContextState) -> <Self::Search as Search>::Resource;
 }
 
-/// What a filter finds.
+/// A converted filter.
 #[derive(Debug)]
-pub enum Wanted<R: 'static> {
-    /// What is so everywhere.
+pub enum ReusableFilter<R: 'static> {
+    /// A filter that does not depend on the context.
     Plain(Filter<R>),
-    /// What takes effect in the context that is searched, or does not.
+    /// Whether it is active in the context that is searched.
     Active(bool),
 }
 
-/// The policy that a request asks for, where it asks for one.
+/// Converts the policy of a request, if it has one.
 pub fn policy(wanted: StatePolicy) -> Option<Policy> {
     match wanted {
         StatePolicy::Unspecified => None,
@@ -51,8 +51,8 @@ pub fn policy(wanted: StatePolicy) -> Option<Policy> {
     }
 }
 
-/// The policy of the context that a resource is looked at from, where it is inherited.
-pub fn seen_policy(seen: &Seen) -> StatePolicy {
+/// Converts the policy of the context that a resource is seen from, if it is inherited there.
+pub fn seen_policy(seen: &ContextState) -> StatePolicy {
     match seen.policy {
         None => StatePolicy::Unspecified,
         Some(Policy::Activate) => StatePolicy::Activate,
@@ -61,8 +61,8 @@ pub fn seen_policy(seen: &Seen) -> StatePolicy {
     }
 }
 
-/// Whom a resource is inherited from, with the state that it has there.
-pub fn parent(seen: &Seen) -> Option<Parent> {
+/// Returns the context that a resource is inherited from, and its state there.
+pub fn parent(seen: &ContextState) -> Option<Parent> {
     let (owner, is_active): &(Owner, bool) = seen.parent.as_ref()?;
     Some(Parent { parent: Some(details::owner(owner)), state: state(*is_active).into() })
 }

@@ -1,4 +1,4 @@
-//! Sessions in the API's words. Their tokens are never shown.
+//! Converts sessions to the API. Their tokens are never shown.
 
 use domain::{
     resource::session::{CheckedUser, Session, column},
@@ -13,11 +13,11 @@ use proto::{
     },
     wellknown::Duration,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
-use crate::{details, duration::milliseconds, standard::Shown};
+use crate::{details, duration::milliseconds, standard::Readable};
 
-impl Shown for Session {
+impl Readable for Session {
     type Get = GetSessionRequest;
     type Search = SearchSessionsRequest;
 
@@ -38,7 +38,7 @@ impl Shown for Session {
         }
     }
 
-    fn shown(found: &Found<Self>) -> GetSession {
+    fn shown(found: &StoredResource<Self>) -> GetSession {
         let Self { user, password_checked_at, metadata, user_agent, expires_at, .. } = found.state.clone();
         let password = password_checked_at.map(|at| PasswordFactor { verified_at: time(at) });
         GetSession {
@@ -51,21 +51,21 @@ impl Shown for Session {
     }
 }
 
-/// A user agent, from the words of the API.
+/// Converts a user agent from the API.
 pub fn user_agent(message: proto::session::UserAgent) -> UserAgent {
     let proto::session::UserAgent { fingerprint_id, ip, description, header } = message;
     let header = header.into_iter().map(|(name, HeaderValues { values })| (name, values)).collect();
     UserAgent { fingerprint_id, ip, description, header }
 }
 
-/// The same in the words of the API; nothing where nothing of it is known.
+/// Converts a user agent to the API.
 fn shown_user_agent(user_agent: &UserAgent) -> proto::session::UserAgent {
     let UserAgent { fingerprint_id, ip, description, header } = user_agent.clone();
     let header = header.into_iter().map(|(name, values)| (name, HeaderValues { values })).collect();
     proto::session::UserAgent { fingerprint_id, ip, description, header }
 }
 
-/// How long a session lives, in milliseconds.
+/// Converts the lifetime of a session to milliseconds.
 pub fn lifetime(lifetime: Duration) -> i64 {
     i64::try_from(milliseconds(lifetime)).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! How clients see and change settings. Each service has a file of its own in this crate, with both directions.
+//! Conversions of settings. Each service has a file of its own in this crate, for both directions.
 
 use std::{collections::BTreeMap, convert::identity};
 
@@ -22,34 +22,34 @@ use crate::{
     duration::{duration, milliseconds},
 };
 
-/// How clients read the settings of a service.
+/// Converts the settings of a service for their readers.
 pub trait ResolvedSettings: Properties {
     /// The request for them.
     type Resolve: Resolve;
 
-    /// What clients see of them in a context.
+    /// Converts the effective settings of a context.
     fn resolved(context: &Owner, chain: &Chain<Self>) -> <Self::Resolve as Resolve>::Settings;
 }
 
 /// A request that sets and resets properties.
 pub trait SetSettings: Request<Response: From<Details>> {
-    /// Whose.
+    /// The settings service.
     type Properties: Properties;
 
-    /// Which of the settings of the context, as in [`Resolve::variant`].
+    /// Returns which of the settings of the context are meant, as in [`Resolve::variant`].
     #[expect(clippy::unnecessary_literal_bound, reason = "others have one of their own")]
     fn variant(&self) -> &str {
         ""
     }
 
-    /// The change in the core's words.
+    /// Converts the change to the core.
     fn change(&self) -> <Self::Properties as Properties>::Change;
 }
 
-/// Refuses a context that has no such settings.
+/// Refuses a context of a level that has no such settings.
 ///
 /// # Errors
-/// Names the levels that have.
+/// The levels that have them.
 pub fn check_level<P: Properties>(context: &Owner) -> Result<(), Violation> {
     if P::LEVELS.contains(&context.kind) {
         return Ok(());
@@ -67,16 +67,16 @@ fn name(level: OwnerType) -> &'static str {
     }
 }
 
-/// What an answer says of the settings of a context: its last change, with the sequence. They are the system's as long as
-/// nothing was ever set.
+/// Returns the details of the settings of a context: its last change, with the sequence. The owner is the system as
+/// long as nothing was ever set.
 pub fn details(context: &Owner, (sequence, changed_at): (u64, Timestamp)) -> Details {
     let is_set = sequence > 0;
     let of = if is_set { owner(context) } else { owner(&Owner::system()) };
     Details { sequence, change_date: is_set.then(|| changed_at.into()), owner: Some(of) }
 }
 
-/// Puts the properties of a settings service, which have the same names in the core and in the proto file, into the API's
-/// words, both ways.
+/// Implements both conversions of a settings service whose properties have the same names in the core and in the proto
+/// file.
 macro_rules! settings {
     ($service:ident / $change:ident: $set:ident, $resolve:ident -> $resolved:ident { $($name:ident)+ }) => {
         impl crate::settings::ResolvedSettings for $service {
@@ -101,29 +101,29 @@ macro_rules! settings {
 }
 pub(crate) use settings;
 
-/// Whom a property is inherited from.
+/// Returns the context that a property is inherited from.
 pub(crate) fn inherited<T>(found: &Resolved<'_, T>) -> Option<proto::object::Owner> {
     found.owner.map(owner)
 }
 
-/// How clients read a property.
+/// Converts a property for its readers.
 pub(crate) trait Show<T> {
-    /// As it holds.
+    /// Converts the effective value.
     fn show(found: Resolved<'_, T>) -> Self;
 }
 
-/// How clients write a property.
+/// Converts a write to a property.
 pub(crate) trait Write<T>: Sized {
-    /// The write; `None` where the message, which has been validated, says neither.
+    /// Returns the write; `None` if the message, which has been validated, neither sets nor resets.
     fn asked(self) -> Option<Set<T>>;
 
-    /// The write, where there is one.
+    /// Returns the write, if there is one.
     fn write(wanted: Option<Self>) -> Option<Set<T>> {
         wanted.and_then(Self::asked)
     }
 }
 
-/// Says in which message a property of a type is shown.
+/// Implements [`Show`] for the message in which a property of a type is shown.
 macro_rules! shown {
     ($type:ty: $shown:ident = $show:expr) => {
         impl crate::settings::Show<$type> for $shown {
@@ -136,7 +136,7 @@ macro_rules! shown {
 }
 pub(crate) use shown;
 
-/// Says by which message a property of a type is written.
+/// Implements [`Write`] for the message by which a property of a type is written.
 macro_rules! written {
     ($type:ty: $written:ident / $choice:ident = $write:expr) => {
         impl crate::settings::Write<$type> for $written {
@@ -151,7 +151,7 @@ macro_rules! written {
 }
 pub(crate) use written;
 
-/// Named values as they hold.
+/// Converts the effective named values.
 pub(crate) fn show_entries<P: Properties>(
     chain: &Chain<P>,
     property: for<'a> fn(&'a P) -> &'a Entries,
@@ -159,7 +159,7 @@ pub(crate) fn show_entries<P: Properties>(
     chain.entries(property).into_iter().map(|(name, found)| (name.to_owned(), Show::show(found))).collect()
 }
 
-/// Writes to named values.
+/// Converts writes to named values.
 pub(crate) fn entry_changes(wanted: BTreeMap<String, SetStringLong>) -> EntryChanges {
     wanted.into_iter().filter_map(|(name, set)| Some((name, set.asked()?))).collect()
 }

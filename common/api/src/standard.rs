@@ -1,38 +1,38 @@
-//! How clients see a standard resource. Each has a file of its own in this crate, with both directions: what a request
-//! says of it in the core's words, and what there is of it in the API's.
+//! Conversions of standard resources. Each has a file of its own in this crate, for both directions: requests to the
+//! core, and resources to the API.
 
 use domain::standard::Resource;
 use index::{Filter, SortKey};
 use proto::shape::{Get, Identified, Search};
-use view::rows::Found;
+use view::rows::StoredResource;
 
-/// How clients read a standard resource.
-pub trait Shown: Resource {
-    /// The request for one.
+/// Converts a standard resource for its readers.
+pub trait Readable: Resource {
+    /// The request for one resource.
     type Get: Get;
     /// The request for several.
     type Search: Search<Resource = <Self::Get as Get>::Resource>;
 
-    /// What a list is sorted by.
+    /// Converts the column that a list is sorted by.
     fn key(column: <Self::Search as Search>::Column) -> SortKey<Self>;
 
-    /// What a filter finds.
+    /// Converts a filter.
     fn filter(wanted: <Self::Search as Search>::Filter) -> Filter<Self>;
 
-    /// What finds those that one object has, where they are searched below its path.
+    /// Returns the filter for the resources of one holder, for searches below its path.
     fn of_holder(_id: &str) -> Filter<Self> {
         Filter::Ids(vec![])
     }
 
-    /// What clients see of it.
-    fn shown(found: &Found<Self>) -> <Self::Get as Get>::Resource;
+    /// Converts it to the API.
+    fn shown(found: &StoredResource<Self>) -> <Self::Get as Get>::Resource;
 }
 
-/// A request that changes a standard resource by nothing but what it says.
+/// A request that changes a standard resource and needs nothing else.
 pub trait PatchRequest: Identified {
-    /// What it changes.
+    /// The resource.
     type Resource: Resource;
 
-    /// The change in the core's words.
+    /// Converts the change to the core.
     fn patch(&self) -> <Self::Resource as Resource>::Patch;
 }

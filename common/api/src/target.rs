@@ -1,4 +1,4 @@
-//! Targets in the API's words.
+//! Converts targets between the API and the core.
 
 use domain::resource::target::{DEFAULT_TIMEOUT_MS, Mode, SignatureKey, Target, TargetKind, TargetPatch, column};
 use index::{Filter, SortKey};
@@ -8,16 +8,16 @@ use proto::action::{
     target::{self, ExecutionType, TargetType},
     target_search_filter::Filter as Wanted,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{
     details,
     duration::{duration, milliseconds},
     filter::method,
-    standard::Shown,
+    standard::Readable,
 };
 
-impl Shown for Target {
+impl Readable for Target {
     type Get = GetTargetRequest;
     type Search = SearchTargetsRequest;
 
@@ -45,7 +45,7 @@ impl Shown for Target {
         }
     }
 
-    fn shown(found: &Found<Self>) -> GetTarget {
+    fn shown(found: &StoredResource<Self>) -> GetTarget {
         let Self { name, kind, url, timeout_ms, mode, signing_keys: _ } = found.state.clone();
         let target = action::Target {
             name,
@@ -64,7 +64,7 @@ impl Shown for Target {
     }
 }
 
-/// A new target, as a request wants it, with the keys that sign its calls.
+/// Creates a target from a request, with the keys that sign its calls.
 pub fn new(request: &CreateTargetRequest, signing_keys: Vec<SignatureKey>) -> Target {
     let wanted = request.target.clone().unwrap_or_default();
     let (kind, url) = wanted.target_type.map_or((TargetKind::RestWebhook, String::new()), target_type);
@@ -78,7 +78,7 @@ pub fn new(request: &CreateTargetRequest, signing_keys: Vec<SignatureKey>) -> Ta
     }
 }
 
-/// What a request changes of a target, but for its keys.
+/// Converts the changes of a request, except for the keys.
 pub fn patch(request: &PatchTargetRequest) -> TargetPatch {
     let wanted = request.target.clone().unwrap_or_default();
     let (kind, url) = wanted.target_type.map(patch_type).unzip();
@@ -92,7 +92,8 @@ pub fn patch(request: &PatchTargetRequest) -> TargetPatch {
     }
 }
 
-/// For how many milliseconds the key so far still signs beside a new one, where a request asks for one.
+/// Returns for how many milliseconds the previous key also signs after it was replaced, if a request asks for a new
+/// one.
 pub fn previous_key_validity(request: &PatchTargetRequest) -> Option<i64> {
     let expiration = request.target.as_ref()?.expiration_signing_key?;
     Some(i64::try_from(milliseconds(expiration)).unwrap_or(i64::MAX))
@@ -126,7 +127,7 @@ fn patch_mode(kind: patch_target::ExecutionType) -> Mode {
     }
 }
 
-/// A `false` on either member says: neither.
+/// A `false` on either member means neither.
 fn async_mode(is_async: bool) -> Mode {
     if is_async { Mode::Async } else { Mode::Continue }
 }

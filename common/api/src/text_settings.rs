@@ -1,4 +1,4 @@
-//! Texts of pages in the API's words.
+//! Converts texts of pages between the API and the core.
 
 use domain::{
     context::Owner,

@@ -1,8 +1,8 @@
-//! Algorithms of tokens in the API's words.
+//! Converts algorithms of tokens between the API and the core.
 
 use proto::object::TokenAlgorithm;
 
-/// The JWA names; the usual one has none.
+/// The JWA names; the default algorithm has none.
 const NAMES: [(TokenAlgorithm, &str); 6] = [
     (TokenAlgorithm::Rs256, "RS256"),
     (TokenAlgorithm::Rs384, "RS384"),
@@ -12,12 +12,12 @@ const NAMES: [(TokenAlgorithm, &str); 6] = [
     (TokenAlgorithm::Eddsa, "EdDSA"),
 ];
 
-/// The JWA name of an algorithm; `None` where it is the usual one.
+/// Returns the JWA name of an algorithm; `None` for the default one.
 pub(crate) fn name(algorithm: TokenAlgorithm) -> Option<String> {
     NAMES.iter().find(|(known, _)| *known == algorithm).map(|(_, name)| (*name).to_owned())
 }
 
-/// The algorithm of a name.
+/// Returns the algorithm with a name.
 pub(crate) fn shown(name: Option<&str>) -> TokenAlgorithm {
     let found = NAMES.iter().find(|(_, known)| Some(*known) == name);
     found.map_or(TokenAlgorithm::Unspecified, |(algorithm, _)| *algorithm)

@@ -1,4 +1,4 @@
-//! Users in the API's words. Nothing of their secrets is.
+//! Converts users between the API and the core. Their secrets are never shown.
 
 use domain::{
     context::Owner,
@@ -15,12 +15,12 @@ use proto::user::{
     PatchHumanUser, PatchServiceUser, PatchUserRequest, Phone, SearchUsersRequest, ServiceUser, UserFieldName,
     UserSearchFilter, UserState, UserType, patch_user, user::Type, user_search_filter::Filter as Wanted,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{
     details,
     filter::{in_state, named, state},
-    standard::Shown,
+    standard::Readable,
     token_algorithm,
 };
 
@@ -28,12 +28,12 @@ fn each(filters: Vec<UserSearchFilter>) -> Vec<Filter<User>> {
     filters.into_iter().map(|filter| filter.filter.map_or_else(nothing, User::filter)).collect()
 }
 
-/// What a filter finds that is empty, which the rules of the API refuse before.
+/// Matches nothing: the filter for an empty one, which the rules of the API refuse earlier.
 fn nothing() -> Filter<User> {
     Filter::Any(vec![])
 }
 
-impl Shown for User {
+impl Readable for User {
     type Get = GetUserRequest;
     type Search = SearchUsersRequest;
 
@@ -78,7 +78,7 @@ impl Shown for User {
         }
     }
 
-    fn shown(found: &Found<Self>) -> GetUser {
+    fn shown(found: &StoredResource<Self>) -> GetUser {
         let User { username, human, password, secrets, is_active, is_locked, .. } = found.state.clone();
         let r#type = match human {
             Some(human) => Type::Human(shown(&human)),
@@ -140,7 +140,7 @@ fn shown(human: &Human) -> HumanUser {
     }
 }
 
-/// A new service user, as a request wants it.
+/// Creates a service user from a request.
 pub fn new(request: &CreateUserRequest) -> User {
     let wanted = request.user.clone().unwrap_or_default();
     let service = match wanted.r#type {
@@ -160,17 +160,17 @@ pub fn new(request: &CreateUserRequest) -> User {
     }
 }
 
-/// A new person, where a request wants one.
+/// A person to create.
 pub struct NewPerson {
-    /// What is personal.
+    /// The personal data.
     pub person: Person,
-    /// The id of the schema, or nothing.
+    /// The id of the schema, or an empty text.
     pub schema_id: String,
-    /// A first password.
+    /// The initial password.
     pub password: Option<NewPassword>,
 }
 
-/// A new person, where a request wants one.
+/// Converts a person to create, if the request is about one.
 pub fn person(request: &CreateUserRequest) -> Option<NewPerson> {
     let wanted = request.user.clone()?;
     let Some(Type::Human(HumanUser { schema_id, data, email, phone, password })) = wanted.r#type else { return None };
@@ -191,14 +191,14 @@ fn call(Phone { number, is_verified }: Phone) -> Contact {
     Contact { value: number, is_verified }
 }
 
-/// A person after what a request changes.
+/// Applies the changes of a request to a person.
 pub fn changed(person: Person, request: &PatchUserRequest) -> Person {
     let wanted = request.user.clone().unwrap_or_default();
     let PatchHumanUser { data, email, phone } = match wanted.r#type {
         Some(patch_user::Type::Human(human)) => human,
         Some(patch_user::Type::Service(_)) | None => PatchHumanUser::default(),
     };
-    // What is empty is taken away.
+    // An empty contact is removed.
     let contact = |wanted: Option<Contact>, before| match wanted {
         Some(contact) => (!contact.value.is_empty()).then_some(contact),
         None => before,
@@ -211,13 +211,13 @@ pub fn changed(person: Person, request: &PatchUserRequest) -> Person {
     }
 }
 
-/// Whether a request changes what only people have.
+/// Whether a request changes data that only people have.
 pub fn is_of_person(request: &PatchUserRequest) -> bool {
     let r#type = request.user.as_ref().and_then(|user| user.r#type.as_ref());
     matches!(r#type, Some(patch_user::Type::Human(_)))
 }
 
-/// What a request changes of a service user.
+/// Converts the changes of a request to a service user.
 pub fn patch(request: &PatchUserRequest) -> UserPatch {
     let wanted = request.user.clone().unwrap_or_default();
     let service = match wanted.r#type {

@@ -1,4 +1,4 @@
-//! User grants in the API's words.
+//! Converts user grants to the API.
 
 use domain::resource::user_grant::{UserGrant, column};
 use index::{Filter, Method, SortKey};
@@ -6,15 +6,15 @@ use proto::grant::{
     self, GetUserGrant, GetUserGrantRequest, SearchUserGrantsRequest, UserGrantFieldName,
     user_grant_search_filter::Filter as Wanted,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
 use crate::{
     details,
     filter::{in_state, state, word},
-    standard::Shown,
+    standard::Readable,
 };
 
-impl Shown for UserGrant {
+impl Readable for UserGrant {
     type Get = GetUserGrantRequest;
     type Search = SearchUserGrantsRequest;
 
@@ -40,7 +40,7 @@ impl Shown for UserGrant {
         }
     }
 
-    fn shown(found: &Found<Self>) -> GetUserGrant {
+    fn shown(found: &StoredResource<Self>) -> GetUserGrant {
         let Self { user_id, project_id, project_grant_id, roles, is_active } = found.state.clone();
         let project_grant_id = project_grant_id.unwrap_or_default();
         let role_keys = roles.into_iter().map(|role| role.key).collect();

@@ -1,4 +1,4 @@
-//! Metadata of users in the API's words. An entry's id is its key.
+//! Converts metadata of users to the API. An entry's id is its key.
 
 use domain::resource::user_metadata::{UserMetadata, column};
 use index::{Filter, Method, SortKey};
@@ -9,11 +9,11 @@ use proto::{
     },
     object::Details,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
-use crate::{details, filter::named, standard::Shown};
+use crate::{details, filter::named, standard::Readable};
 
-impl Shown for UserMetadata {
+impl Readable for UserMetadata {
     type Get = GetUserMetadataRequest;
     type Search = SearchUserMetadataRequest;
 
@@ -35,7 +35,7 @@ impl Shown for UserMetadata {
         Filter::text(&column::USER_ID, Method::Equals, id.to_owned())
     }
 
-    fn shown(found: &Found<Self>) -> GetMetadata {
+    fn shown(found: &StoredResource<Self>) -> GetMetadata {
         let details = Details { id: found.state.key.clone(), ..details::of(found) };
         GetMetadata { details: Some(details), value: found.state.value.clone().unwrap_or_default() }
     }

@@ -1,4 +1,4 @@
-//! Web keys in the API's words. Their private halves are never shown.
+//! Converts web keys between the API and the core. Their private halves are never shown.
 
 use base::{
     clock,
@@ -12,11 +12,11 @@ use proto::web_key::{
     CreateWebKeyRequest, EcdsaCurve, GetWebKey, GetWebKeyRequest, RsaBits, RsaHasher, RsaWebKey, SearchWebKeysRequest,
     WebKeyFieldName, WebKeyState, web_key::Type, web_key_search_filter::Filter as Wanted,
 };
-use view::rows::Found;
+use view::rows::StoredResource;
 
-use crate::{details, filter::named, standard::Shown};
+use crate::{details, filter::named, standard::Readable};
 
-impl Shown for SigningKey {
+impl Readable for SigningKey {
     type Get = GetWebKeyRequest;
     type Search = SearchWebKeysRequest;
 
@@ -36,7 +36,7 @@ impl Shown for SigningKey {
         }
     }
 
-    fn shown(found: &Found<Self>) -> GetWebKey {
+    fn shown(found: &StoredResource<Self>) -> GetWebKey {
         let key = &found.state;
         let date = |time: Option<i64>| time.and_then(|time| Timestamp::from_millisecond(time).ok()).map(Into::into);
         let state = match key.stage(clock::now().as_millisecond()) {
@@ -55,7 +55,7 @@ impl Shown for SigningKey {
     }
 }
 
-/// What shall sign with the key that a request wants.
+/// Returns the algorithm and key type that a request asks for.
 pub fn wanted(request: &CreateWebKeyRequest) -> KeySpec {
     match request.key.as_ref().and_then(|key| key.r#type.as_ref()) {
         Some(Type::Rsa(wanted)) => rsa(*wanted),

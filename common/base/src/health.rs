@@ -37,7 +37,7 @@ pub enum State {
 /// A part of a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Part {
+pub struct Component {
     /// Its state.
     #[serde(flatten)]
     pub state: State,
@@ -72,7 +72,7 @@ pub struct Reached {
 
 /// The parts of a node. Clones share the same parts.
 #[derive(Debug, Clone, Default)]
-pub struct Health(Arc<Mutex<BTreeMap<String, Part>>>, Arc<OnceLock<SocketAddr>>);
+pub struct Health(Arc<Mutex<BTreeMap<String, Component>>>, Arc<OnceLock<SocketAddr>>);
 
 impl State {
     /// The names of all states.
@@ -118,7 +118,7 @@ impl Health {
         }
         match parts.get_mut(part) {
             Some(known) => known.state = state,
-            None => drop(parts.insert(part.to_owned(), Part { state, place: None })),
+            None => drop(parts.insert(part.to_owned(), Component { state, place: None })),
         }
     }
 
@@ -145,7 +145,7 @@ impl Health {
     }
 
     /// Returns all parts, by name. A part that lags for long is degraded, even if it goes on.
-    pub fn parts(&self) -> BTreeMap<String, Part> {
+    pub fn parts(&self) -> BTreeMap<String, Component> {
         let mut parts = self.lock().clone();
         for part in parts.values_mut() {
             if part.state == State::Ok && part.place.is_some_and(|place| place.lag_seconds > LAGS) {
@@ -155,7 +155,7 @@ impl Health {
         parts
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Part>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Component>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -302,5 +302,9 @@ mod tests {
         for wrong in ["hooks.internal", "10.0.0.0/33"] {
             assert!(wrong.parse::<Networks>().is_err(), "{wrong}");
         }
+        assert!(!networks.is_empty());
+        for none in ["", " , "] {
+            assert!(none.parse::<Networks>().unwrap().is_empty(), "{none:?}");
+        }
     }
 }

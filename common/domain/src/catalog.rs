@@ -167,6 +167,7 @@ mod tests {
     fn an_event_is_in_the_groups_before_its_dots() {
         assert_eq!(groups("user.schema.added").collect::<Vec<_>>(), ["user.schema", "user"]);
         assert!(is_event_type("target.added") && !is_event_type("target.exploded") && !is_event_type("target"));
+        assert!(is_event_type("failed_event.discarded") && !is_event_type("target.discarded"));
         assert!(is_group("feature_settings") && !is_group("target.added") && !is_group("tar"));
     }
 

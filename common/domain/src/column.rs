@@ -143,6 +143,21 @@ mod tests {
     }
 
     #[test]
+    fn a_value_is_printed_without_its_kind() {
+        for (value, printed) in
+            [(Value::Text("a b".to_owned()), "a b"), (Value::Integer(-7), "-7"), (Value::Bool(true), "true")]
+        {
+            assert_eq!(value.to_string(), printed);
+        }
+    }
+
+    #[test]
+    fn a_column_is_printed_as_it_is_stored() {
+        let column: Column<()> = Column::integer("size", |()| 0);
+        assert_eq!(format!("{column:?}"), format!("{:?}", column.definition));
+    }
+
+    #[test]
     fn a_column_says_how_it_is_found() {
         let plain: Column<()> = Column::text("name", |()| String::new());
         assert_eq!((plain.definition.is_filterable, plain.definition.lookup), (false, Lookup::None));

@@ -59,13 +59,27 @@ mod tests {
     use super::*;
     use crate::testing::given;
 
-    #[test]
-    fn every_look_is_an_event() {
+    fn disclosed() -> Disclosed {
         let [reason, view, log] = ["a ticket", "users_index", "EVENTS"].map(str::to_owned);
         let [instance_id, aggregate_type, aggregate_id] = ["1", "user", "2"].map(str::to_owned);
-        let disclosed = Disclosed { reason, view, log, sequence: 7, instance_id, aggregate_type, aggregate_id };
-        let made = || Event::Made(disclosed.clone());
-        given::<Disclosure>([]).when(disclosed.clone()).then([made()]);
-        given::<Disclosure>([made()]).when(disclosed.clone()).then([made()]);
+        Disclosed { reason, view, log, sequence: 7, instance_id, aggregate_type, aggregate_id }
+    }
+
+    #[test]
+    fn every_look_is_an_event() {
+        let made = || Event::Made(disclosed());
+        given::<Disclosure>([]).when(disclosed()).then([made()]);
+        given::<Disclosure>([made()]).when(disclosed()).then([made()]);
+    }
+
+    #[test]
+    fn no_earlier_event_is_needed_for_the_state() {
+        assert!(Disclosure::restores(&Event::Made(disclosed())));
+    }
+
+    #[test]
+    fn an_aggregate_that_cannot_be_removed_exists_and_belongs_to_no_user() {
+        assert!(Disclosure::exists(&()));
+        assert_eq!(Disclosure::user("2", &()), None);
     }
 }

@@ -8,8 +8,8 @@ use crate::{aggregate::Aggregate, rejection::Rejection};
 /// failed events.
 pub const DELIVERIES: &str = "deliveries";
 
-/// The aggregate of one failed event in one view, or of a retry of many. It belongs to the system, or to the instance whose
-/// administrator decides.
+/// The aggregate of one failed event in one view, or of a retry of many. It belongs to the system, or to the instance
+/// whose administrator decides.
 pub struct FailedEvent;
 
 /// The decisions that can be made.

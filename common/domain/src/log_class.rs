@@ -85,3 +85,22 @@ impl<T> IndexMut<LogClass> for OfEach<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_logs_have_names() {
+        assert_eq!(LogClass::ALL.map(LogClass::name), ["EVENTS", "SESSIONS"]);
+    }
+
+    #[test]
+    fn both_values_are_there_only_if_each_is() {
+        let of = |events, sessions| OfEach { events, sessions };
+        assert_eq!(of(Some(1), Some(2)).both(), Some(OfEach { events: 1, sessions: 2 }));
+        for missing in [of(None, Some(2)), of(Some(1), None), of(None, None)] {
+            assert_eq!(missing.both(), None);
+        }
+    }
+}

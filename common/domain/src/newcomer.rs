@@ -135,6 +135,19 @@ mod tests {
     }
 
     #[test]
+    fn a_flaw_is_told_in_words() {
+        for (rule, words) in [
+            (Rule::Length, "username must have 1 to 200 characters"),
+            (Rule::Line, "username must not have control characters"),
+            (Rule::NotDigits, "username must have something else than digits: those are ids"),
+            (Rule::Address, "username must be an e-mail address"),
+            (Rule::Free, "username must be another one than those of the service users"),
+        ] {
+            assert_eq!(Flaw { field: "username", rule }.to_string(), words);
+        }
+    }
+
+    #[test]
     fn what_has_no_flaw_is_a_person_of_the_schema() {
         for name in ["Ada", "\u{1f980}", &"a".repeat(200)] {
             let newcomer =

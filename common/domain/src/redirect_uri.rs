@@ -10,7 +10,7 @@ const ANSWERED: [&str; 9] =
 
 /// The parts of a URI that rules are about, as they are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Parts<'a> {
+pub struct UriParts<'a> {
     /// The part before the first colon.
     pub scheme: &'a str,
     /// User, host and port, if the URI has an authority.
@@ -21,7 +21,7 @@ pub struct Parts<'a> {
     query: Option<&'a str>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> UriParts<'a> {
     /// Splits a text into its parts, if it has a scheme.
     pub fn of(uri: &'a str) -> Option<Self> {
         let (scheme, rest) = uri.split_once(':')?;
@@ -78,7 +78,7 @@ impl<'a> Parts<'a> {
 /// Returns why nobody can be sent to a URI, if so.
 pub fn refused(uri: &str, has_wildcards: bool) -> Option<&'static str> {
     let is_plain = uri.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte));
-    let Some(parts) = Parts::of(uri).filter(|_| is_plain) else {
+    let Some(parts) = UriParts::of(uri).filter(|_| is_plain) else {
         return Some("must be an absolute URI, of the characters that URIs have");
     };
     if DANGEROUS.iter().any(|scheme| parts.scheme.eq_ignore_ascii_case(scheme)) {
@@ -141,7 +141,7 @@ pub fn is_registered(registered: &str, uri: &str, Leniency { any_port, wildcards
     if refused(uri, false).is_some() {
         return false;
     }
-    let on_loopback = |uri: &str| Parts::of(uri).is_some_and(|parts| parts.is_http() && parts.is_loopback());
+    let on_loopback = |uri: &str| UriParts::of(uri).is_some_and(|parts| parts.is_http() && parts.is_loopback());
     let same_but_port = || {
         on_loopback(registered)
             && on_loopback(uri)
@@ -198,7 +198,7 @@ pub fn said_origin(origin: &str) -> String {
 
 /// Returns why no page can have this origin, if so.
 pub fn refused_origin(origin: &str, has_wildcards: bool) -> Option<&'static str> {
-    let is_origin = Parts::of(origin).is_some_and(|parts| parts.is_origin());
+    let is_origin = UriParts::of(origin).is_some_and(|parts| parts.is_origin());
     refused(origin, has_wildcards)
         .or((!is_origin).then_some("must be an origin: a scheme and a host, with a port or without, and nothing else"))
 }
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_uri_says_where_it_leads() {
-        let parts = |uri| Parts::of(uri).expect("it has a scheme");
+        let parts = |uri| UriParts::of(uri).expect("it has a scheme");
         for uri in
             ["http://localhost", "http://LOCALHOST:80/a", "http://127.0.0.1:1/", "http://[::1]", "http://[::1]:2/"]
         {

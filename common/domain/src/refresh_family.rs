@@ -72,7 +72,7 @@ pub enum Event {
 
 /// The time at which a token is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shown {
+pub struct Presentation {
     /// The time, in milliseconds since the Unix epoch.
     pub at: i64,
     /// How long the family had not changed.
@@ -81,7 +81,7 @@ pub struct Shown {
 
 impl Family {
     /// Returns the outcome of showing the token of a generation.
-    pub fn fate(&self, generation: u64, shown: Shown) -> Fate {
+    pub fn fate(&self, generation: u64, shown: Presentation) -> Fate {
         let was_newest = generation.checked_add(1) == Some(self.generation);
         match generation {
             _ if self.has_ended || self.expires_at <= shown.at => Fate::Over,
@@ -159,14 +159,30 @@ mod tests {
     }
 
     #[test]
+    fn an_event_alone_gives_the_family_which_exists_from_then_on() {
+        let ended = Family { has_ended: true, ..family(2) };
+        assert!(!RefreshFamily::exists(&None));
+        for (event, after) in [
+            (Event::Begun(family(1)), family(1)),
+            (Event::Renewed(family(2)), family(2)),
+            (Event::Ended(ended.clone()), ended),
+        ] {
+            assert!(RefreshFamily::restores(&event));
+            let state = RefreshFamily::evolve(Some(family(7)), &event);
+            assert!(RefreshFamily::exists(&state));
+            assert_eq!(state, Some(after));
+        }
+    }
+
+    #[test]
     fn only_the_newest_token_and_for_a_moment_the_one_before_give_another() {
-        let shown = |seconds| Shown { at: 999, unchanged_for: Duration::from_secs(seconds) };
+        let shown = |seconds| Presentation { at: 999, unchanged_for: Duration::from_secs(seconds) };
         let fate = |generation, seconds| family(3).fate(generation, shown(seconds));
         assert_eq!([fate(3, 0), fate(3, 5000)], [Fate::Renewed; 2]);
         assert_eq!([fate(2, 0), fate(2, 20)], [Fate::Repeated; 2]);
         assert_eq!([fate(2, 21), fate(1, 0), fate(0, 0)], [Fate::Reused; 3]);
         assert_eq!([fate(4, 0), fate(u64::MAX, 0)], [Fate::Over; 2]);
-        assert_eq!(family(3).fate(3, Shown { at: 1000, ..shown(0) }), Fate::Over, "it has expired");
+        assert_eq!(family(3).fate(3, Presentation { at: 1000, ..shown(0) }), Fate::Over, "it has expired");
         let ended = Family { has_ended: true, ..family(3) };
         assert_eq!([1, 2, 3].map(|generation| ended.fate(generation, shown(0))), [Fate::Over; 3]);
     }

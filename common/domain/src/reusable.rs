@@ -1,8 +1,8 @@
-//! The reusable shape: what is made in one context is there in all below it, and each of those may switch it on or off for
-//! itself by a state policy. Beyond that it is a standard resource.
+//! The reusable shape: a resource of one context is inherited by all contexts below, and each of those may switch it on
+//! or off for itself by a state policy. Beyond that it is a standard resource.
 //!
-//! A policy is an aggregate of its own in the context that it is for, so that contexts neither wait for each other nor write
-//! into what is above them.
+//! A policy is an aggregate of its own in the context that it is for, so that contexts neither wait for each other nor
+//! write into a context above them.
 
 use std::{fmt, marker::PhantomData};
 
@@ -16,7 +16,7 @@ use crate::{
     standard::{Resource, Unpatchable},
 };
 
-/// A resource that is there in the contexts below its own, too.
+/// A resource that the contexts below its own inherit.
 pub trait Reusable: Resource<Patch: Default> {
     /// The name of its policies, for example `idp_state_policy`.
     const POLICY: &'static str;
@@ -24,30 +24,28 @@ pub trait Reusable: Resource<Patch: Default> {
     /// Whether it is switched on in its own context.
     fn is_active(&self) -> bool;
 
-    /// Whether a patch changes something beside the policy.
+    /// Whether a patch changes anything in addition to the policy.
     fn changes(patch: &Self::Patch) -> bool;
 
-    /// Whether it is of the kind that a patch is for; one of another kind is not found.
-    fn is_for(&self, _patch: &Self::Patch) -> bool {
-        true
-    }
+    /// Whether it is of the kind that a patch is for; a resource of another kind is treated as not found.
+    fn is_for(&self, patch: &Self::Patch) -> bool;
 }
 
-/// What a context makes of the state of what it inherits.
+/// What a context does with the state of a resource that it inherits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
-    /// It is on.
+    /// Switches it on.
     Activate,
-    /// It is off.
+    /// Switches it off.
     Deactivate,
-    /// It is as in the context above.
+    /// Leaves it as in the context above.
     #[default]
     Inherit,
 }
 
 impl Policy {
-    /// Whether it is on under this policy, by whether it is in the context above.
+    /// Returns whether it is on under this policy, given whether it is on in the context above.
     pub const fn over(self, is_active: bool) -> bool {
         match self {
             Self::Activate => true,
@@ -63,27 +61,27 @@ impl Policy {
 pub struct StatePolicy<R> {
     /// The resource.
     pub resource_id: String,
-    /// What the context makes of it.
+    /// The policy.
     pub policy: Policy,
-    /// Whether the resource is the system's, which is in no instance that could name it.
+    /// Whether the resource is the system's: it is in no instance, so no reference can name it.
     pub is_of_system: bool,
     #[serde(skip)]
     of: PhantomData<fn() -> R>,
 }
 
 impl<R> StatePolicy<R> {
-    /// A policy on a resource that belongs to this context.
+    /// Creates a policy on a resource that belongs to this owner.
     pub fn new(resource_id: impl Into<String>, owner: &Owner, policy: Policy) -> Self {
         let is_of_system = owner.kind == OwnerType::System;
         Self { resource_id: resource_id.into(), policy, is_of_system, of: PhantomData }
     }
 
-    /// The id of the policy of a context on a resource.
+    /// Returns the id of the policy of a context on a resource.
     pub fn id(resource_id: &str, context_id: &str) -> String {
         format!("{resource_id}.{context_id}")
     }
 
-    /// The resource of a policy with this id.
+    /// Returns the id of the resource of a policy with this id.
     pub fn resource_of(id: &str) -> &str {
         id.split_once('.').map_or(id, |(resource_id, _)| resource_id)
     }
@@ -91,7 +89,7 @@ impl<R> StatePolicy<R> {
 
 impl<R> Clone for StatePolicy<R> {
     fn clone(&self) -> Self {
-        Self { resource_id: self.resource_id.clone(), of: PhantomData, ..*self }
+        Self { resource_id: self.resource_id.clone(), ..*self }
     }
 }
 
@@ -124,25 +122,26 @@ impl<R: Reusable> Resource for StatePolicy<R> {
     }
 }
 
-/// A resource as it is seen from a context.
+/// A resource as seen from a context.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
-    /// Whether it takes effect there.
+pub struct ContextState {
+    /// Whether it is active there.
     pub is_active: bool,
-    /// The policy of that context; `None` where the resource is not inherited.
+    /// The policy of that context; `None` if the resource is not inherited.
     pub policy: Option<Policy>,
-    /// The context right above, with whether it takes effect in that; `None` where it is not inherited.
+    /// The context directly above, and whether the resource is active in that; `None` if it is not inherited.
     pub parent: Option<(Owner, bool)>,
 }
 
-/// The context in which a resource is meant where a request names none: its own, or the instance where that is the system,
-/// which has to be named.
+/// Returns the context that a request means if it names none: the resource's own, or the instance if that is the
+/// system, which has to be named.
 pub fn home(owner: &Owner, instance_id: &str) -> Owner {
     if owner.kind == OwnerType::System { Owner::instance(instance_id) } else { owner.clone() }
 }
 
-/// From which contexts a resource is inherited by the one it is looked at from: those below its own, the uppermost first and
-/// that one last. There are none where it is looked at from its own or from above; `None` where it is not there at all.
+/// Returns the contexts by which a resource is inherited on the way to this one: those below its own, the uppermost
+/// first and this one last. The list is empty if this is its own context or one above; `None` if the resource does not
+/// exist in this context.
 pub fn path(owner: &Owner, context: &Owner, instance_id: &str) -> Option<Vec<Owner>> {
     if owner.chain(instance_id).contains(context) {
         return Some(vec![]);
@@ -154,8 +153,9 @@ pub fn path(owner: &Owner, context: &Owner, instance_id: &str) -> Option<Vec<Own
     Some(chain)
 }
 
-impl Seen {
-    /// A resource, which is switched on in its own context or not, at the end of a [`path`] with the policies on it.
+impl ContextState {
+    /// Returns the view at the end of a [`path`], with the policies on it, of a resource that is active in its own
+    /// context or not.
     pub fn at(owner: &Owner, is_active: bool, path: &[Owner], policy: impl Fn(&Owner) -> Policy) -> Self {
         let (mut seen, mut above) = (Self { is_active, policy: None, parent: None }, owner);
         for context in path {

@@ -1,4 +1,5 @@
-//! What roles permit: owners everything that is at their level, viewers all reads of it, others what they name.
+//! The permissions of roles: owners have all permissions at their level, viewers all reads among these, other roles the
+//! ones they list.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,26 +15,26 @@ use crate::{
     standard::Resource,
 };
 
-/// What is about no resource that is built.
+/// Permissions about anything that is not a resource.
 const OTHERS: &[Permissions] = &[
     Permissions::new("events", &["read"]).at(&[OwnerType::System, OwnerType::Instance]),
     Permissions::new("failed_event", &["read", "write", "reveal"]).at(&[OwnerType::Instance]),
     Permissions::new("policy", &["read", "write"]),
     Permissions::new("system.debug", &["read", "write", "delete", "reveal"]).at(&[OwnerType::System]),
-    // No operation asks for it yet.
+    // No operation requires this yet.
     Permissions::new("user.self", &["delete"]),
 ];
 
 /// Every permission, with the levels whose owners have it.
 static PERMISSIONS: LazyLock<Vec<Permissions>> = LazyLock::new(|| {
-    let mut found = Found(OTHERS.to_vec());
+    let mut found = PermissionList(OTHERS.to_vec());
     catalog::visit(&mut found);
     found.0
 });
 
-struct Found(Vec<Permissions>);
+struct PermissionList(Vec<Permissions>);
 
-impl Visitor for Found {
+impl Visitor for PermissionList {
     fn resource<R: Resource>(&mut self) {
         self.0.extend(R::PERMISSIONS);
     }
@@ -43,7 +44,7 @@ impl Visitor for Found {
     }
 }
 
-/// The permissions that a role gives.
+/// Returns the permissions that a role gives.
 pub fn of(role: &Role) -> &'static BTreeSet<String> {
     static GIVEN: LazyLock<HashMap<&str, BTreeSet<String>>> =
         LazyLock::new(|| ROLES.iter().map(|role| (role.name, given(role))).collect());
@@ -99,7 +100,7 @@ mod tests {
                 let is_all = more.all(|permission| [IMPERSONATE, IMPERSONATE_ADMINS].contains(&permission.as_str()));
                 assert!(is_all, "{} may more than {}", other.name, owner.name);
             }
-            // Whoever owns something gives that to itself first, which is in the log.
+            // Even owners have to give this to themselves first, which is recorded in the log.
             assert!(!permits([owner.name], IMPERSONATE) && !permits([owner.name], IMPERSONATE_ADMINS));
         }
     }
@@ -110,7 +111,7 @@ mod tests {
         assert!(ROLES.iter().filter(gives).all(|role| *role == IAM_OWNER));
     }
 
-    /// The edge lets who has such a role into all of the context: what the operation is about decides then.
+    /// The edge lets holders of such a role into the entire context; the object of the operation decides then.
     #[test]
     fn roles_of_a_part_are_about_what_says_in_which_part_it_is() {
         struct Parted(Vec<(PartKind, Permissions)>);
@@ -140,7 +141,8 @@ mod tests {
     fn whoever_may_change_something_may_read_it() {
         for role in ROLES {
             for permission in of(role) {
-                // Who creates a project gets a role on it, and who creates an organization is not meant to have one in it.
+                // The creator of a project gets a role on it, and the creator of an organization is not meant to have
+                // one in it.
                 let creates = [("ORG_PROJECT_CREATOR", "project.create"), ("SELF_MANAGEMENT_GLOBAL", "org.create")];
                 if creates.contains(&(role.name, permission.as_str())) {
                     continue;

@@ -1,4 +1,4 @@
-//! The roles that memberships give. What each permits is found in [`crate::rights`].
+//! The roles that memberships give. Their permissions are derived in [`crate::rights`].
 
 use crate::context::{OwnerType, PartKind};
 
@@ -7,20 +7,20 @@ use crate::context::{OwnerType, PartKind};
 pub struct Role {
     /// The name, for example `IAM_OWNER`.
     pub name: &'static str,
-    /// The level of the contexts that it may be held in.
+    /// The level of the contexts in which it may be held.
     pub level: OwnerType,
-    /// The kind of parts of these that it is held in; `None` where it is held in all of the context.
+    /// The kind of parts of these in which it is held; `None` if it is held in the entire context.
     pub part: Option<PartKind>,
     pub(crate) gives: Gives,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Gives {
-    /// Everything that there is at its level.
+    /// All permissions at its level.
     Everything,
-    /// All reads that there are at its level.
+    /// All read permissions at its level.
     Reads,
-    /// All of these.
+    /// These permissions.
     Only(&'static [&'static [&'static str]]),
 }
 
@@ -39,7 +39,7 @@ impl Role {
     }
 }
 
-/// What may be done with projects, and with what is of them.
+/// The permissions on projects and what belongs to them.
 const ON_PROJECTS: &[&str] = &[
     "project.app.delete",
     "project.app.read",
@@ -61,26 +61,26 @@ const ON_PROJECTS: &[&str] = &[
 /// The permission to create projects in an organization.
 pub const CREATE_PROJECTS: &str = "project.create";
 
-/// What of that only reads.
+/// The read permissions on projects.
 const READS_OF_PROJECTS: &[&str] =
     &["project.app.read", "project.grant.read", "project.read", "project.role.read", "user.grant.read"];
 
-/// What may be done with the roles of others.
+/// The permissions on the roles of others.
 const ON_MEMBERS: &[&str] = &["membership.delete", "membership.read", "membership.write"];
 
-/// Everything an operator of the platform does across instances.
+/// Does everything across instances, as an operator of the platform.
 pub const SYSTEM_OWNER: Role = Role::new("SYSTEM_OWNER", OwnerType::System, Gives::Everything);
 
-/// What an operator of the platform sees across instances.
+/// Reads everything across instances, as an operator of the platform.
 pub const SYSTEM_OWNER_VIEWER: Role = Role::new("SYSTEM_OWNER_VIEWER", OwnerType::System, Gives::Reads);
 
-/// All rights on an instance and on what is below it.
+/// All rights on an instance and everything below it.
 pub const IAM_OWNER: Role = Role::new("IAM_OWNER", OwnerType::Instance, Gives::Everything);
 
-/// All reads on an instance and on what is below it.
+/// All reads on an instance and everything below it.
 pub const IAM_OWNER_VIEWER: Role = Role::new("IAM_OWNER_VIEWER", OwnerType::Instance, Gives::Reads);
 
-/// All rights on the organizations of an instance, save those that would give more rights.
+/// All rights on the organizations of an instance, except those that would give more rights.
 pub const IAM_ORG_MANAGER: Role = Role::new(
     "IAM_ORG_MANAGER",
     OwnerType::Instance,
@@ -102,7 +102,7 @@ pub const IAM_ORG_MANAGER: Role = Role::new(
     ]),
 );
 
-/// What managers of users may do, whatever the level.
+/// The permissions of managers of users, at any level.
 const OF_USER_MANAGERS: Gives = Gives::Only(&[&[
     "membership.read",
     "org.read",
@@ -123,12 +123,12 @@ pub const IAM_USER_MANAGER: Role = Role::new("IAM_USER_MANAGER", OwnerType::Inst
 
 /// The permission to act as somebody else.
 pub const IMPERSONATE: &str = "impersonation";
-/// The permission that is needed beside it where that one has roles, in each place where they hold.
+/// The permission that is needed as well if that user has roles, in each place where they apply.
 pub const IMPERSONATE_ADMINS: &str = "admin.impersonation";
 
-/// What those may do who act as anybody.
+/// The permissions of roles that act as anybody.
 const OF_ADMIN_IMPERSONATORS: Gives = Gives::Only(&[&[IMPERSONATE_ADMINS, IMPERSONATE]]);
-/// What those may do who act as users without roles.
+/// The permissions of roles that act as users without roles.
 const OF_END_USER_IMPERSONATORS: Gives = Gives::Only(&[&[IMPERSONATE]]);
 
 /// Acts as any user of an instance.
@@ -139,7 +139,7 @@ pub const IAM_ADMIN_IMPERSONATOR: Role =
 pub const IAM_END_USER_IMPERSONATOR: Role =
     Role::new("IAM_END_USER_IMPERSONATOR", OwnerType::Instance, OF_END_USER_IMPERSONATORS);
 
-/// What programs may do that log people in.
+/// The role of programs that log people in.
 pub const IAM_LOGIN_CLIENT: Role = Role::new(
     "IAM_LOGIN_CLIENT",
     OwnerType::Instance,
@@ -181,7 +181,7 @@ pub const ORG_SETTINGS_MANAGER: Role = Role::new(
     Gives::Only(&[&["idp.delete", "idp.read", "idp.write", "org.read", "policy.read", "policy.write"]]),
 );
 
-/// Acts as any user of an organization whose roles hold there.
+/// Acts as any user of an organization whose roles apply there.
 pub const ORG_ADMIN_IMPERSONATOR: Role =
     Role::new("ORG_ADMIN_IMPERSONATOR", OwnerType::Organization, OF_ADMIN_IMPERSONATORS);
 
@@ -189,7 +189,7 @@ pub const ORG_ADMIN_IMPERSONATOR: Role =
 pub const ORG_END_USER_IMPERSONATOR: Role =
     Role::new("ORG_END_USER_IMPERSONATOR", OwnerType::Organization, OF_END_USER_IMPERSONATORS);
 
-/// What editors of permissions see of an organization: whom to give what to.
+/// The permissions of editors to see to whom they can give what in an organization.
 const SEEN_BY_EDITORS: &[&str] = &[
     "membership.read",
     "org.read",
@@ -209,7 +209,7 @@ pub const ORG_USER_PERMISSION_EDITOR: Role = Role::new(
     Gives::Only(&[SEEN_BY_EDITORS, &["user.grant.delete", "user.grant.write"]]),
 );
 
-/// Grants the projects of an organization to others.
+/// Grants the projects of an organization to other organizations.
 pub const ORG_PROJECT_PERMISSION_EDITOR: Role = Role::new(
     "ORG_PROJECT_PERMISSION_EDITOR",
     OwnerType::Organization,
@@ -220,11 +220,11 @@ pub const ORG_PROJECT_PERMISSION_EDITOR: Role = Role::new(
 pub const ORG_PROJECT_CREATOR: Role =
     Role::new("ORG_PROJECT_CREATOR", OwnerType::Organization, Gives::Only(&[&[CREATE_PROJECTS]]));
 
-/// What users do by themselves in an organization.
+/// The self-service of users in an organization.
 pub const ORG_USER_SELF_MANAGER: Role =
     Role::new("ORG_USER_SELF_MANAGER", OwnerType::Organization, Gives::Only(&[&["policy.read", "user.self.delete"]]));
 
-/// What users do by themselves on an instance.
+/// The self-service of users on an instance.
 pub const SELF_MANAGEMENT_GLOBAL: Role = Role::new(
     "SELF_MANAGEMENT_GLOBAL",
     OwnerType::Instance,
@@ -238,7 +238,7 @@ pub const PROJECT_OWNER: Role = Role::of_part("PROJECT_OWNER", PartKind::Project
 pub const PROJECT_OWNER_VIEWER: Role =
     Role::of_part("PROJECT_OWNER_VIEWER", PartKind::Project, &[READS_OF_PROJECTS, &["membership.read"]]);
 
-/// All rights on the projects of an organization, save those that would give more rights.
+/// All rights on the projects of an organization, except those that would give more rights.
 pub const PROJECT_OWNER_GLOBAL: Role =
     Role::new("PROJECT_OWNER_GLOBAL", OwnerType::Organization, Gives::Only(&[ON_PROJECTS, &[CREATE_PROJECTS]]));
 
@@ -260,7 +260,7 @@ pub const PROJECT_GRANT_OWNER_VIEWER: Role = Role::of_part(
     &[&["membership.read", "project.grant.read", "user.grant.read"]],
 );
 
-/// Every role there is.
+/// All roles.
 pub const ROLES: &[Role] = &[
     SYSTEM_OWNER,
     SYSTEM_OWNER_VIEWER,
@@ -290,7 +290,7 @@ pub const ROLES: &[Role] = &[
     PROJECT_GRANT_OWNER_VIEWER,
 ];
 
-/// The role of this name.
+/// Returns the role with this name.
 pub fn role(name: &str) -> Option<&'static Role> {
     ROLES.iter().find(|role| role.name == name)
 }

@@ -1,63 +1,63 @@
-//! Ciphertexts and hashes of secrets in states. Each type serialises as one member of its own name and as nothing else, and
-//! [`catalog::without_secrets`](crate::catalog::without_secrets) takes members of these names out of whatever leaves the
-//! platform: what is of such a type is told to nobody, without anybody having to think of it.
+//! Ciphertexts and hashes of secrets in states. Each type serialises as a single member of its own name, and
+//! [`catalog::without_secrets`](crate::catalog::without_secrets) removes members of these names from everything that
+//! leaves the platform: such values are never returned, without anybody having to think of it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The names of all members that hold something secret.
+/// The names of all members that contain something secret.
 pub(crate) const MEMBERS: [&str; 3] = ["sealed", "secret", "wrapped"];
 
-/// A secret, encrypted under a data key of its instance. It stands in a state with `#[serde(flatten)]`.
+/// A secret, encrypted under a data key of its instance. It is part of a state with `#[serde(flatten)]`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sealed {
     sealed: String,
 }
 
-/// The keyed hash of a secret, base64url, or none. It stands in a state with `#[serde(flatten)]`.
+/// The keyed hash of a secret, base64url, or none. It is part of a state with `#[serde(flatten)]`.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hashed {
     secret: Option<String>,
 }
 
-/// A key, encrypted under the master key. It stands in a state with `#[serde(flatten)]`.
+/// A key, encrypted under the master key. It is part of a state with `#[serde(flatten)]`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wrapped {
     wrapped: String,
 }
 
 impl Sealed {
-    /// Takes a ciphertext.
+    /// Wraps a ciphertext.
     pub fn new(ciphertext: impl Into<String>) -> Self {
         Self { sealed: ciphertext.into() }
     }
 
-    /// The ciphertext, for whoever opens it.
+    /// Returns the ciphertext, to open it.
     pub fn expose(&self) -> &str {
         &self.sealed
     }
 }
 
 impl Hashed {
-    /// Takes a hash.
+    /// Wraps a hash.
     pub fn new(hash: impl Into<String>) -> Self {
         Self { secret: Some(hash.into()) }
     }
 
-    /// The hash, for whoever compares it.
+    /// Returns the hash, to compare it.
     pub fn expose(&self) -> Option<&str> {
         self.secret.as_deref()
     }
 }
 
 impl Wrapped {
-    /// Takes a ciphertext.
+    /// Wraps a ciphertext.
     pub fn new(ciphertext: impl Into<String>) -> Self {
         Self { wrapped: ciphertext.into() }
     }
 
-    /// The ciphertext, for whoever opens it.
+    /// Returns the ciphertext, to open it.
     pub fn expose(&self) -> &str {
         &self.wrapped
     }
@@ -110,6 +110,7 @@ mod tests {
         assert_eq!(payload, json!({ "name": "n", "nested": [{}] }));
         let told = format!("{state:?}");
         assert!(["\"x\"", "\"y\"", "\"z\""].iter().all(|secret| !told.contains(secret)), "{told}");
+        assert!(["Sealed { .. }", "Hashed { .. }", "Wrapped { .. }"].iter().all(|name| told.contains(name)), "{told}");
     }
 
     #[test]

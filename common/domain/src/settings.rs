@@ -17,14 +17,14 @@ use crate::{
 /// A write to one property.
 #[derive(Debug, Clone)]
 pub enum Set<T> {
-    /// Take this value in this context.
+    /// Sets this value in this context.
     To(T),
-    /// Fall back to the parent's value.
+    /// Falls back to the parent's value.
     Reset,
 }
 
 impl<T> Set<T> {
-    /// The property after the write, where `None` means inherited.
+    /// Returns the property after the write, where `None` means inherited.
     pub fn over(change: Option<Self>, current: Option<T>) -> Option<T> {
         match change {
             None => current,
@@ -34,13 +34,13 @@ impl<T> Set<T> {
     }
 }
 
-/// Values by names, each of which is set and inherited by itself.
+/// Values by name, each of which is set and inherited on its own.
 pub type Entries = BTreeMap<String, String>;
 
-/// The writes to such values.
+/// The writes to such values, by name.
 pub type EntryChanges = BTreeMap<String, Set<String>>;
 
-/// The values after the writes.
+/// Returns the values after the writes.
 pub fn entries_over(changes: EntryChanges, mut current: Entries) -> Entries {
     for (name, change) in changes {
         match change {
@@ -57,22 +57,22 @@ pub fn entries_over(changes: EntryChanges, mut current: Entries) -> Entries {
 pub struct Milliseconds(pub u64);
 
 impl Milliseconds {
-    /// So many minutes.
+    /// Creates a span of this many minutes.
     pub const fn minutes(minutes: u64) -> Self {
         Self(minutes * 60_000)
     }
 
-    /// So many hours.
+    /// Creates a span of this many hours.
     pub const fn hours(hours: u64) -> Self {
         Self::minutes(hours * 60)
     }
 
-    /// So many days of 24 hours.
+    /// Creates a span of this many days of 24 hours.
     pub const fn days(days: u64) -> Self {
         Self::hours(days * 24)
     }
 
-    /// How many whole seconds that are.
+    /// Returns the number of complete seconds.
     pub const fn whole_seconds(self) -> u64 {
         self.0 / 1000
     }
@@ -84,20 +84,20 @@ pub trait Properties: Serialize + DeserializeOwned + Clone + Default + Debug + S
     const NAME: &'static str;
     /// The levels of the contexts that have such settings.
     const LEVELS: &'static [OwnerType] = &[OwnerType::System, OwnerType::Instance, OwnerType::Organization];
-    /// The projection that keeps its rows.
+    /// The projection of its rows.
     const ROWS: Name = SETTINGS;
-    /// The permissions that are about it alone.
+    /// The permissions that are about this service alone.
     const PERMISSIONS: &'static [Permissions] = &[];
     /// The writes of one request.
     type Change: Clone + Debug + Send + Sync + 'static;
 
-    /// What holds where no context sets it.
+    /// Returns the values that apply where no context sets any.
     fn defaults() -> &'static Self;
 
-    /// Checks what properties are set to, each by itself.
+    /// Checks the values of properties, each on its own.
     ///
     /// # Errors
-    /// Names all that break their rules.
+    /// All properties that break their rules.
     fn check(_change: &Self::Change) -> Result<(), Rejection> {
         Ok(())
     }
@@ -105,7 +105,7 @@ pub trait Properties: Serialize + DeserializeOwned + Clone + Default + Debug + S
     /// Applies the writes.
     fn changed(self, change: Self::Change) -> Self;
 
-    /// Checks the rules that span properties, on what would hold in the context after a change.
+    /// Checks the rules that span properties, on what would apply in the context after a change.
     fn validate(_after: &Chain<Self>) -> Result<(), Rejection> {
         Ok(())
     }
@@ -114,33 +114,33 @@ pub trait Properties: Serialize + DeserializeOwned + Clone + Default + Debug + S
 /// What is set in a context and in those above it.
 #[derive(Debug, Clone)]
 pub struct Chain<P> {
-    /// What is set in the context itself.
+    /// The settings of the context itself.
     pub own: Option<Arc<P>>,
-    /// What is set in those above, the nearest first and the system last; none above the system.
+    /// The settings of the contexts above, the nearest first and the system last; none above the system.
     pub above: Vec<(Owner, Option<Arc<P>>)>,
 }
 
-/// A property as it holds in a context.
+/// The effective value of a property in a context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolved<'a, T> {
     /// The value.
     pub value: &'a T,
-    /// The context that it is inherited from; `None` where it is set in the context itself.
+    /// The context that it is inherited from; `None` if it is set in the context itself.
     pub owner: Option<&'a Owner>,
 }
 
 impl<P: Properties> Chain<P> {
-    /// The property as the nearest context sets it, or else as it is everywhere. It has a default.
+    /// Returns the property as set by the nearest context, or else its default, which it must have.
     pub fn resolve<'a, T: 'static>(&'a self, property: fn(&'a P) -> Option<&'a T>) -> Resolved<'a, T> {
         self.find(property).expect("the property has a default")
     }
 
-    /// The same of a property without a default: `None` where no context sets it.
+    /// Like [`Chain::resolve`], for a property without a default: `None` if no context sets it.
     pub fn find<'a, T: 'static>(&'a self, property: fn(&'a P) -> Option<&'a T>) -> Option<Resolved<'a, T>> {
         self.values(property).next()
     }
 
-    /// Every named value as the nearest context sets it.
+    /// Returns every named value as set by the nearest context.
     pub fn entries<'a>(&'a self, property: fn(&'a P) -> &'a Entries) -> BTreeMap<&'a str, Resolved<'a, String>> {
         let own = (None, self.own.as_deref());
         let above = self.above.iter().map(|(owner, settings)| (Some(owner), settings.as_deref()));
@@ -153,7 +153,8 @@ impl<P: Properties> Chain<P> {
         found
     }
 
-    /// What each context makes of a property, the nearest first; the last is the default, which is the system's.
+    /// Returns the value of a property in each context that sets it, the nearest first; the last is the default, which
+    /// is the system's.
     pub fn values<'a, T: 'static>(
         &'a self,
         property: fn(&'a P) -> Option<&'a T>,
@@ -169,21 +170,21 @@ impl<P: Properties> Chain<P> {
 /// The aggregate of a settings service in one context. Its id is the id of that context.
 pub struct Settings<P>(PhantomData<P>);
 
-/// What can be asked of settings.
+/// The commands on settings.
 #[derive(Debug, Clone)]
 pub enum Command<P: Properties> {
-    /// Set and reset properties.
+    /// Sets and resets properties.
     Change {
-        /// Which.
+        /// The writes.
         change: P::Change,
-        /// What is set in the contexts above, as in [`Chain::above`].
+        /// The settings of the contexts above, as in [`Chain::above`].
         above: Vec<(Owner, Option<Arc<P>>)>,
     },
-    /// The context was removed: so are they.
+    /// Removes the settings because their context was removed.
     Remove,
 }
 
-/// What can happen to settings.
+/// The events of settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 #[serde(bound(deserialize = "P: Serialize + Deserialize<'de>"))]
@@ -192,15 +193,15 @@ pub enum Event<P> {
     Changed {
         /// The settings after the change.
         to: WithUnknown<P>,
-        /// The names of the properties that differ.
+        /// The names of the properties that changed.
         fields: Vec<String>,
     },
-    /// They were removed with their context.
+    /// The settings were removed with their context.
     Removed,
 }
 
 impl<P> Event<P> {
-    /// The settings after the event, if there are some.
+    /// Returns the settings after the event, if there are any.
     pub fn into_state(self) -> Option<WithUnknown<P>> {
         match self {
             Self::Changed { to, .. } => Some(to),
@@ -266,6 +267,27 @@ mod tests {
 
     fn changed(to: Option<bool>) -> Event<Features> {
         Event::Changed { to: of(to).into(), fields: vec!["oidc_token_exchange".into()] }
+    }
+
+    #[test]
+    fn a_span_of_time_has_as_many_milliseconds_as_its_unit() {
+        for (span, milliseconds) in [
+            (Milliseconds::minutes(1), 60_000),
+            (Milliseconds::minutes(5), 300_000),
+            (Milliseconds::hours(1), 3_600_000),
+            (Milliseconds::hours(5), 18_000_000),
+            (Milliseconds::days(1), 86_400_000),
+            (Milliseconds::days(90), 7_776_000_000),
+        ] {
+            assert_eq!(span, Milliseconds(milliseconds));
+        }
+    }
+
+    #[test]
+    fn a_second_that_is_not_complete_does_not_count() {
+        for (milliseconds, seconds) in [(0, 0), (999, 0), (1000, 1), (1999, 1), (60_000, 60)] {
+            assert_eq!(Milliseconds(milliseconds).whole_seconds(), seconds, "{milliseconds}");
+        }
     }
 
     #[test]

@@ -24,41 +24,42 @@ use crate::{
     with_unknown::WithUnknown,
 };
 
-/// Everything that differs from one standard resource to the next.
+/// A standard resource: everything that differs from one to the next.
 pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync + 'static {
     /// The singular name, for example `target`.
     const NAME: &'static str;
-    /// The log that its events are in. Who is named by what is in the one that ages out is not asked for what names it.
+    /// The log that its events are in. References from the log that ages out are not found when what they name is
+    /// removed.
     const CLASS: LogClass = LogClass::Events;
     /// The columns of the read model.
     const COLUMNS: &'static [Column<Self>];
-    /// The projection that keeps its rows, where anything is read of it.
+    /// The projection of its rows, if it can be read.
     const ROWS: Option<Name> = None;
-    /// The projection that keeps its search index, where it can be searched.
+    /// The projection of its search index, if it can be searched.
     const INDEX: Option<Name> = None;
-    /// The column with the id of an organization whose readers see it, beside those of the context that it belongs to.
+    /// The column with the id of an organization whose readers see it, in addition to those of its own context.
     const ALSO_SEEN_BY: Option<&'static Column<Self>> = None;
-    /// The column with its end, in milliseconds since the Unix epoch, where it ends by itself: from then on it is not there.
+    /// The column with its expiry, in milliseconds since the Unix epoch, if it expires: from then on it does not exist.
     const EXPIRES_AT: Option<&'static Column<Self>> = None;
     /// The parts of its context in which roles for it can be held, too.
     const PARTS: &'static [PartOf<Self>] = &[];
-    /// The states that it can be in.
+    /// The states that it can have.
     const STATES: States = States::Active;
-    /// By which links it names others, beside the context that it belongs to.
+    /// The links by which it names other objects, in addition to the context that it belongs to.
     const LINKS: &'static [Link] = &[];
-    /// The columns with the ids of others that it goes with, each with the kind of those.
+    /// The columns with the ids of objects with which it is removed, each with the kind of those.
     const STANDS_ON: &'static [(&'static str, &'static Column<Self>)] = &[];
-    /// The members with what it gives to others. Whoever has read it before one of them changed reads it again, before anybody is given
-    /// what it gave then.
+    /// The members that give something to others. Readers that have cached it from before one of them changed read it
+    /// again before anything is given by it.
     const GIVES: &'static [&'static str] = &[];
-    /// Whether it is removed with the context that it belongs to.
+    /// Whether it is removed with its context.
     const GOES_WITH_OWNER: bool = true;
-    /// The permissions that are about it.
+    /// The permissions about it.
     const PERMISSIONS: &'static [Permissions] = &[];
     /// The partial update; absent fields stay as they are.
     type Patch: Clone + Send + Sync;
 
-    /// Checks the rules that span fields; what one field may hold is said in the proto.
+    /// Checks the rules that span fields; rules on single fields are stated in the proto.
     fn validate(&self) -> Result<(), Rejection> {
         Ok(())
     }
@@ -66,71 +67,72 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     /// Applies a partial update.
     fn patched(self, patch: Self::Patch) -> Self;
 
-    /// Where roles must be held for it: the context that it belongs to, unless it is a context itself.
+    /// Returns the context in which roles for it must be held: its owner, unless it is a context itself.
     fn context(_id: &str, owner: &Owner) -> Owner {
         owner.clone()
     }
 
-    /// Whether it is switched on, where [`STATES`](Self::STATES) says that it can be switched off.
+    /// Returns whether it is switched on, if [`STATES`](Self::STATES) permits to switch it off.
     fn activity(&mut self) -> Option<&mut bool> {
         None
     }
 
-    /// The user that it belongs to, and who may do some things to it without a role; most belong to none.
+    /// Returns the user that it belongs to, who may do some things to it without a role; most belong to none.
     fn user<'a>(&'a self, _id: &'a str) -> Option<&'a str> {
         None
     }
 
-    /// Whether it is locked, where it can be locked.
+    /// Returns whether it is locked, if it can be locked.
     fn lock(&mut self) -> Option<&mut bool> {
         None
     }
 
-    /// As of which sequence of the log its sessions have all ended, where it has sessions.
+    /// Returns the sequence of the log as of which its sessions have all ended, if it has sessions.
     fn sessions_end(&mut self) -> Option<&mut Option<u64>> {
         None
     }
 
-    /// Whether others may be given to it that are its own, such as keys.
+    /// Checks that it may hold other objects of its own, such as keys.
     ///
     /// # Errors
-    /// Where it has none.
+    /// If it may not.
     fn may_hold(&self) -> Result<(), Rejection> {
         Ok(())
     }
 
-    /// The object whose own it is, where its path names that before it; most have none.
+    /// Returns its holder, if its path names one before it; most have none.
     fn holder(&self) -> Option<&str> {
         None
     }
 
-    /// The same, held by something in these parts of the context.
+    /// Returns the resource, held by an object in these parts of the context.
     #[must_use]
     fn held_within(self, _parts: &[Part]) -> Self {
         self
     }
 
-    /// Its id, where its path names it below its holder by what is unique there only.
+    /// Returns its id, for resources whose path names them below a holder by what is unique there only.
     fn id_below(_holder: &str, id: &str) -> String {
         id.to_owned()
     }
 
-    /// Which others it names, beside the context that it belongs to. Each is by one of its [`LINKS`](Self::LINKS).
+    /// Returns the other objects that it names, each by one of its [`LINKS`](Self::LINKS); its context is not among
+    /// them.
     fn references(&self) -> Vec<Reference> {
         vec![]
     }
 
-    /// What is left of it without something that it names and that is removed; `None` where it goes with that.
+    /// Returns the resource without an object that it named and that was removed; `None` if it is removed with that.
     fn unlinked(self, _gone: &Reference) -> Option<Self> {
         None
     }
 
-    /// Whether it has ended by itself, at a time in milliseconds since the Unix epoch.
+    /// Whether it has expired, at a time in milliseconds since the Unix epoch.
     fn has_expired(&self, now: i64) -> bool {
         Self::EXPIRES_AT.is_some_and(|column| matches!(column.value(self), Value::Integer(end) if end <= now))
     }
 
-    /// The organization whose readers see it, beside those of the context that it belongs to.
+    /// Returns the organization whose readers see it, in addition to those of its own context.
     fn also_seen_by(&self) -> Option<Owner> {
         match Self::ALSO_SEEN_BY?.value(self) {
             Value::Text(id) => Some(Owner::organization(id)),
@@ -138,7 +140,7 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
         }
     }
 
-    /// Those of its [`PARTS`](Self::PARTS) that it names.
+    /// Returns the parts that it is in, of the kinds in [`PARTS`](Self::PARTS).
     fn parts(&self, id: &str) -> Vec<Part> {
         let part = |of: &PartOf<Self>| match of {
             PartOf::Itself(kind) => Some(Part { kind: *kind, id: id.to_owned() }),
@@ -150,7 +152,7 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
         Self::PARTS.iter().filter_map(part).filter(|part| !part.id.is_empty()).collect()
     }
 
-    /// The unique values that the resource holds.
+    /// Returns the unique values that it holds.
     fn claims(&self) -> Vec<Claim> {
         vec![]
     }
@@ -158,7 +160,7 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
 
 /// A part of its context in which roles for a resource can be held.
 pub enum PartOf<R: 'static> {
-    /// It is that part itself.
+    /// The resource itself is the part.
     Itself(PartKind),
     /// The column with the id of the part; empty for none.
     Named(PartKind, &'static Column<R>),
@@ -167,45 +169,45 @@ pub enum PartOf<R: 'static> {
 /// The states that a resource can be in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum States {
-    /// It is always active.
+    /// Always active.
     Active,
-    /// It can be switched off and on.
+    /// Active or switched off.
     Switched,
-    /// While it is active it can be locked, too, and unlocked again.
+    /// Active, switched off, or locked; only an active one can be locked.
     Lockable,
 }
 
-/// The patch of a resource that cannot be patched yet. It has no value.
+/// The patch of a resource that cannot be patched. It has no value.
 #[derive(Debug, Clone)]
 pub enum Unpatchable {}
 
 /// The aggregate of a standard resource.
 pub struct Standard<R>(PhantomData<R>);
 
-/// What can be asked of a standard resource.
+/// The commands on a standard resource.
 #[derive(Debug, Clone)]
 pub enum Command<R: Resource> {
-    /// Create it.
+    /// Creates it.
     Create(R),
-    /// Change some of its fields.
+    /// Changes some of its fields.
     Patch(R::Patch),
-    /// Create it, or replace what is there.
+    /// Creates it, or replaces it if it exists.
     Put(R),
-    /// Switch it on or off.
+    /// Switches it on or off.
     Switch(bool),
-    /// Lock or unlock it.
+    /// Locks or unlocks it.
     Lock(bool),
-    /// Let somebody act as it, who has asked by the client with this id.
+    /// Lets somebody act as it, who has asked by the client with this id.
     Impersonate(String),
-    /// End all its sessions that were made as of this sequence of the log, or before.
+    /// Ends all its sessions that were checked as of this sequence of the log, or an earlier one.
     EndSessions(u64),
-    /// Remove it.
+    /// Removes it.
     Delete,
-    /// Something that it names was removed: go with that, or go on without it.
+    /// Removes it, or a reference from it, because an object that it named was removed.
     Unlink(Reference),
 }
 
-/// What can happen to a standard resource.
+/// The events of a standard resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 #[serde(bound(deserialize = "R: Serialize + Deserialize<'de>"))]
@@ -216,7 +218,7 @@ pub enum Event<R> {
     Changed {
         /// The resource after the change.
         to: WithUnknown<R>,
-        /// The names of the fields that differ.
+        /// The names of the fields that changed.
         fields: Vec<String>,
     },
     /// It was switched off.
@@ -231,17 +233,17 @@ pub enum Event<R> {
     Impersonated {
         /// The resource.
         to: WithUnknown<R>,
-        /// The client that has got the token.
+        /// The client that got the token.
         client_id: String,
     },
-    /// All its sessions ended, and what was issued for it.
+    /// All its sessions were ended, with what was issued in them.
     SessionsEnded(WithUnknown<R>),
     /// It was removed.
     Removed,
 }
 
 impl<R> Event<R> {
-    /// The resource after the event, if there is one.
+    /// Returns the resource after the event, if it exists.
     pub fn into_state(self) -> Option<WithUnknown<R>> {
         match self {
             Self::Added(to)
@@ -351,7 +353,7 @@ impl<R: Resource> Aggregate for Standard<R> {
 }
 
 impl<R: Resource> Standard<R> {
-    /// Which others it names: the context that it belongs to, where it goes with that, and what it says itself.
+    /// Returns the references of a resource: to its context, if it is removed with that, and those of its own.
     pub fn names(state: &Option<WithUnknown<R>>, owner: &Owner) -> Vec<Reference> {
         let Some(resource) = state else { return vec![] };
         let owner = if R::GOES_WITH_OWNER { Reference::to_owner(owner) } else { None };
@@ -362,10 +364,10 @@ impl<R: Resource> Standard<R> {
     }
 }
 
-/// Those of its references that a resource goes with: where what they name is removed, so is it.
+/// Returns the references with which a resource is removed: when what they name is removed, so is the resource.
 pub fn goes_with<R: Resource>(resource: &R, mut references: Vec<Reference>) -> Vec<Reference> {
     let mut by_link = HashMap::new();
-    // It is the link that says so, and a resource can have hundreds of references by one.
+    // The answer depends on the link alone, and a resource can have hundreds of references by one.
     let mut goes = |reference: &Reference| {
         *by_link.entry(reference.link).or_insert_with(|| resource.clone().unlinked(reference).is_none())
     };

@@ -1,5 +1,5 @@
-//! Revocations of access tokens (RFC 7009). Tokens are no aggregates, since no event is written when one is issued; only its
-//! end is a fact, until it would have expired.
+//! Revocations of access tokens (RFC 7009). Tokens are no aggregates, since no event is written when one is issued;
+//! only the revocation is a fact, until the token would have expired.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,30 +11,31 @@ pub struct TokenRevocation;
 /// What is revoked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revoked {
-    /// The user whose token it is.
+    /// The user that it was issued for.
     pub user_id: String,
     /// The client that it was issued to.
     pub client_id: String,
-    /// When the last of what is revoked expires, in milliseconds since the Unix epoch.
+    /// When the last of the revoked tokens expires, in milliseconds since the Unix epoch.
     pub expires_at: i64,
-    /// Whether it is all that were issued until now to the client for the user, and not a single one.
+    /// Whether all tokens that were issued so far to the client for the user are revoked, and not a single one.
     pub is_all: bool,
 }
 
-/// The one thing that happens to it.
+/// The events of a revocation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Event {
-    /// It does not count any more.
+    /// The tokens are not valid any more.
     Revoked(Revoked),
 }
 
-/// The id of the revocation of all tokens of a user and a client. No token has it: theirs have letters and digits only.
+/// Returns the id of the revocation of all tokens of a user and a client. No token has it: ids of tokens consist of
+/// letters and digits.
 pub fn id_of_all(user_id: &str, client_id: &str) -> String {
     format!("{client_id}.{user_id}")
 }
 
-/// The user and the client whose tokens are all meant by such an id; `None` of one that is a token's.
+/// Returns the user and the client of an id of all their tokens; `None` for the id of a single token.
 pub fn named_all(id: &str) -> Option<(&str, &str)> {
     id.split_once('.').map(|(client_id, user_id)| (user_id, client_id))
 }
@@ -48,7 +49,7 @@ impl Aggregate for TokenRevocation {
     type Event = Event;
 
     fn decide(state: &Option<Revoked>, command: Revoked) -> Result<Vec<Event>, Rejection> {
-        // A single token cannot be revoked more than it is; of all there may be new ones.
+        // A single token can be revoked only once; of all tokens there may be new ones.
         let is_done = state.is_some() && !command.is_all;
         Ok(if is_done { vec![] } else { vec![Event::Revoked(command)] })
     }
@@ -80,6 +81,15 @@ mod tests {
         let event = || Event::Revoked(revoked(false));
         given::<TokenRevocation>([]).when(revoked(false)).then([event()]);
         given::<TokenRevocation>([event()]).when(revoked(false)).then([]);
+    }
+
+    #[test]
+    fn an_event_alone_gives_the_revocation_which_exists_from_then_on() {
+        let event = Event::Revoked(revoked(false));
+        assert!(TokenRevocation::restores(&event) && !TokenRevocation::exists(&None));
+        let state = TokenRevocation::evolve(Some(revoked(true)), &event);
+        assert!(TokenRevocation::exists(&state));
+        assert_eq!(state, Some(revoked(false)));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The user agent of a session: the browser or the app with which a person is logged in. It is personal, so it is ciphertext in events and
-//! clear text only in read models, as what is personal of the person itself.
+//! The user agent of a session: the browser or the app with which a person is logged in. It is personal data, so it is
+//! ciphertext in events and clear text only in read models, like the data of the person.
 
 use std::{collections::BTreeMap, fmt, net::IpAddr};
 
@@ -11,14 +11,14 @@ use crate::{
     secret::Sealed,
 };
 
-/// How long all of it is, in bytes.
+/// The longest user agent in total, in bytes.
 const LONGEST: usize = 4096;
-/// Headers by which a person or an app is let in. Sessions keep their user agent for weeks, for everybody who may read them.
+/// Headers that are credentials. Sessions store their user agent for weeks, for everybody who may read them.
 const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "set-cookie"];
-/// The member of a session's state that holds it.
+/// The member of a session's state that contains it.
 const MEMBER: &str = "user_agent";
 
-/// A browser or an app.
+/// A user agent: a browser or an app.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserAgent {
     /// An identifier by which the creator of the session recognises it.
@@ -42,7 +42,7 @@ impl fmt::Debug for UserAgent {
 }
 
 impl UserAgent {
-    /// The field of a session that breaks a rule, and the rule.
+    /// Returns the field of a session that breaks a rule, and the rule.
     pub fn fault(&self) -> Option<(&'static str, &'static str)> {
         let header = self.header.iter().flat_map(|(name, values)| [name].into_iter().chain(values));
         let texts = [&self.fingerprint_id, &self.ip, &self.description].into_iter().chain(header);
@@ -58,18 +58,18 @@ impl UserAgent {
     }
 }
 
-/// A user agent as it stands in the state of a session.
+/// A user agent as it appears in the state of a session.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum PersonalUserAgent {
-    /// In events, and in what the writer decides on: ciphertext under the key of the person.
+    /// The form in events, and in the state that the writer decides on: ciphertext under the key of the person.
     Sealed(Sealed),
-    /// In what is read.
+    /// The form in what is read.
     Opened(Box<UserAgent>),
 }
 
 impl PersonalUserAgent {
-    /// The clear text, where it is opened.
+    /// Returns the clear text, if it is opened.
     pub fn opened(&self) -> Option<&UserAgent> {
         match self {
             Self::Opened(user_agent) => Some(user_agent),
@@ -77,7 +77,7 @@ impl PersonalUserAgent {
         }
     }
 
-    /// The ciphertext, where it is sealed.
+    /// Returns the ciphertext, if it is sealed.
     pub fn sealed(&self) -> Option<&Sealed> {
         match self {
             Self::Sealed(sealed) => Some(sealed),
@@ -92,20 +92,20 @@ impl fmt::Debug for PersonalUserAgent {
     }
 }
 
-/// What a patch makes of the user agent of a session.
+/// The change of a patch to the user agent of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum UserAgentPatch {
-    /// It stays what it is.
+    /// Leaves it unchanged.
     #[default]
     Keep,
-    /// The session has none from now on.
+    /// Removes it.
     Clear,
-    /// It is this one from now on.
+    /// Replaces it.
     Set(Sealed),
 }
 
 impl UserAgentPatch {
-    /// The user agent after the patch.
+    /// Returns the user agent after the patch.
     pub fn applied(self, before: Option<PersonalUserAgent>) -> Option<PersonalUserAgent> {
         match self {
             Self::Keep => before,
@@ -115,19 +115,20 @@ impl UserAgentPatch {
     }
 }
 
-/// What is sealed in the payload of an event of a session, where something is.
+/// Returns the sealed user agent in the payload of an event of a session, if there is one.
 pub fn sealed_in(payload: &mut Value) -> Option<Sealed> {
     let sealed = state(payload).get(MEMBER)?.get("sealed")?.as_str()?;
     Some(Sealed::new(sealed))
 }
 
-/// Whose session an event is of, and the sequence of the log that is kept for ever as of which that was checked.
+/// Returns the user of the session that an event is about, and the sequence of the log that is retained for ever as of
+/// which the user was checked.
 pub fn user_in(payload: &mut Value) -> Option<(String, u64)> {
     let user = state(payload).get("user")?;
     Some((user.get("id")?.as_str()?.to_owned(), user.get("seen")?.as_u64()?))
 }
 
-/// Puts what was opened in the place of what is sealed: nothing where the key of the person was destroyed.
+/// Replaces the sealed user agent by what was opened, or removes it if the key of the person was destroyed.
 pub fn put_opened(payload: &mut Value, opened: Option<&UserAgent>) {
     let Some(session) = state(payload).as_object_mut() else { return };
     match opened.and_then(|user_agent| serde_json::to_value(user_agent).ok()) {
@@ -136,7 +137,7 @@ pub fn put_opened(payload: &mut Value, opened: Option<&UserAgent>) {
     };
 }
 
-/// Where [`put_opened`] puts it.
+/// Returns the path at which [`put_opened`] puts it.
 pub fn opened_at(payload: &Value) -> [String; 1] {
     paths(payload, [MEMBER])
 }
@@ -169,12 +170,32 @@ mod tests {
     #[test]
     fn it_is_not_printed() {
         let agent = UserAgent { ip: "192.0.2.7".to_owned(), ..UserAgent::default() };
-        assert!(!format!("{agent:?}").contains("192"));
+        assert_eq!(format!("{agent:?}"), "UserAgent { .. }");
         assert_eq!(serde_json::to_string(&agent).unwrap(), r#"{"ip":"192.0.2.7"}"#);
         assert_eq!(serde_json::from_str::<UserAgent>("{}").unwrap(), UserAgent::default());
         let sealed = PersonalUserAgent::Sealed(Sealed::new("x"));
-        assert!(!format!("{:?}", PersonalUserAgent::Opened(agent.into())).contains("192"));
-        assert!(!format!("{sealed:?}").contains('x'));
+        for personal in [PersonalUserAgent::Opened(agent.into()), sealed] {
+            assert_eq!(format!("{personal:?}"), "PersonalUserAgent { .. }");
+        }
+    }
+
+    #[test]
+    fn it_is_either_sealed_or_opened() {
+        let agent = UserAgent { ip: "192.0.2.7".to_owned(), ..UserAgent::default() };
+        let (sealed, opened) =
+            (PersonalUserAgent::Sealed(Sealed::new("x")), PersonalUserAgent::Opened(agent.clone().into()));
+        assert_eq!((sealed.sealed(), sealed.opened()), (Some(&Sealed::new("x")), None));
+        assert_eq!((opened.sealed(), opened.opened()), (None, Some(&agent)));
+    }
+
+    #[test]
+    fn what_is_opened_is_where_it_is_said_to_be() {
+        for (payload, path) in [
+            (json!({ "user_agent": {}, "expires_at": 1 }), "user_agent"),
+            (json!({ "to": { "user_agent": {} }, "fields": ["user_agent"] }), "to.user_agent"),
+        ] {
+            assert_eq!(opened_at(&payload), [path]);
+        }
     }
 
     #[test]

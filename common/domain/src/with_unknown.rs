@@ -1,15 +1,15 @@
-//! States that travel between versions: what a build does not know of them, it keeps.
+//! States that travel between versions: a build retains the members that it does not know.
 
 use std::ops::Deref;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-/// A state with the members that this build does not know. A newer build wrote them; they are written back as they are,
+/// A state with the members that this build does not know. A newer build wrote them; they are written back unchanged,
 /// so that a change by an older node loses nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct WithUnknown<T> {
-    /// What is known.
+    /// The members that this build knows.
     #[serde(flatten)]
     pub known: T,
     /// The other members, by name.
@@ -18,13 +18,13 @@ pub struct WithUnknown<T> {
 }
 
 impl<T> WithUnknown<T> {
-    /// The state after a change of what is known.
+    /// Changes the known members, and retains the others.
     pub fn map(self, change: impl FnOnce(T) -> T) -> Self {
         Self { known: change(self.known), unknown: self.unknown }
     }
 }
 
-/// What is read, before it is known what of it is known.
+/// All members, before the unknown ones are separated.
 #[derive(Deserialize)]
 struct Members<T> {
     #[serde(flatten)]
@@ -36,7 +36,7 @@ struct Members<T> {
 impl<'de, T: Serialize + Deserialize<'de>> Deserialize<'de> for WithUnknown<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Members { known, rest: mut unknown } = Members::<T>::deserialize(deserializer)?;
-        // A state that has secrets is flattened itself, and then takes nothing out of the rest.
+        // A state that has secrets is flattened itself, and then removes nothing from the rest.
         if !unknown.is_empty()
             && let Ok(Value::Object(members)) = serde_json::to_value(&known)
         {

@@ -1,7 +1,7 @@
-//! Admission: from the headers of a request to a call, or to why there is none.
+//! Admission: turns the headers of a request into a call, or into the reason why it is refused.
 //!
-//! Rights are read from a read model. What is read rests on rights that are as new as its token says. What is written is
-//! decided on the log, so a write waits for what its caller has seen only before it is refused.
+//! Rights are read from a read model. A read requires rights that are as new as its consistency token. A write is
+//! decided on the log, so it waits for what its caller has seen only before it is refused.
 
 mod holder;
 mod origin;
@@ -25,7 +25,7 @@ use proto::{
 };
 use view::{
     database::DatabaseFailure,
-    directory::{Directory, Named, Principal, Tenant},
+    directory::{Directory, Locator, Principal, Tenant},
     ended::Ended,
     settings::SettingsIndex,
 };
@@ -48,11 +48,11 @@ use crate::{
 
 /// What a node knows of the log.
 pub struct ReadModels {
-    /// Instances, organizations, users, and the projects, apps and grants that tokens stand on.
+    /// Instances, organizations, users, and the projects, apps and grants that tokens depend on.
     pub directory: Directory,
     /// What was deactivated or removed.
     pub ended: Ended,
-    /// What is set in which context.
+    /// The settings and state policies of every context.
     pub settings: SettingsIndex,
 }
 
@@ -62,7 +62,7 @@ pub struct Edge {
     pub directory: Directory,
     /// What was deactivated or removed.
     pub ended: Ended,
-    /// What is set in which context.
+    /// The settings and state policies of every context.
     pub settings: SettingsIndex,
     /// Consistency tokens.
     pub tokens: Tokens,
@@ -73,7 +73,7 @@ pub struct Edge {
     pub(crate) verifier: Verifier,
 }
 
-/// Who has sent a request, whatever it asks for.
+/// The caller of a request, whatever the operation.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// The instance of the host.
@@ -105,9 +105,9 @@ impl Edge {
         Self { directory, ended, settings, tokens, external, actions, verifier }
     }
 
-    /// The instance that a request names, where it has a token for it: what can be said before it is known what is asked.
-    /// A token that is valid stays with the request, so that it is verified once. One that is not is refused, and told in
-    /// the log, by whoever admits the request.
+    /// Returns the instance that a request names if the request has a valid token for it, before the operation is
+    /// known. The token is stored with the request, so that it is verified once. An invalid one is refused, and
+    /// reported in the log, by the code that admits the request.
     pub async fn recognise(&self, parts: &mut Parts) -> Option<Arc<Tenant>> {
         let tenant = self.tenant(parts, 0).await.ok()?;
         let token = self.verify(parts, &tenant, 0).await.ok()?;
@@ -115,10 +115,10 @@ impl Edge {
         Some(tenant)
     }
 
-    /// Whose token a request has.
+    /// Returns the caller to whom the token of a request belongs.
     ///
     /// # Errors
-    /// Where it has none that is valid here now, or that is not known.
+    /// When it has no token that is valid here, or that cannot be verified.
     pub async fn caller_of(&self, parts: &Parts) -> Result<Caller, Error> {
         let tenant = self.tenant(parts, 0).await?;
         let token = self.verify(parts, &tenant, 0).await.map_err(RefusedToken::tell)?;
@@ -129,10 +129,10 @@ impl Edge {
         Ok(Caller { tenant, principal, is_system, expires: token.expires })
     }
 
-    /// The instance that a request without a caller is for.
+    /// Returns the instance that a request without a caller is for.
     ///
     /// # Errors
-    /// Where there is none, or it may not be used.
+    /// When there is none, or it may not be used.
     pub async fn open_tenant(&self, parts: &Parts) -> Result<Arc<Tenant>, Error> {
         let tenant = self.tenant(parts, 0).await?;
         is_open(&tenant, &self.ended)?;
@@ -147,7 +147,7 @@ impl Edge {
 
     async fn tenant_of(&self, parts: &Parts, sequence: u64) -> Result<Arc<Tenant>, Error> {
         let host = host(&parts.uri, &parts.headers)?;
-        let tenant = self.directory.tenant(Named::Domain(host.clone()), sequence).await.map_err(read_model)?;
+        let tenant = self.directory.tenant(Locator::Domain(host.clone()), sequence).await.map_err(read_model)?;
         if let Some(tenant) = &tenant {
             tracing::Span::current().record("instance", tenant.id.as_str());
         }
@@ -160,7 +160,7 @@ impl Edge {
     /// Admits a request to an operation: instance, caller, feature flag, permission, in this order.
     pub async fn admit(&self, operation: &'static Facts, parts: &Parts) -> Result<Call, Error> {
         let asked = self.tokens.asked(&parts.headers).await?;
-        // What admits requests is kept for ever.
+        // What admits requests follows from `EVENTS`.
         let consistency = asked.events;
         let tenant = match self.tenant(parts, consistency.required).await {
             Err(refused) if self.knows_more(refused.reason(), consistency).await => {
@@ -169,7 +169,7 @@ impl Edge {
             tenant => tenant?,
         };
         let token = match self.verify(parts, &tenant, consistency.required).await {
-            // One that was made a moment ago may not be known yet.
+            // A token that was issued a moment ago may not be known yet.
             Err(refused) if self.knows_more(refused.reason(), consistency).await => {
                 self.verify(parts, &tenant, consistency.seen()).await
             }
@@ -213,8 +213,8 @@ impl Edge {
         })
     }
 
-    /// The instance, if it may be used, and who holds a token, if that may do something with the operation; both as of a
-    /// sequence or later.
+    /// Returns the instance, if it may be used, and the holder of a token, if they may perform the operation anywhere;
+    /// both as of a sequence or later.
     async fn rights(
         &self,
         (operation, parts): (&Facts, &Parts),
@@ -232,7 +232,7 @@ impl Edge {
         {
             return Err(feature_disabled(feature));
         }
-        // In which contexts it is needed is known when the body is.
+        // The contexts in which it is required are known once the body is.
         match operation.permission {
             _ if operation.is_for_any_caller() => Ok((tenant, caller)),
             Some(permission) if !caller.may_somewhere(permission) => Err(permission_denied(permission)),
@@ -246,7 +246,7 @@ impl Edge {
         self.settings.effective(instance_id, &Owner::instance(instance_id)).chain
     }
 
-    /// Waits until rights are known as of what a read requires. While Postgres is away they are as old as without a token.
+    /// Waits until rights are known as of what a read requires. While Postgres is down, older rights are used.
     async fn insist(&self, consistency: Consistency) -> Result<(), Error> {
         for known in [self.settings.reached(), self.ended.reached()] {
             let processed = known.processed_by(consistency.required, consistency.left()).await;
@@ -259,7 +259,7 @@ impl Edge {
         }
     }
 
-    /// Whether more is known now than what a refusal may rest on: what the caller has seen is waited for a moment.
+    /// Whether more is known than when a request was refused: waits a moment for what the caller has seen.
     pub(crate) async fn knows_more(&self, refused: Reason, consistency: Consistency) -> bool {
         let seen = consistency.seen();
         let rests_on_rights = matches!(
@@ -280,10 +280,10 @@ impl Edge {
             && self.directory.processed_by(seen, OWN_WAIT).await.is_ok_and(|processed| processed >= seen)
     }
 
-    /// The call, once its body says what it is about.
+    /// Completes a call with the context that its body names.
     ///
     /// # Errors
-    /// Where there is no such context, or the caller may not know of it or not do this there.
+    /// When there is no such context, or the caller may not know of it or not do this there.
     pub(crate) async fn within(&self, mut call: Call, wanted: Option<&RequestContext>) -> Result<Call, Error> {
         let named = wanted.and_then(|wanted| wanted.resource_owner.as_ref());
         let (context, tenant) = match self.locate(&call, named, call.consistency.events.required).await {
@@ -296,7 +296,7 @@ impl Edge {
         };
         let by_operator = |needed: &str| needed.starts_with("system.") || call.caller.may(needed, &[Owner::system()]);
         let by_operator = call.operation.permission.is_some_and(by_operator) || context.kind == OwnerType::System;
-        // What an instance executes neither hears nor says what is done with rights that are above its own.
+        // Executions of an instance neither see nor influence what is done with rights above its own.
         let triggered = call.triggered.filter(|_| !by_operator);
         if call.operation.of_organization && context.kind != OwnerType::Organization {
             return Err(Rejection::invalid("ctx", "must name an organization").into());
@@ -304,7 +304,7 @@ impl Edge {
         Ok(Call { tenant, context, triggered, ..call })
     }
 
-    /// The context that a call names, and the instance that it is in, as of a sequence or later.
+    /// Returns the context that a call names, and its instance, as of a sequence or later.
     async fn locate(
         &self,
         call: &Call,
@@ -322,17 +322,17 @@ impl Edge {
                 Ok((context, call.tenant.clone()))
             }
             Some(ResourceOwner::InstanceId(id)) if *id == call.tenant.id => Ok(own()),
-            Some(ResourceOwner::InstanceId(id)) => self.elsewhere(call, Named::Id(id.clone()), sequence).await,
+            Some(ResourceOwner::InstanceId(id)) => self.elsewhere(call, Locator::Id(id.clone()), sequence).await,
             Some(ResourceOwner::InstanceDomain(name)) => {
-                self.elsewhere(call, Named::Domain(name.to_ascii_lowercase()), sequence).await
+                self.elsewhere(call, Locator::Domain(name.to_ascii_lowercase()), sequence).await
             }
-            Some(ResourceOwner::OrgId(id)) => organization(Named::Id(id.clone())).await,
-            Some(ResourceOwner::OrgDomain(name)) => organization(Named::Domain(name.to_ascii_lowercase())).await,
+            Some(ResourceOwner::OrgId(id)) => organization(Locator::Id(id.clone())).await,
+            Some(ResourceOwner::OrgDomain(name)) => organization(Locator::Domain(name.to_ascii_lowercase())).await,
             None => match (
                 call.organization.clone().filter(|_| call.operation.has_context()),
                 call.operation.of_organization,
             ) {
-                (Some(id), _) => organization(Named::Id(id)).await,
+                (Some(id), _) => organization(Locator::Id(id)).await,
                 (None, true) if call.is_system => {
                     let rule = "must name an organization, because system users belong to none";
                     Err(Rejection::invalid("ctx", rule).into())
@@ -343,8 +343,8 @@ impl Edge {
         }
     }
 
-    /// Only operators of the platform are let into an instance that is not the one of the host.
-    async fn elsewhere(&self, call: &Call, host: Named, sequence: u64) -> Result<(Owner, Arc<Tenant>), Error> {
+    /// Returns an instance that is not the one of the host, which only operators of the platform may enter.
+    async fn elsewhere(&self, call: &Call, host: Locator, sequence: u64) -> Result<(Owner, Arc<Tenant>), Error> {
         let found = self.directory.tenant(host, sequence).await.map_err(read_model)?;
         let may_enter = call.operation.permission.is_some_and(|needed| call.caller.may(needed, &[Owner::system()]));
         let is_home = |tenant: &Arc<Tenant>| tenant.id == call.home.id;
@@ -352,17 +352,17 @@ impl Edge {
         Ok((Owner::instance(&tenant.id), tenant))
     }
 
-    async fn organization(&self, call: &Call, name: Named, sequence: u64) -> Result<Owner, Error> {
+    async fn organization(&self, call: &Call, name: Locator, sequence: u64) -> Result<Owner, Error> {
         let unknown = || Error::from(Rejection::NotFound("organization"));
         let found = self.directory.organization(&call.tenant.id, name, sequence).await;
         let context = Owner::organization(&found.map_err(read_model)?.ok_or_else(unknown)?.id);
-        // Its own is what the caller may name where it needs no role.
+        // Where no role is required, the caller may name its own organization.
         if call.belongs_to(&context) {
             return Ok(context);
         }
         let Some(needed) = call.operation.permission else { return Err(unknown()) };
         let chain = context.chain(&call.tenant.id);
-        // What is in a part of it is decided about later.
+        // Roles in parts of it are checked later.
         let may = |permission: &str| {
             call.caller.may(permission, &chain) || call.caller.parts(permission).any(|(of, _)| *of == context)
         };

@@ -1,6 +1,6 @@
-//! What a handler answers, before it is written for a transport.
+//! The answer of a handler, before it is written for a transport.
 
-/// What a handler answers.
+/// The answer of a handler.
 #[derive(Debug)]
 pub struct Answer<O> {
     /// The message.

@@ -1,4 +1,4 @@
-//! A request that was admitted: what is known of it, and what its caller may do.
+//! An admitted request: its context, its caller, and what the caller may do.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,9 +22,9 @@ use crate::{
 /// A request that was admitted.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// Names the request in logs and answers.
+    /// The id of the request in logs and answers.
     pub request_id: String,
-    /// What is asked for.
+    /// The requested operation.
     pub operation: &'static Facts,
     /// The instance that the request is about: that of the host, unless an operator of the platform names another.
     pub tenant: Arc<Tenant>,
@@ -34,21 +34,21 @@ pub struct Call {
     pub home: Arc<Tenant>,
     /// The user that sent the request.
     pub caller: Arc<Principal>,
-    /// What it showed.
+    /// The token that it sent.
     pub(crate) token: Arc<Verified>,
-    /// Whether that is a system user, whose roles are those of the configuration.
+    /// Whether the caller is a system user, whose roles are those of the configuration.
     pub is_system: bool,
-    /// What the answer must not be older than, of each log.
+    /// How fresh the answer must be, for each log.
     pub consistency: OfEach<Consistency>,
     /// The caller's name for this write.
     pub idempotency_key: Option<String>,
     /// The sequences that the object may have.
     pub if_match: Option<IfMatch>,
-    /// How long a write shall wait until the read models have it.
+    /// How long a write waits for the read models to have it.
     pub wait: Option<Duration>,
     /// The W3C `traceparent` of the request.
     pub trace_context: String,
-    /// How many calls of targets it is nested in.
+    /// The number of calls of targets that the request is nested in.
     pub depth: u32,
     /// The executions that it triggers.
     pub triggered: Option<Arc<Triggered>>,
@@ -57,7 +57,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// What the client asked, in protobuf: the request, before targets have changed it.
+    /// The request as the client sent it, in protobuf, before targets have changed it.
     pub fn asked(&self, request: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
         let asked = self.triggered.as_ref().and_then(|triggered| triggered.asked());
         asked.map_or_else(request, <[u8]>::to_vec)
@@ -66,40 +66,40 @@ impl Call {
     /// The consistency token of an answer as of a sequence of one log.
     ///
     /// # Errors
-    /// Where the key cannot be had.
+    /// When the key is unavailable.
     pub async fn token_at(&self, tokens: &Tokens, (class, sequence): (LogClass, u64)) -> Result<String, Error> {
         tokens.mint(self.seen_with(class, sequence)).await.map_err(unavailable)
     }
 
-    /// What the client has seen once it has an answer as of a sequence of one log: of the other what it had seen before.
+    /// The sequences that the client has seen after an answer as of a sequence of one log; those of the other log stay.
     pub fn seen_with(&self, class: LogClass, sequence: u64) -> OfEach<u64> {
         let mut seen = self.consistency.map(|asked| asked.required);
         seen[class] = seen[class].max(sequence);
         seen
     }
 
-    /// The id of the personal access token that it showed, where it is one.
+    /// The id of the personal access token that the request sent, if it sent one.
     pub fn personal_access_token(&self) -> Option<&str> {
         self.token.personal.as_ref().map(|found| found.id.as_str())
     }
 
-    /// The sequence of the log that the issuer of the token had seen that it showed.
+    /// The sequence of the log that the issuer of the request's token had seen.
     pub fn token_seen(&self) -> u64 {
         self.token.sequence
     }
 
-    /// The context that a request names, by itself or by a header, where it names one.
+    /// The context that a request names in its body or by a header, if it names one.
     pub fn named(&self, request: &impl Contextual) -> Option<&Owner> {
         let is_named = request.context().is_some() || self.context.kind == OwnerType::Organization;
         is_named.then_some(&self.context)
     }
 
-    /// The instance that resources of a kind are kept in, that of the call; `None` where each is an instance itself.
+    /// The instance that stores resources of a kind, which is that of the call; `None` if each is an instance itself.
     pub fn instance_for<R: Resource>(&self) -> Option<&str> {
         (R::context("", &Owner::system()).kind != OwnerType::Instance).then_some(&self.tenant.id)
     }
 
-    /// The instance that a resource is kept in: an instance in itself, everything else in that of the call.
+    /// The instance that stores a resource: an instance is stored in itself, everything else in that of the call.
     pub fn instance_of<'a, R: Resource>(&'a self, id: &'a str) -> &'a str {
         self.instance_for::<R>().unwrap_or(id)
     }
@@ -109,38 +109,39 @@ impl Call {
         self.operation.permission_in(context.kind == OwnerType::System)
     }
 
-    /// Whether the caller may do what the operation does to something in a context, by its roles.
+    /// Whether the caller's roles permit the operation in a context.
     pub fn may(&self, context: &Owner) -> bool {
         let permitted = |permission: &str| self.caller.may(permission, &context.chain(&self.tenant.id));
         self.needs(context).is_some_and(permitted)
     }
 
-    /// The same of something that is in parts of the context, where roles in one of these are enough.
+    /// Whether the caller's roles permit the operation on something in a context and in parts of it, of which one
+    /// suffices.
     pub fn may_within(&self, context: &Owner, parts: &[Part]) -> bool {
         let is_there = |(of, part): (&Owner, &Part)| of == context && parts.contains(part);
         let permitted = |permission: &str| self.caller.parts(permission).any(is_there);
         self.may(context) || self.needs(context).is_some_and(permitted)
     }
 
-    /// The parts of contexts in which the caller may do what the operation does, beside what it may in all of them.
+    /// The parts of contexts in which the caller may perform the operation, beside complete contexts.
     pub fn parts(&self) -> Vec<(Owner, Part)> {
         let Some(permission) = self.operation.permission else { return vec![] };
         self.caller.parts(permission).map(|(context, part)| (context.clone(), part.clone())).collect()
     }
 
-    /// Whether the operation gives the caller something in a context because it belongs to it, whatever its roles.
+    /// Whether the operation permits the caller something in a context because it belongs to it, whatever its roles.
     pub fn belongs_to(&self, context: &Owner) -> bool {
         let is_home = self.home.id == self.tenant.id && !self.is_system;
         let is_own = *context == self.caller.owner || *context == Owner::instance(&self.home.id);
         self.operation.is_self() && is_home && is_own
     }
 
-    /// Whether the operation gives the caller something on what belongs to a user, whatever its roles.
+    /// Whether the operation permits the caller something on what belongs to a user, whatever its roles.
     pub fn is_own(&self, user_id: Option<&str>) -> bool {
         self.home.id == self.tenant.id && !self.is_system && self.operation.gives(&self.caller.id, user_id)
     }
 
-    /// Where the caller may do what the operation does: everywhere in the instance (`None`), or in these contexts.
+    /// Where the caller may perform the operation: everywhere in the instance (`None`), or in these contexts.
     pub fn contexts(&self) -> Option<Vec<Owner>> {
         let Some(permission) = self.operation.permission else { return Some(vec![]) };
         if self.may(&Owner::instance(&self.tenant.id)) {

@@ -1,4 +1,4 @@
-//! Access tokens: how they look, and how they are checked.
+//! Access tokens: their claims and their verification.
 
 mod exchange;
 pub mod opaque;
@@ -29,13 +29,13 @@ use crate::error::{Error, Reason};
 
 /// The `typ` of access tokens (RFC 9068, section 2.1).
 pub const TOKEN_TYPE: &str = "at+jwt";
-/// The scope that a token must have, beside the one that gives it its audience (docs/api.md).
+/// The scope that a token must have, in addition to the one that gives it its audience (docs/api.md).
 const OPENID: &str = "openid";
 /// The longest access token, in bytes: a longer one is neither issued nor looked at.
 pub const LONGEST: usize = 8 * 1024;
-/// By how many seconds the clocks of nodes may differ: a token of a node that is ahead is not of the future for the others.
+/// How many seconds the clocks of nodes may differ: a token from a node that is ahead is accepted by the others.
 const CLOCKS: i64 = 10;
-/// How many verified tokens are remembered.
+/// How many verified tokens are cached.
 const REMEMBERED: usize = 100_000;
 
 /// The claims of an access token (RFC 9068, sections 2.2 and 2.2.1).
@@ -61,25 +61,25 @@ pub struct AccessToken {
     pub scope: String,
     /// The sequence of the log that its issuer had seen.
     pub seq: u64,
-    /// The same of the log that revocations are in; builds before them had seen none.
+    /// The sequence of `SESSIONS`, which has revocations, that its issuer had seen; 0 where an older build issued it.
     #[serde(rename = "sessionSeq", default)]
     pub session_seq: u64,
-    /// The session that it was got in, where a person has logged in.
+    /// The session that it was issued in, where a person has logged in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sid: Option<String>,
-    /// What it was got by, so that all that was got by it ends together.
+    /// The id of what it was issued for, such as a code; all tokens that were issued for it end together.
     #[serde(rename = "grantId", default, skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<String>,
-    /// When the person was checked, in seconds since the Unix epoch, where one has logged in and nobody acts as that one.
+    /// When the person was authenticated, in seconds since the Unix epoch, if one has logged in and nobody acts as it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_time: Option<i64>,
-    /// By what (RFC 8176, section 1).
+    /// The methods of authentication (RFC 8176, section 1).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub amr: Vec<String>,
-    /// Who acts as the user, where somebody does.
+    /// The actor, where somebody acts as the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<Actor>,
-    /// The tokens that it was got for, where it was got for tokens, and those that these were got for.
+    /// The tokens that it was exchanged for, and those that these were exchanged for.
     #[serde(rename = "exchangedFor", default, skip_serializing_if = "Vec::is_empty")]
     pub exchanged_for: Vec<Basis>,
     /// Other claims: roles, the organization, and what executions have added; never one of those above.
@@ -93,7 +93,7 @@ impl AccessToken {
         self.client_id != self.sub
     }
 
-    /// What a token stands on that is got for this one, which belongs to a signing key, and by which its user acts as somebody else or not.
+    /// The bases of a token that is exchanged for this one, with its signing key and whether its user acts as another.
     pub fn bases(&self, kid: Option<String>, acts: bool) -> Vec<Basis> {
         let own = Basis {
             jti: Some(self.jti.clone()),
@@ -110,7 +110,7 @@ impl AccessToken {
         std::iter::once(own).chain(self.exchanged_for.iter().cloned()).collect()
     }
 
-    /// As what it can be revoked.
+    /// What identifies it for revocation.
     pub fn id(&self) -> TokenId {
         TokenId {
             id: self.jti.clone(),
@@ -124,7 +124,7 @@ impl AccessToken {
     }
 }
 
-/// How instances are reached from outside.
+/// The external address of instances.
 #[derive(Debug, Clone)]
 pub struct External {
     /// `http` or `https`.
@@ -139,41 +139,41 @@ impl External {
         self.url(&tenant.primary_domain)
     }
 
-    /// Where a host is reached.
+    /// The base URL of a host.
     pub fn url(&self, host: &str) -> String {
         let Self { scheme, port } = self;
         port.map_or_else(|| format!("{scheme}://{host}"), |port| format!("{scheme}://{host}:{port}"))
     }
 }
 
-/// What a token says, once it is verified.
+/// A verified token.
 #[derive(Debug)]
 pub struct Verified {
     pub(crate) user_id: String,
     pub(crate) sequence: u64,
     /// The user, where it is a system user.
     pub(crate) system: Option<Arc<Principal>>,
-    /// The instance's signing key that it belongs to; none where a system user signed it, and of a personal access token.
+    /// The instance's signing key that it belongs to; `None` if a system user signed it, or it is a personal one.
     pub(crate) key_id: Option<String>,
-    /// As what it can be revoked, where it was issued by the instance.
+    /// What identifies it for revocation, if the instance issued it.
     pub(crate) id: Option<TokenId>,
     pub(crate) expires: i64,
-    /// What it stands on beside, where it was got for other tokens.
+    /// The other tokens that it depends on, if it was exchanged for any.
     pub(crate) bases: Vec<Basis>,
-    /// The personal access token that it is, where it is one.
+    /// The personal access token, if it is one.
     pub(crate) personal: Option<Arc<PersonalToken>>,
 }
 
 impl Verified {
-    /// The id of the app that got it, where one did: a service user is its own client, and personal ones were given by nobody else.
+    /// The app that it was issued to, if any: a service user is its own client, and personal access tokens have no app.
     pub(crate) fn app(&self) -> Option<&str> {
         let id = self.id.as_ref().filter(|id| id.client_id != self.user_id)?;
         Some(&id.client_id)
     }
 
-    /// What a token says that the instance has issued, with the key that it belongs to.
+    /// Checks the claims of a token that the instance has issued, which belongs to a key.
     fn issued(token: AccessToken, key_id: String, tenant: &Tenant) -> Result<Self, RefusedToken> {
-        // Whoever acts as somebody else does so where apps are used, and not where rights are given.
+        // Tokens for acting as somebody else are for use in apps, not for managing rights.
         if token.act.is_some() {
             return Err(refused::impersonated(token.jti));
         }
@@ -190,7 +190,7 @@ impl Verified {
     }
 }
 
-/// Verifies access tokens and remembers those it verified.
+/// Verifies access tokens, and caches those that it has verified.
 pub struct Verifier {
     external: External,
     system: SystemUsers,
@@ -204,7 +204,7 @@ impl std::fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// A verifier that remembers nothing yet.
+    /// A verifier with an empty cache.
     pub fn new(external: External, system: SystemUsers) -> Self {
         Self { external, system, verified: Cache::new(REMEMBERED) }
     }
@@ -212,7 +212,7 @@ impl Verifier {
     /// The token of a request, verified for the platform's API on this instance.
     pub fn verify(&self, headers: &HeaderMap, tenant: &Tenant) -> Result<Arc<Verified>, RefusedToken> {
         let token = bearer(headers)?;
-        // Another issuer is another token.
+        // The same token under another issuer has another entry.
         let parts: [&[u8]; 5] =
             [tenant.id.as_bytes(), b"\0", tenant.primary_domain.as_bytes(), b"\0", token.as_bytes()];
         let name = sha256(&parts.concat());
@@ -245,7 +245,7 @@ impl Verifier {
         Verified::issued(token, key_id, tenant)
     }
 
-    /// What an opaque token says that this instance has issued, verified for the platform's API on this instance.
+    /// Verifies the claims of an opaque token that this instance has issued, for the platform's API on this instance.
     pub(crate) fn opened(
         &self,
         (key_id, token): (String, AccessToken),
@@ -254,7 +254,7 @@ impl Verifier {
         Verified::issued(self.of_now(token, tenant)?, key_id, tenant)
     }
 
-    /// Refuses an opaque token that this instance has issued under another name, or that has expired or does not begin yet.
+    /// Refuses an opaque token that was issued under another name of this instance, has expired or is not valid yet.
     pub(crate) fn of_now(&self, token: AccessToken, tenant: &Tenant) -> Result<AccessToken, RefusedToken> {
         if token.iss != self.external.issuer(tenant) {
             return Err(refused(Some(token.jti), Signed::Here, "it is of another issuer"));
@@ -266,8 +266,8 @@ impl Verifier {
         Ok(token)
     }
 
-    /// Which key has signed a token of this instance, and what it says, whomever it is for; `None` where it is no such token, or
-    /// has expired.
+    /// Returns the claims of a token of this instance, whatever its audience, and the key that signed it; `None` if it
+    /// is no such token, or has expired.
     pub(crate) fn read(&self, token: &str, tenant: &Tenant) -> Option<(String, AccessToken)> {
         if token.len() > LONGEST {
             return None;
@@ -276,7 +276,8 @@ impl Verifier {
         (token.exp > clock::now().as_second()).then_some((key_id, token))
     }
 
-    /// What a token says that a key of the instance has signed, whomever it is for, and which key.
+    /// Returns the claims of a token that a key of the instance has signed, whatever its audience, and the id of the
+    /// key.
     fn signed(&self, token: &str, tenant: &Tenant) -> Result<(String, AccessToken), RefusedToken> {
         let (key_id, key, mut validation) = key_of(token, tenant, TOKEN_TYPE)?;
         validation.set_issuer(&[self.external.issuer(tenant)]);
@@ -285,18 +286,18 @@ impl Verifier {
     }
 }
 
-/// What a token says that a key of an instance has signed, whatever its issuer was called then and whatever time it is by the clock of
-/// this node: other nodes may take it.
+/// Returns the claims of a token that a key of an instance has signed, under whatever issuer name and regardless of the
+/// clock of this node, since other nodes may accept it.
 pub(crate) fn issued(token: &str, tenant: &Tenant) -> Option<AccessToken> {
     issued_as(token, tenant, (TOKEN_TYPE, None))
 }
 
-/// The same of a token of any `typ`, under the name of this issuer, where one is named.
+/// Returns the claims of a token of this `typ` that a key of an instance has signed, with this issuer, if any is given.
 pub fn issued_as<C: DeserializeOwned>(token: &str, tenant: &Tenant, as_what: (&str, Option<&str>)) -> Option<C> {
     Some(issued_by(token, tenant, as_what)?.1)
 }
 
-/// The same, with the id of the key.
+/// Returns the claims as [`issued_as`] does, with the id of the key.
 pub(crate) fn issued_by<C: DeserializeOwned>(
     token: &str,
     tenant: &Tenant,
@@ -314,7 +315,7 @@ pub(crate) fn issued_by<C: DeserializeOwned>(
     Some((key_id.to_owned(), decode::<C>(token, &key, &validation).ok()?.claims))
 }
 
-/// The key of an instance that has signed a token of this `typ`, as the token says, with its id and how it verifies.
+/// Returns the key of an instance that the header of a token of this `typ` names, its id, and how it verifies.
 fn key_of<'a>(
     token: &str,
     tenant: &'a Tenant,
@@ -333,10 +334,10 @@ fn key_of<'a>(
     Ok((key_id, decoding, Validation::new(algorithm)))
 }
 
-/// What a token claims, if this key has signed it, and it is of now.
+/// Returns the claims of a token if this key has signed it and its time has begun.
 fn claims(token: &str, key: &DecodingKey, mut validation: Validation) -> Result<AccessToken, RefusedToken> {
     validation.set_required_spec_claims(&["exp", "nbf", "iss", "aud", "sub"]);
-    // There is one clock. Whether the token has expired is looked at with every request, and its beginning below.
+    // There is one clock. The expiry is checked with every request, and the beginning below.
     (validation.validate_exp, validation.validate_nbf) = (false, false);
     let decoded = decode::<AccessToken>(token, key, &validation);
     let TokenData { claims, .. } = decoded.map_err(|error| match error.kind() {
@@ -349,7 +350,7 @@ fn claims(token: &str, key: &DecodingKey, mut validation: Validation) -> Result<
     Ok(claims)
 }
 
-/// Refuses a token that does not begin yet, by more than clocks may differ.
+/// Refuses a token whose time begins later than clocks may differ.
 fn begins(token: &AccessToken) -> Result<(), RefusedToken> {
     let ahead = token.nbf.max(token.iat).saturating_sub(clock::now().as_second());
     if ahead <= CLOCKS {
@@ -363,7 +364,7 @@ fn expired() -> Error {
     Error::new(Reason::TokenExpired, "the access token has expired")
 }
 
-/// The one bearer token of a request (RFC 6750, section 2.1).
+/// The single bearer token of a request (RFC 6750, section 2.1).
 pub(crate) fn bearer(headers: &HeaderMap) -> Result<&str, Error> {
     let missing = || Error::new(Reason::TokenMissing, "the request needs an access token: Authorization: Bearer ...");
     let mut given = headers.get_all(header::AUTHORIZATION).iter();

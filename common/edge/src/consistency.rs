@@ -1,4 +1,4 @@
-//! Consistency tokens: what a write answers, so that a read can wait for it.
+//! Consistency tokens: a write returns one, so that a read can wait for it.
 
 use std::{
     convert::Infallible,
@@ -28,20 +28,20 @@ use crate::{
 /// The header and metadata key of tokens.
 pub const HEADER: &str = "consistency-token";
 const WAIT_HEADER: &str = "consistency-wait";
-/// How long a read waits unless it says otherwise.
+/// How long a read waits by default.
 const DEFAULT_WAIT: Duration = Duration::from_secs(2);
 /// The longest that a read may wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// How long a node remembers what it answered to whom.
+/// How long a node remembers the writes that it answered to a caller.
 const REMEMBERED: Duration = Duration::from_secs(10);
-/// How many callers it remembers.
+/// How many callers a node remembers.
 const CALLERS: usize = 100_000;
 
-/// The version of tokens with a sequence of the log that is kept for ever.
+/// The version of tokens with a sequence of `EVENTS` only.
 const OF_EVENTS: u8 = 1;
-/// The version of those with one of each log. Who has seen nothing of the one that ages out has none of them.
+/// The version of tokens with a sequence of each log. Callers that have seen nothing of `SESSIONS` get none of these.
 const OF_BOTH: u8 = 2;
-/// How long what is before the sequences is.
+/// The length of what precedes the sequences.
 const HEAD: usize = 1 + 2 + 16 + 4;
 const MAC: usize = 16;
 
@@ -50,7 +50,7 @@ const MAC: usize = 16;
 pub struct Form {
     /// The shard.
     pub shard: u16,
-    /// Which logs they are.
+    /// The id of the logs.
     pub log_id: [u8; 16],
     /// Grows when a copy of the log is promoted with a stated loss.
     pub incarnation: u32,
@@ -62,38 +62,38 @@ pub struct Tokens {
     keyring: Keyring,
     form: Form,
     /// The last write that this node answered to a caller, by instance and caller.
-    answered: Arc<Cache<Caller, Arc<Mutex<Answered>>>>,
-    /// The token that was made last: many reads in a row see the same.
+    answered: Arc<Cache<Caller, Arc<Mutex<SeenWrites>>>>,
+    /// The token that was made last: many reads in a row need the same one.
     last: Arc<Mutex<Option<Minted>>>,
 }
 
-/// What a token says, and the token.
+/// The sequences of a token, and the token.
 type Minted = (OfEach<u64>, String);
 
 /// An instance and a caller.
 type Caller = (String, String);
 
-/// The newest writes that a caller was told of, one of each log, and when.
+/// The newest writes that were answered to a caller, by log, and when.
 #[derive(Debug, Default)]
-struct Answered {
+struct SeenWrites {
     sequences: OfEach<u64>,
     /// By [`since_start`].
     at: Duration,
 }
 
 impl Tokens {
-    /// The tokens of logs, whose id has 16 bytes.
+    /// The tokens of the logs with this id of 16 bytes.
     pub fn new(keyring: Keyring, shard: u16, log_id: &[u8], incarnation: u32) -> Self {
         let form = Form { shard, log_id: log_id.try_into().unwrap_or_default(), incarnation };
         Self { keyring, form, answered: Arc::new(Cache::new(CALLERS)), last: Arc::default() }
     }
 
-    /// The keys that they are made with, and others.
+    /// The keyring that tokens are signed with.
     pub(crate) fn keyring(&self) -> &Keyring {
         &self.keyring
     }
 
-    /// The token of a write, which the caller's next reads on this node will wait for even without it.
+    /// Makes the token of a write. The caller's next reads on this node wait for the write even without the token.
     pub async fn mint_for(
         &self,
         instance_id: &str,
@@ -110,17 +110,17 @@ impl Tokens {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         // An answer of an older write, such as a repeated one, must not hide a newer one.
         let sequences = known.sequences.zip(sequences).map(|(known, new)| known.max(new));
-        *known = Answered { sequences, at: since_start() };
+        *known = SeenWrites { sequences, at: since_start() };
     }
 
-    /// The caller's last writes, while they are remembered; else 0.
+    /// The caller's last writes, while they are remembered; otherwise 0.
     fn answered(&self, instance_id: &str, caller_id: &str) -> OfEach<u64> {
         let Some(known) = self.answered.get(&caller(instance_id, caller_id)) else { return OfEach::default() };
         let known = known.lock().unwrap_or_else(PoisonError::into_inner);
         if since_start() < known.at + REMEMBERED { known.sequences } else { OfEach::default() }
     }
 
-    /// The token of a sequence of each log.
+    /// Makes the token for a sequence of each log.
     pub async fn mint(&self, sequences: OfEach<u64>) -> Result<String, keyring::KeyringFailure> {
         if let Some((_, token)) = self.last().as_ref().filter(|(last, _)| *last == sequences) {
             return Ok(token.clone());
@@ -135,7 +135,7 @@ impl Tokens {
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sequences of a token of these logs.
+    /// Reads the sequences of a token of these logs.
     async fn read(&self, token: &str) -> Result<OfEach<u64>, Error> {
         let key = self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
         let invalid =
@@ -145,7 +145,7 @@ impl Tokens {
 }
 
 impl Form {
-    /// The token of a sequence of each log, under a key.
+    /// Writes the token for a sequence of each log, signed with a key.
     pub fn write(&self, key: &SymmetricKey, sequences: OfEach<u64>) -> String {
         let mut token = self.body(sequences);
         let mac = key.mac(&[&token]);
@@ -176,7 +176,7 @@ impl Form {
 }
 
 impl Tokens {
-    /// What is asked for, with what the node remembers of the caller.
+    /// Adds what the node remembers of the caller to the requested consistency.
     pub(crate) fn with_own(
         &self,
         asked: OfEach<Consistency>,
@@ -186,7 +186,7 @@ impl Tokens {
         asked.zip(self.answered(instance_id, caller_id)).map(|(asked, own)| Consistency { own, ..asked })
     }
 
-    /// What the headers of a request ask for, of each log.
+    /// The consistency that the headers of a request ask for, of each log.
     pub(crate) async fn asked(&self, headers: &HeaderMap) -> Result<OfEach<Consistency>, Error> {
         let required = match one(headers, HEADER)? {
             None => OfEach::default(),
@@ -210,11 +210,11 @@ fn caller(instance_id: &str, caller_id: &str) -> Caller {
     (instance_id.to_owned(), caller_id.to_owned())
 }
 
-/// The read was as fresh as asked for.
+/// Waits of reads that were as fresh as requested.
 static REACHED: LazyLock<&Histogram> = LazyLock::new(|| CONSISTENCY_WAIT.with(&["reached"]));
-/// It was answered without the caller's own last write.
+/// Waits of reads that were answered without the caller's own last write.
 static GIVEN_UP: LazyLock<&Histogram> = LazyLock::new(|| CONSISTENCY_WAIT.with(&["given_up"]));
-/// It was refused.
+/// Waits of reads that were refused.
 static NOT_REACHED: LazyLock<&Histogram> = LazyLock::new(|| CONSISTENCY_WAIT.with(&["not_reached"]));
 
 /// Counts a read that saw this sequence, or none. Reads that may be of any age are not counted.
@@ -242,7 +242,7 @@ fn duration(text: &str) -> Option<Duration> {
     }
 }
 
-/// A key that cannot be had at the moment.
+/// The error for a key that is unavailable.
 #[expect(clippy::needless_pass_by_value, reason = "it is used with map_err")]
 pub fn unavailable(failure: keyring::KeyringFailure) -> Error {
     match failure {

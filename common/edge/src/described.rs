@@ -9,7 +9,7 @@ use prost::{decode_length_delimiter, encode_length_delimiter};
 use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use proto::{operation::OPERATIONS, option::is_secret};
 
-/// All of them.
+/// The descriptors of all messages.
 pub(crate) static POOL: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(proto::DESCRIPTORS).expect("the build has made them"));
 
@@ -28,16 +28,16 @@ fn has_secrets(message: &MessageDescriptor, seen: &mut HashSet<String>) -> bool 
             .any(|field| is_secret(&field) || matches!(field.kind(), Kind::Message(inner) if has_secrets(&inner, seen)))
 }
 
-/// A request in protobuf, by the name of its message, without what is secret in it. A digest of that can be kept: whoever has it and its
-/// key cannot find out a password by trying. What is left stands as it stood, so that the same request has the same digest.
+/// Removes the secrets from a request in protobuf, given the name of its message. A digest of the rest can be stored:
+/// it helps nobody to find a password by trying. The rest stays in place, so the same request has the same digest.
 pub fn without_secrets(request: &str, message: Vec<u8>) -> Vec<u8> {
     let Some(descriptor) = WITH_SECRETS.get(request) else { return message };
     let mut left = Vec::with_capacity(message.len());
-    // What cannot be read is not kept.
+    // What cannot be parsed is dropped.
     copy(descriptor, &message, &mut left).map_or_else(Vec::new, |()| left)
 }
 
-/// Copies the fields of a message that are not secret; `None` where it is none.
+/// Copies the fields of a message that are not secret; `None` if it is malformed.
 fn copy(descriptor: &MessageDescriptor, mut message: &[u8], left: &mut Vec<u8>) -> Option<()> {
     while !message.is_empty() {
         let begin = message;

@@ -1,4 +1,4 @@
-//! What goes wrong, told in one way over gRPC and HTTP.
+//! Errors, reported in the same way over gRPC and HTTP.
 //!
 //! Every error has a [`Reason`], which is stable and listed in docs/errors.md; code and HTTP status follow from it.
 
@@ -18,16 +18,16 @@ pub use self::{fault::FieldFault, reason::Reason};
 
 /// Why a request was not served.
 #[derive(Debug)]
-pub struct Error(Box<Told>);
+pub struct Error(Box<Details>);
 
-/// What a client is told.
+/// What a client gets to know.
 #[derive(Debug)]
-struct Told {
+struct Details {
     reason: Reason,
-    /// For people; without it, what is said of the fields.
+    /// The message for people; where there is none, it is made of the faults of the fields.
     message: Option<String>,
     metadata: Vec<(&'static str, String)>,
-    /// Under what the metadata has the path of the first field.
+    /// The metadata key of the path of the first field.
     path_as: Option<&'static str>,
     headers: Vec<(&'static str, String)>,
     fields: Vec<FieldFault>,
@@ -47,13 +47,13 @@ impl Error {
         Self::told(reason, Some(message.into()), vec![])
     }
 
-    /// An error that is about fields; what is said of them is its message.
+    /// An error about fields; its message is made of their faults.
     pub fn of_fields(reason: Reason, fields: Vec<FieldFault>) -> Self {
         Self::told(reason, None, fields)
     }
 
     fn told(reason: Reason, message: Option<String>, fields: Vec<FieldFault>) -> Self {
-        Self(Box::new(Told {
+        Self(Box::new(Details {
             reason,
             message,
             metadata: Vec::new(),
@@ -66,8 +66,8 @@ impl Error {
         }))
     }
 
-    /// A failure that is none of the client's business: it is logged here, once, and the client gets the number under
-    /// which it stands in the log.
+    /// A failure that is not revealed to the client: it is logged here, once, and the client gets the number under
+    /// which it is found in the log.
     pub fn internal(failure: &(dyn std::error::Error + 'static)) -> Self {
         let error_id = secret::random_text(12);
         tracing::error!(error_id, error = %explain(failure), "a request failed");
@@ -79,7 +79,7 @@ impl Error {
         Self::of_fields(Reason::InvalidRequest, violations.into_iter().map(FieldFault::from).collect())
     }
 
-    /// Adds what programs may want to know.
+    /// Adds an entry to the metadata for programs.
     pub fn with(mut self, key: &'static str, value: impl Into<String>) -> Self {
         self.0.metadata.push((key, value.into()));
         self
@@ -91,7 +91,7 @@ impl Error {
         self
     }
 
-    /// Adds the path of the first field.
+    /// Adds the path of the first field to the metadata.
     pub(crate) fn with_path(mut self, key: &'static str) -> Self {
         self.0.path_as = Some(key);
         self
@@ -103,13 +103,13 @@ impl Error {
         self
     }
 
-    /// Tells when it makes sense to try again.
+    /// Adds the time after which a retry makes sense.
     pub fn retry_after(mut self, delay: Duration) -> Self {
         self.0.retry_after = Some(delay);
         self
     }
 
-    /// Names the request.
+    /// Adds the id of the request.
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
         self.0.request_id = Some(id.into());
         self
@@ -130,14 +130,14 @@ impl Error {
         self
     }
 
-    /// What people are told, with these names of fields.
+    /// The message for people, with these names of fields.
     fn message(&self, names: Names) -> Cow<'_, str> {
         let told = &*self.0;
         let of_fields = || told.fields.iter().map(|fault| fault.sentence(names)).collect::<Vec<_>>().join("; ").into();
         told.message.as_deref().map_or_else(of_fields, Cow::Borrowed)
     }
 
-    /// What programs are told, with these names of fields.
+    /// The metadata for programs, with these names of fields.
     fn metadata(&self, names: Names) -> Vec<(&'static str, String)> {
         let path = self.0.path_as.zip(self.0.fields.first()).map(|(key, fault)| (key, fault.field(names)));
         path.into_iter().chain(self.0.metadata.iter().cloned()).collect()
@@ -148,7 +148,7 @@ impl Error {
         self.0.forwarded.unwrap_or((self.0.reason.code(), self.0.reason.http_status()))
     }
 
-    /// After what time it can be asked for again, where that is known.
+    /// The time after which a retry makes sense, if it is known.
     pub fn delay(&self) -> Option<Duration> {
         self.0.retry_after
     }

@@ -1,4 +1,4 @@
-//! The one rule of freshness: what the caller requires is insisted on, its own last write is waited for a moment.
+//! The rule of freshness: what the caller requires is insisted on; its own last write is waited for only a moment.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use tokio::{
 
 use crate::error::{Error, Reason};
 
-/// How long a request waits for the caller's own last write on this node, where the caller did not ask for it.
+/// How long a request waits for the caller's own last write on this node, if the caller did not require it.
 pub const OWN_WAIT: Duration = Duration::from_secs(1);
 
-/// What an answer must not be older than, by the sequences of one log.
+/// How fresh an answer must be, in sequences of one log.
 #[derive(Debug, Clone, Copy)]
 pub struct Consistency {
     /// The sequence that the read models must have; 0 for any.
@@ -21,33 +21,33 @@ pub struct Consistency {
     pub own: u64,
     /// How long to wait for what is required.
     pub wait: Duration,
-    /// Since when.
+    /// When the request began to wait.
     pub begun: Instant,
 }
 
-/// How a read model stands to what an answer must not be older than.
+/// How the freshness of a read model compares with what is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
     /// It has all that the caller has seen.
     Enough,
-    /// It lacks the caller's own last write: it may answer when that did not come in a moment.
+    /// It lacks the caller's own last write, and may answer if that does not come in a moment.
     WithoutOwn,
     /// It must not answer.
     TooOld,
 }
 
 impl Consistency {
-    /// How long to wait for what is required, from now on.
+    /// The remaining time to wait for what is required.
     pub fn left(self) -> Duration {
         self.wait.saturating_sub(self.begun.elapsed())
     }
 
-    /// The newest that the caller has seen, as far as that is known.
+    /// The newest sequence that the caller has seen, as far as it is known.
     pub fn seen(self) -> u64 {
         self.required.max(self.own)
     }
 
-    /// How a read model that has processed this sequence stands to it; `None` is one that is not there yet.
+    /// Rates a read model that has processed this sequence; `None` stands for one that does not exist yet.
     pub fn rate(self, processed: Option<u64>) -> Freshness {
         match processed {
             Some(processed) if processed >= self.seen() => Freshness::Enough,
@@ -59,7 +59,7 @@ impl Consistency {
     /// Refuses an answer that is older than what is required.
     ///
     /// # Errors
-    /// Names both sequences.
+    /// When it is older; the error names both sequences.
     pub fn accept(self, processed: u64) -> Result<(), Error> {
         match self.rate(Some(processed)) {
             Freshness::TooOld => Err(not_reached(self.required, processed)),
@@ -67,10 +67,10 @@ impl Consistency {
         }
     }
 
-    /// The same of what is parked, which does not get fresher by itself.
+    /// Refuses an answer of a parked resource that is older than what is required. It does not get fresher by itself.
     ///
     /// # Errors
-    /// Names both sequences.
+    /// When it is older; the error names both sequences.
     pub fn accept_parked(self, processed: u64) -> Result<(), Error> {
         if processed >= self.required {
             return Ok(());
@@ -81,11 +81,12 @@ impl Consistency {
             .with("processed", processed.to_string()))
     }
 
-    /// Looks until what is seen is fresh enough or the time for that is over. In between it waits for `changes`, which may
-    /// get lost: the last look does not rely on them. How old the answer may be is for the caller to [`accept`](Self::accept).
+    /// Repeats a read until it is fresh enough or the time is over. In between it waits for `changes`, which may get
+    /// lost: the last read does not rely on them. How old the answer may be is for the caller to
+    /// [`accept`](Self::accept).
     ///
     /// # Errors
-    /// Those of looking.
+    /// Those of the read.
     pub async fn look_until_fresh<T, C, E, F: Future<Output = Result<T, E>>>(
         self,
         mut changes: watch::Receiver<C>,
@@ -110,7 +111,7 @@ impl Consistency {
     }
 }
 
-/// A read model that has not processed what is required.
+/// The error for a read model that has not processed what is required.
 fn not_reached(required: u64, processed: u64) -> Error {
     let message = format!("the read model has processed sequence {processed}, not yet {required}");
     Error::new(Reason::ConsistencyNotReached, message)

@@ -7,7 +7,7 @@ use proto::shape::Request;
 
 use crate::{admission::Edge, answer::Answer, call::Call, error::Error, mount::mount};
 
-/// Mounts what a node answers about one kind of object.
+/// Mounts the handlers for one kind of object.
 pub type Mount<S> = fn(Mounting<S>) -> Mounting<S>;
 
 /// The operations that a node answers, mounted one after another.
@@ -23,7 +23,7 @@ impl<S: Send + Sync + 'static> Mounting<S> {
         Self { router, edge: edge.clone(), state: state.clone() }
     }
 
-    /// Mounts a handler on all transports; its request says which operation it answers.
+    /// Mounts a handler on all transports; the type of its request determines the operation.
     #[must_use]
     pub fn on<I, F>(self, handler: impl Fn(Arc<S>, Call, I) -> F + Send + Sync + 'static) -> Self
     where
@@ -35,7 +35,7 @@ impl<S: Send + Sync + 'static> Mounting<S> {
         Self { router, ..self }
     }
 
-    /// The router with all of them.
+    /// The router with all handlers.
     pub fn router(self) -> Router {
         self.router
     }

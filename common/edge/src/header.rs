@@ -1,19 +1,19 @@
-//! What is read of the headers of a request, whatever it asks for.
+//! Headers of requests that do not depend on the operation.
 
 use http::{HeaderMap, Uri, header};
 
 use crate::error::{Error, Reason};
 
-/// Names the organization that a request is about, where its body names none.
+/// The header that names the organization of a request whose body names none.
 pub(crate) const ORGANIZATION: &str = "x-platform-orgid";
 
 /// The longest name of a host, in bytes (RFC 1035, section 2.3.4).
 const LONGEST_HOST: usize = 255;
 
-/// The host that a request names, without port, in lower case. What trusted proxies forward was put there before.
+/// The host that a request names, without port, in lower case. A trusted proxy's forwarded host is in place already.
 ///
 /// # Errors
-/// Where it names none, several, or one that is too long to be one: nothing is kept or looked up under that.
+/// When it names none, several, or one that is too long to be one: nothing is cached or looked up for that.
 pub fn host(uri: &Uri, headers: &HeaderMap) -> Result<String, Error> {
     let missing = || Error::new(Reason::InvalidRequest, "the request must name exactly one host");
     let mut hosts = headers.get_all(header::HOST).iter();
@@ -24,7 +24,7 @@ pub fn host(uri: &Uri, headers: &HeaderMap) -> Result<String, Error> {
     };
     let port = authority.as_str().strip_prefix(authority.host());
     let has_port = |port: &str| port.is_empty() || port == ":" || authority.port_u16().is_some();
-    // What stands before the host is no part of a host either.
+    // User info before the host is refused, too.
     if !port.is_some_and(has_port) {
         return Err(missing());
     }
@@ -44,7 +44,7 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Err
     }
 }
 
-/// The `traceparent` of a request, where it is one (W3C Trace Context, section 3.2): events keep it for ever.
+/// The `traceparent` of a request, if it is well-formed (W3C Trace Context, section 3.2): events store it for ever.
 pub(crate) fn trace_context(headers: &HeaderMap) -> Option<&str> {
     let given = text(headers, "traceparent")?;
     let lengths: Vec<usize> = given.split('-').map(str::len).collect();
@@ -52,7 +52,7 @@ pub(crate) fn trace_context(headers: &HeaderMap) -> Option<&str> {
     (lengths == [2, 32, 16, 2] && given.bytes().all(is_lower_hex)).then_some(given)
 }
 
-/// A header that decides something: absent, or exactly one of visible ASCII.
+/// A header that affects the outcome: absent, or exactly one of visible ASCII.
 pub(crate) fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Error> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -62,7 +62,7 @@ pub(crate) fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a s
     }
 }
 
-/// A header as text; what is no text is treated as absent.
+/// A header as text; one that is not text is treated as absent.
 pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }

@@ -1,5 +1,5 @@
-//! Commands that oidc nodes have the node decide that writes, over the bus: a closed list. Only who may publish to their subject can
-//! send them, and only nodes can sign them.
+//! Internal commands, a closed list, which oidc nodes send over the bus for the write node to decide. Only clients that
+//! may publish to their subject can send them, and only nodes can sign them.
 
 mod metadata;
 
@@ -17,19 +17,19 @@ use view::keyring::{Keyring, KeyringFailure, Purpose, SYSTEM};
 
 pub use self::metadata::metadata_fault;
 
-/// How long one is sent again while nobody writes: longer than a take-over takes.
+/// How long a command is sent again while no node writes: longer than a take-over takes.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long an answer is waited for before it is sent again: the node may have ended.
+/// How long an answer is waited for before a command is sent again: the node may have ended.
 const ANSWERED: Duration = Duration::from_secs(4);
-/// How long it waits before it is sent again.
+/// The pause before a command is sent again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How old one may be that is done, in microseconds: as long as it is sent again, with clocks that differ by a minute.
+/// How old an executed command may be, in microseconds: as long as it is sent again, with a minute for clocks.
 const OLDEST: i64 = 70_000_000;
-/// What is signed as such.
+/// The prefixes that tell signatures of commands and outcomes apart.
 const OF_COMMAND: &[u8] = b"internal command";
 const OF_OUTCOME: &[u8] = b"internal outcome";
 
-/// Has commands decided.
+/// Sends internal commands to the write node.
 #[derive(Clone)]
 pub struct Internal {
     client: Client,
@@ -39,32 +39,32 @@ pub struct Internal {
 
 /// Why a command was not done, or may not have been.
 #[derive(Debug, thiserror::Error)]
-pub enum Undone {
+pub enum CommandFailure {
     /// There is no key to sign it with.
     #[error(transparent)]
     Keyring(#[from] KeyringFailure),
-    /// Nobody writes.
+    /// No node writes.
     #[error("no node writes")]
     NoWriter,
-    /// It was refused, or it is not known what became of it.
+    /// It was refused, or its outcome is unknown.
     #[error("the node that writes did not do it, or did not say so")]
     Unknown,
 }
 
-/// Where they are sent to.
+/// The subject that commands are sent to.
 pub fn subject(shard: u16) -> String {
     format!("internal.{shard}")
 }
 
-/// What nodes sign with. The key is that of consistency tokens, which are signed as one part; what is signed here has two.
+/// The key that nodes sign with: that of consistency tokens, which are signed as one part, and commands as two.
 ///
 /// # Errors
-/// When it cannot be had.
+/// When it is unavailable.
 pub async fn key(keyring: &Keyring) -> Result<std::sync::Arc<SymmetricKey>, KeyringFailure> {
     keyring.key(SYSTEM, Purpose::Consistency).await
 }
 
-/// The command of a request, if a node has signed it a moment ago.
+/// Opens the command of a request, if a node has signed it a moment ago.
 pub fn opened(key: &SymmetricKey, request: &InternalRequest) -> Option<InternalCommand> {
     let is_ours = secret::same(&key.mac(&[OF_COMMAND, &request.command]), &request.mac);
     let command = is_ours.then(|| InternalCommand::decode(&*request.command).ok())??;
@@ -72,7 +72,7 @@ pub fn opened(key: &SymmetricKey, request: &InternalRequest) -> Option<InternalC
     (age <= OLDEST.unsigned_abs()).then_some(command)
 }
 
-/// The answer that says what became of a command.
+/// Signs the answer with the outcome of a command.
 pub fn answer(key: &SymmetricKey, outcome: &InternalOutcome) -> InternalAnswer {
     let outcome = outcome.encode_to_vec();
     let mac = key.mac(&[OF_OUTCOME, &outcome]).to_vec();
@@ -85,7 +85,7 @@ fn request(key: &SymmetricKey, command: &InternalCommand) -> InternalRequest {
     InternalRequest { command: command.into(), mac: mac.into() }
 }
 
-/// What became of a command, if that is what a node says that has its key.
+/// Opens the outcome of a command, if a node with the key has signed it.
 fn outcome(key: &SymmetricKey, nonce: &[u8], answer: &InternalAnswer) -> Option<InternalOutcome> {
     let is_ours = secret::same(&key.mac(&[OF_OUTCOME, &answer.outcome]), &answer.mac);
     let outcome = is_ours.then(|| InternalOutcome::decode(&*answer.outcome).ok())??;
@@ -99,22 +99,22 @@ impl std::fmt::Debug for Internal {
 }
 
 impl Internal {
-    /// Sends to whoever writes this shard.
+    /// A sender of commands to the write node of this shard.
     pub const fn new(client: Client, shard: u16, keyring: Keyring) -> Self {
         Self { client, shard, keyring }
     }
 
-    /// Has a command of an instance decided, and says what became of it. It may be sent more than once, so it must be one that
-    /// changes nothing the second time; others are not sent again once they were taken.
+    /// Sends a command of an instance, and returns its outcome. It may be sent more than once, so it must be
+    /// idempotent; commands that are not are not sent again once they were accepted.
     ///
     /// # Errors
-    /// Where it is not certain that it was done.
+    /// When it is not certain that it was executed.
     pub async fn ask(
         &self,
         instance_id: &str,
         trace_context: &str,
         command: Command,
-    ) -> Result<InternalOutcome, Undone> {
+    ) -> Result<InternalOutcome, CommandFailure> {
         let key = key(&self.keyring).await?;
         let may_be_repeated = may_be_repeated(&command);
         let nonce = secret::random::<16>().to_vec();
@@ -133,28 +133,28 @@ impl Internal {
             let answered_by = deadline.min(Instant::now() + answered_within);
             match timeout_at(answered_by, self.client.send_request(subject(self.shard), asking)).await {
                 Ok(Ok(message)) => match InternalAnswer::decode(message.payload) {
-                    // The node writes no longer, or not yet.
+                    // The node is not the writer.
                     Ok(answer) if answer.outcome.is_empty() => {}
                     Ok(answer) => {
                         let outcome = outcome(&key, &nonce, &answer).filter(|outcome| !outcome.refused);
-                        return outcome.ok_or(Undone::Unknown);
+                        return outcome.ok_or(CommandFailure::Unknown);
                     }
-                    Err(_) => return Err(Undone::Unknown),
+                    Err(_) => return Err(CommandFailure::Unknown),
                 },
                 Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {}
                 Err(_) if Instant::now() < deadline => {}
-                Ok(Err(_)) | Err(_) => return Err(Undone::Unknown),
+                Ok(Err(_)) | Err(_) => return Err(CommandFailure::Unknown),
             }
             if Instant::now() + PAUSE >= deadline {
-                return Err(Undone::NoWriter);
+                return Err(CommandFailure::NoWriter);
             }
             sleep(PAUSE).await;
         }
     }
 }
 
-/// Whether a command may be done twice. Each time that a password is sent counts as a try, and it may wait for its turn; metadata that somebody
-/// else has set meanwhile would be set back.
+/// Whether a command may be executed twice. A password counts as a try each time that it is sent, and may wait for its
+/// turn; metadata would be reset if somebody else had set it meanwhile.
 const fn may_be_repeated(command: &Command) -> bool {
     !has_password(command) && !is_metadata(command)
 }
@@ -164,7 +164,7 @@ pub const fn is_metadata(command: &Command) -> bool {
     matches!(command, Command::PutMetadata(_))
 }
 
-/// Whether a command has a password in it, which takes a seat to be hashed or compared.
+/// Whether a command contains a password, which takes a seat to be hashed or compared.
 pub const fn has_password(command: &Command) -> bool {
     matches!(command, Command::CheckPassword(_) | Command::ChangePassword(_) | Command::Register(_))
 }

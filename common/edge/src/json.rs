@@ -20,8 +20,8 @@ use self::faults::Faults;
 pub(crate) use self::read::{Unread, message};
 use crate::error::{Error, FieldFault, Reason};
 
-/// Reads a request message from the parts of an HTTP request. Where it cannot be read, everything that is wrong is told,
-/// broken rules too; a message that is read may still break some.
+/// Reads a request message from the parts of an HTTP request. If it cannot be read, the error names everything that is
+/// wrong, including broken rules; a message that can be read may still break some.
 pub fn bind<'a, I: DeserializeOwned + Validate>(
     facts: &Facts,
     path: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
@@ -36,7 +36,7 @@ pub fn bind<'a, I: DeserializeOwned + Validate>(
     bind_with(facts, path, query, body, message, violations)
 }
 
-/// The same with what reads the message and what looks for rules that it breaks.
+/// Binds a request like [`bind`], with functions that read the message and find the rules that it breaks.
 pub(crate) fn bind_with<'a, M>(
     facts: &Facts,
     path: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
@@ -51,12 +51,12 @@ pub(crate) fn bind_with<'a, M>(
     {
         return Ok(message);
     }
-    // Reading takes the tree apart.
+    // Reading has consumed the tree.
     let (request, faults) = tree(facts, path, query, body)?;
     Err(explain::explain(request, faults, |tree| read(tree).map(|mut message| violations(&mut message))))
 }
 
-/// Path, query and body as one tree, and what is wrong with the first two.
+/// Joins path, query and body to one tree, and returns what is wrong with the first two.
 fn tree<'a>(
     facts: &Facts,
     path: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -92,7 +92,7 @@ fn fields(facts: &Facts, body: &[u8]) -> Result<Map<String, Value>, Error> {
     }
 }
 
-/// A JSON name as it is in the proto file: `orgId` is `org_id`.
+/// Converts a JSON name to that of the proto file: `orgId` is `org_id`.
 fn snake_case(name: &str) -> String {
     let mut snake = String::with_capacity(name.len() + 4);
     for char in name.chars() {

@@ -1,4 +1,4 @@
-//! Messages without their types. What happens to every request and to every answer is compiled once, and not again for
+//! Messages without their types, so that what happens to every request and answer is compiled once, and not again for
 //! each operation.
 
 use prost::Message;
@@ -13,7 +13,7 @@ use crate::{
 
 /// A message of any type.
 pub(crate) trait AnyMessage: Send + Sync {
-    /// In protobuf.
+    /// Encodes it in protobuf.
     fn to_protobuf(&self) -> Vec<u8>;
 
     /// The length in protobuf, in bytes.
@@ -22,10 +22,10 @@ pub(crate) trait AnyMessage: Send + Sync {
     /// Appends it in JSON.
     ///
     /// # Errors
-    /// When it has a value that JSON has no form for, which the serializers of proto3 do not make.
+    /// When it has a value that JSON cannot express, which the serializers of proto3 do not make.
     fn write_json(&self, text: &mut Vec<u8>) -> Result<(), Error>;
 
-    /// Becomes what a tree says, or stays as it is.
+    /// Replaces it by the message that a tree holds, or leaves it as it is.
     ///
     /// # Errors
     /// When the tree is not of its type.
@@ -53,10 +53,10 @@ impl<M: Message + Serialize + DeserializeOwned> AnyMessage for M {
 
 /// A request of any type.
 pub(crate) trait AnyRequest: AnyMessage {
-    /// Which rules of its fields it breaks.
+    /// The rules of its fields that it breaks.
     fn violations(&self) -> Vec<Violation>;
 
-    /// Which context it says that it is about.
+    /// The context that it names.
     fn named_context(&self) -> Option<&RequestContext>;
 }
 

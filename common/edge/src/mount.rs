@@ -44,10 +44,10 @@ pub use body::{is_plain, read as read_body};
 pub use fallback::fallbacks;
 pub use refuse::refuse;
 
-/// How long a request may take from its head to its answer: longer than all that it may wait for.
+/// How long a request may take from its head to its answer: longer than everything that it may wait for.
 pub const LONGEST: Duration = Duration::from_mins(1);
 
-/// Decides who gets in, before the body is looked at.
+/// Decides which requests are admitted, before their bodies are read.
 pub trait Admit: Send + Sync + 'static {
     /// What handlers know of an admitted request.
     type Call: Send + 'static;
@@ -56,7 +56,7 @@ pub trait Admit: Send + Sync + 'static {
     fn admit(&self, operation: &'static Facts, parts: &Parts)
     -> impl Future<Output = Result<Self::Call, Error>> + Send;
 
-    /// What it knows of it once its body says what it is about.
+    /// Completes the call with the context that the body names.
     fn within(
         &self,
         call: Self::Call,
@@ -65,7 +65,7 @@ pub trait Admit: Send + Sync + 'static {
         std::future::ready(Ok(call))
     }
 
-    /// Whether somebody answers under the host of a request, whatever it asks for.
+    /// Whether an instance answers under the host of a request, whatever the operation.
     fn answers(&self, _parts: &Parts) -> impl Future<Output = Result<(), Error>> + Send {
         std::future::ready(Ok(()))
     }
@@ -76,7 +76,7 @@ pub trait Admit: Send + Sync + 'static {
     }
 }
 
-/// Mounts a handler on the gRPC path and on the HTTP path of the operation that its request is for.
+/// Mounts a handler on the gRPC path and the HTTP path of the operation that its request type belongs to.
 pub fn mount<E, I, H, F>(router: Router, edge: &Arc<E>, handler: H) -> Router
 where
     E: Admit,
@@ -100,7 +100,7 @@ fn mount_operation<E: Admit>(router: Router, edge: Arc<E>, operation: Arc<dyn Op
         .route(facts.path, on(filter(facts.verb), async move |request| mounted.serve(&Http, request).await))
 }
 
-/// Mounts an operation that is specified but not built: it says so on both paths, under hosts that are known.
+/// Mounts an operation that is specified but not built: both paths answer so, under known hosts.
 pub fn mount_unbuilt<E: Admit>(router: Router, edge: &Arc<E>, facts: &'static Facts) -> Router {
     let (meter, edge) = (Arc::new(Meter::new(facts.service, facts.method)), edge.clone());
     let unbuilt = async move |request: Request| {
@@ -125,7 +125,7 @@ impl<E: Admit> Mounted<E> {
         let span = self.meter.span(&parts.headers, &id);
         let answer = async {
             let limit = patience(&parts.headers);
-            // Boxed once: what is around it, and axum, would copy all of it several times.
+            // Boxed once: the combinators around it, and axum, would copy all of it several times.
             let answer = AssertUnwindSafe(timeout(limit, Box::pin(self.answer(wire, parts, body)))).catch_unwind();
             let answer = answer.await.map_or_else(
                 |_| Err(Error::internal(&Panicked)),
@@ -142,7 +142,7 @@ impl<E: Admit> Mounted<E> {
         self.meter.observe(wire.transport(), span, answer).await
     }
 
-    /// The way of every request, whatever it came over.
+    /// Serves a request, whatever its transport.
     async fn answer(&self, wire: &impl Wire, parts: Parts, body: Body) -> Result<Response, Error> {
         let facts = self.operation.facts();
         let call = match self.edge.admit(facts, &parts).await {
@@ -168,12 +168,12 @@ impl<E: Admit> Mounted<E> {
     }
 }
 
-/// How long a request may take: as long as its client waits, and no longer than any.
+/// How long a request may take: as long as its client waits, up to the limit for all.
 pub fn patience(headers: &HeaderMap) -> Duration {
     over_grpc::timeout(headers).map_or(LONGEST, |timeout| timeout.min(LONGEST))
 }
 
-/// A request that was not answered in time.
+/// The error for a request that was not answered in time.
 pub fn too_late(only_reads: bool) -> Error {
     Error::new(
         Reason::DeadlineExceeded,
@@ -185,7 +185,7 @@ pub fn too_late(only_reads: bool) -> Error {
     )
 }
 
-/// A handler panicked; where and why is in the log already.
+/// A handler panicked. The place and reason are in the log already.
 #[derive(Debug, thiserror::Error)]
 #[error("the handler panicked")]
 struct Panicked;

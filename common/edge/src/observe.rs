@@ -1,6 +1,6 @@
-//! What is seen of a request: its span, its metrics and a line in the log when it is answered.
+//! The observability of requests: a span, metrics, and a line in the log when a request is answered.
 //!
-//! What needs a name is looked up when an operation is mounted or answers with a code for the first time; a request
+//! Metrics are looked up by name when an operation is mounted or answers with a code for the first time; a request
 //! costs a few atomic additions.
 
 use std::{
@@ -30,7 +30,7 @@ use crate::{
     request_id::{identified, identify},
 };
 
-/// How a request came.
+/// The transport of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// HTTP, with JSON or a form.
@@ -58,7 +58,7 @@ struct Cells {
     answered: [OnceLock<&'static Counter>; CODES.len()],
 }
 
-/// A request that is being answered. One that is dropped before was cancelled by its client.
+/// A request that is being answered. If it is dropped before, its client has cancelled it.
 struct Running<'a> {
     meter: &'a Meter,
     transport: Transport,
@@ -128,8 +128,8 @@ impl Meter {
         span
     }
 
-    /// Answers a request in its span and counts it. The answer of gRPC to an error has the status of a success, so the
-    /// error's reason is beside it.
+    /// Answers a request in its span and counts it. Over gRPC an error has the HTTP status of a success, so its reason
+    /// is returned beside the response.
     pub(crate) async fn observe(
         &self,
         transport: Transport,
@@ -180,7 +180,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// One line for each request: what failed here is worth a warning, what the client did wrong is not.
+/// Writes one line for each request: a failure of the platform is a warning, an error of the client is not.
 fn log_answer(status: StatusCode, reason: Option<&str>, begun: Instant) {
     let status = status.as_u16();
     if status >= 500 && status != 501 {
@@ -196,7 +196,7 @@ fn millis(begun: Instant) -> f64 {
     (begun.elapsed().as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// The code that fits a status; the endpoints of OAuth know no other.
+/// The code for a status; the endpoints of OAuth have no other.
 fn code_of(status: StatusCode) -> Code {
     match status.as_u16() {
         200..=399 => Code::Ok,
@@ -212,7 +212,7 @@ fn code_of(status: StatusCode) -> Code {
     }
 }
 
-/// A layer for routes that are no operations: their requests and answers get an id, a span and metrics too.
+/// A middleware for routes that are not operations: their requests and answers get an id, a span and metrics, too.
 pub async fn observed(State(meter): State<Arc<Meter>>, mut request: Request, next: Next) -> Response {
     let id = identify(request.headers_mut());
     let span = meter.span(request.headers(), &id);

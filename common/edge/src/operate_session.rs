@@ -1,8 +1,8 @@
-//! How somebody gets to the pages of operators and stays there: sealed texts, which can neither be made, read nor changed outside, and
-//! none is taken for one of another use, nor for one of another instance.
+//! Access to the pages of operators: sealed texts, which cannot be made, read or changed outside of the platform, and
+//! are valid for one use and one instance only.
 //!
-//! A session is a token: it ends when that does, and does what that may do, on every node. Query nodes have the pages, and oidc nodes
-//! begin the sessions of people, so both are here at home.
+//! A session holds a token: it ends with the token, and may do what the token may, on every node. Query nodes serve the
+//! pages, and oidc nodes begin the sessions of people, so both parts are in this crate.
 
 use std::sync::Arc;
 
@@ -14,24 +14,24 @@ use view::{
     keyring::{Keyring, KeyringFailure, Purpose, SYSTEM},
 };
 
-/// Where the pages are.
+/// The path of the pages.
 pub const PATH: &str = "/ui/operate";
 /// The cookie of a session.
 pub const SESSION: &str = "operate";
 /// The cookie of a browser in which somebody is about to log in.
 pub const LOGIN: &str = "operate-login";
 
-/// What it takes to see the whole platform there, in the system.
+/// The permission to see the complete platform on the pages, in the system.
 pub const OF_SYSTEM: &str = "system.debug.read";
-/// What it takes to see what failed of an instance, in that or in the system.
+/// The permission to see what failed of an instance, in that instance or in the system.
 pub const OF_INSTANCE: &str = "failed_event.read";
 
-/// Whether somebody may do in the system what a permission is for.
+/// Whether a user has a permission in the system.
 pub fn may_in_system(user: &Principal, permission: &str) -> bool {
     user.may(permission, &[Owner::system()])
 }
 
-/// Whether somebody may do in an instance what a permission is for. What the system gives counts in each.
+/// Whether a user has a permission in an instance. Permissions in the system hold in every instance.
 pub fn may_in_instance(user: &Principal, instance_id: &str, permission: &str) -> bool {
     user.may(permission, &[Owner::instance(instance_id), Owner::system()])
 }
@@ -41,44 +41,44 @@ pub fn shows_anything_to(user: &Principal, instance_id: &str) -> bool {
     may_in_system(user, OF_SYSTEM) || may_in_instance(user, instance_id, OF_INSTANCE)
 }
 
-/// What a text is for.
+/// The use of a sealed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum For {
-    /// To sign in, once.
+    /// A link to sign in, once.
     Link,
-    /// To log in, and come back.
+    /// A login that is under way.
     Login,
-    /// To look at pages.
+    /// A session on the pages.
     Session,
 }
 
-/// What is sealed.
+/// The content of a sealed text.
 #[derive(Serialize, Deserialize)]
 pub struct Sealed {
-    /// Names it; of a login it is the `state`.
+    /// Its id; for a login, the `state`.
     pub id: String,
-    /// The access token of the visitor; of a login the `code_verifier`.
+    /// The access token of the visitor; for a login, the `code_verifier`.
     pub token: String,
     /// When it ends, in seconds since the Unix epoch.
     pub expires: i64,
 }
 
-/// The keys of the pages, each made of the system's own for one use.
+/// The keys of the pages, each derived from the system's key for one use.
 pub struct Keys {
     seal: SymmetricKey,
-    /// What forms are signed with.
+    /// The key that forms are signed with.
     pub form: SymmetricKey,
 }
 
 impl Sealed {
-    /// A token, or a verifier, until a time, under a name of its own.
+    /// A token or a verifier until a time, with a new id.
     pub fn new(token: &str, expires: i64) -> Self {
         Self { id: secret::random_text(22), token: token.to_owned(), expires }
     }
 }
 
 impl Keys {
-    /// The keys, which every node has.
+    /// Derives the keys, which are the same on every node.
     ///
     /// # Errors
     /// When the system's own key cannot be read.
@@ -88,13 +88,13 @@ impl Keys {
         Ok(Self { seal: derived("seal"), form: derived("form") })
     }
 
-    /// Seals something for a use on an instance.
+    /// Seals a text for a use on an instance.
     pub fn seal(&self, what: For, instance_id: &str, sealed: &Sealed) -> String {
         let text = serde_json::to_vec(sealed).unwrap_or_default();
         self.seal.seal(&what.purpose(instance_id), &text)
     }
 
-    /// Opens what was sealed for the same use on the same instance, and has not ended.
+    /// Opens a text that was sealed for the same use on the same instance and has not expired.
     pub fn open(&self, what: For, instance_id: &str, text: &str) -> Option<Sealed> {
         let opened = self.seal.open(&what.purpose(instance_id), text).ok()?;
         let sealed: Sealed = serde_json::from_slice(&opened).ok()?;

@@ -1,9 +1,9 @@
-//! How much of a list is answered.
+//! Limits of pages of lists.
 
-/// How many results an answer has.
+/// How many results a page has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Where the caller does not say.
+    /// If the request does not say.
     pub default: u32,
     /// At most.
     pub largest: u32,

@@ -1,5 +1,5 @@
-//! Requests and answers as nodes pass them to each other over the bus: the request as it came, with its caller's token, to the
-//! node that can do it. Who sends them and when is no business of this module.
+//! Requests and answers as nodes forward them over the bus: the original request, with its caller's token, to the node
+//! that can handle it. When and by whom they are sent is not decided here.
 
 use axum::{body::Body, extract::Request, response::Response};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -10,15 +10,15 @@ use proto::bus;
 
 use crate::error::{Reason, Refused};
 
-/// What a message has beside its payload, in bytes, at most.
+/// The most bytes of a message in addition to its payload.
 pub const FRAME: usize = 1024;
 
-/// Where a node is asked; names may have characters that subjects cannot have.
+/// The subject of requests to a node. The name is encoded, since it may have characters that subjects cannot have.
 pub fn subject(shard: u16, name: &str) -> String {
     format!("commands.{shard}.{}", URL_SAFE_NO_PAD.encode(name))
 }
 
-/// A request for the way.
+/// Packs a request for the bus.
 pub fn packed(parts: &Parts, body: &Bytes) -> bus::PassedRequest {
     bus::PassedRequest {
         method: parts.method.as_str().to_owned(),
@@ -28,7 +28,7 @@ pub fn packed(parts: &Parts, body: &Bytes) -> bus::PassedRequest {
     }
 }
 
-/// The request that has come; `None` where it is none.
+/// Unpacks a request; `None` if it is malformed.
 pub fn unpacked(packed: bus::PassedRequest) -> Option<Request> {
     let mut request =
         Request::builder().method(packed.method.as_str()).uri(packed.uri).body(packed.body.into()).ok()?;
@@ -36,7 +36,7 @@ pub fn unpacked(packed: bus::PassedRequest) -> Option<Request> {
     Some(request)
 }
 
-/// The answer that has come back; `None` where it is none.
+/// Unpacks an answer; `None` if it is malformed.
 pub fn response(packed: bus::PassedAnswer) -> Option<Response> {
     let trailers = headers(packed.trailers)?;
     let body = Full::new(packed.body);
@@ -54,7 +54,7 @@ pub fn response(packed: bus::PassedAnswer) -> Option<Response> {
     Some(response)
 }
 
-/// Headers, or trailers, for the way.
+/// Packs headers or trailers for the bus.
 pub fn packed_headers(headers: &HeaderMap) -> Vec<bus::Header> {
     let packed = |(name, value): (&HeaderName, &HeaderValue)| bus::Header {
         name: name.as_str().to_owned(),

@@ -1,19 +1,19 @@
-//! What a write asks of the object that it changes: `If-Match` (RFC 9110, section 13.1.1).
+//! Preconditions of writes on the object that they change: `If-Match` (RFC 9110, section 13.1.1).
 
 use http::HeaderMap;
 use proto::operation::Facts;
 
-/// The sequences that an object may have for a write to be done.
+/// The sequences that an object may have for a write to be executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IfMatch {
-    /// Any, if there is an object.
+    /// Any sequence, if the object exists.
     Any,
-    /// One of these; none where no tag of the list is one of ours.
+    /// One of these; none if no tag of the list is valid.
     OneOf(Vec<u64>),
 }
 
 impl IfMatch {
-    /// What a request asks of the object that it changes; reads ask nothing.
+    /// Reads the precondition of a request; reads have none.
     pub(crate) fn of(operation: &Facts, headers: &HeaderMap) -> Option<Self> {
         if operation.only_reads() || !headers.contains_key("if-match") {
             return None;
@@ -23,7 +23,7 @@ impl IfMatch {
         if tags == ["*"] { Some(Self::Any) } else { Some(Self::OneOf(tags.into_iter().filter_map(sequence).collect())) }
     }
 
-    /// Whether an object of this sequence may be changed; what is not there has none, and meets no condition.
+    /// Whether an object with this sequence may be changed; one that does not exist meets no condition.
     pub fn has(&self, sequence: Option<u64>) -> bool {
         match self {
             Self::Any => sequence.is_some(),
@@ -31,7 +31,7 @@ impl IfMatch {
         }
     }
 
-    /// The same bytes for the same condition.
+    /// Encodes the condition: the same bytes for the same condition.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
             Self::Any => b"*".to_vec(),
@@ -47,7 +47,7 @@ pub fn none_match_has(headers: &HeaderMap, tag: &str) -> bool {
     lines.flat_map(tags).any(|given| given == "*" || given.trim_start_matches("W/") == tag.trim_start_matches("W/"))
 }
 
-/// The tags of a list. There may be commas inside one.
+/// Splits a list into its tags, which may contain commas.
 fn tags(mut line: &str) -> Vec<&str> {
     let mut tags = Vec::new();
     while !line.is_empty() {
@@ -64,7 +64,7 @@ fn tags(mut line: &str) -> Vec<&str> {
     tags
 }
 
-/// The sequence of a tag: quoted as it was answered, weak as a compressed answer has it, or bare.
+/// The sequence of a tag: quoted as in the answer, weak as in a compressed answer, or bare.
 fn sequence(tag: &str) -> Option<u64> {
     let tag = tag.strip_prefix("W/").unwrap_or(tag);
     let digits = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).unwrap_or(tag);

@@ -1,22 +1,22 @@
-//! What a client would like, and gets where it can be had (RFC 7240).
+//! Preferences of clients, which are met where possible (RFC 7240).
 
 use std::time::Duration;
 
 use http::HeaderMap;
 
-/// The header and metadata key that tells which preferences were honoured (RFC 7240, section 3).
+/// The header and metadata key that names the preferences that were applied (RFC 7240, section 3).
 pub const APPLIED: &str = "preference-applied";
-/// What is told of a write that waited until the read models had it.
+/// The applied preference of a write that waited until the read models had it.
 pub const WAITED: &str = "wait";
 
 const HEADER: &str = "prefer";
-/// How long a write waits that does not say how long.
+/// How long a write waits by default.
 const DEFAULT_WAIT: Duration = Duration::from_secs(2);
 /// The longest that a write waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// How long a write shall wait for the read models (RFC 7240, section 4.3), in whole seconds and at most 10 s; 2 s where
-/// the client does not say. A preference that cannot be read is no preference.
+/// How long a write has to wait for the read models (RFC 7240, section 4.3), in whole seconds and at most 10 s; 2 s if
+/// the client gives no time. A malformed preference is ignored.
 pub(crate) fn wait(headers: &HeaderMap) -> Option<Duration> {
     let lines = headers.get_all(HEADER).iter().filter_map(|line| line.to_str().ok());
     let mut preferences = lines.flat_map(|line| line.split(',')).map(|preference| {

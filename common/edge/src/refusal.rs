@@ -7,7 +7,7 @@ use view::{database::DatabaseFailure, directory::Tenant, ended::Ended};
 
 use crate::error::{Error, Reason};
 
-/// Whether an instance may be used by those who belong to it.
+/// Refuses an instance that is blocked or switched off for those who belong to it.
 pub(crate) fn is_open(tenant: &Tenant, ended: &Ended) -> Result<(), Error> {
     if tenant.instance.limits.block {
         return Err(Error::new(Reason::InstanceBlocked, "the instance is blocked; ask the operator of the platform"));
@@ -18,29 +18,29 @@ pub(crate) fn is_open(tenant: &Tenant, ended: &Ended) -> Result<(), Error> {
     Ok(())
 }
 
-/// A token that may be dead is not taken for one that is alive.
+/// The error for a node that does not know which tokens have ended: one that may be dead must not count as alive.
 pub(crate) fn unheard() -> Error {
     let message = "this node has not heard for too long whether tokens have ended";
     Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(5))
 }
 
-/// A feature that is switched off for the instance.
+/// The error for a feature that is switched off for the instance.
 pub fn feature_disabled(feature: &str) -> Error {
     Error::new(Reason::FeatureDisabled, format!("the feature {feature} is not enabled")).with("feature", feature)
 }
 
-/// A permission that the caller has not.
+/// The error for a permission that the caller lacks.
 pub fn permission_denied(permission: &str) -> Error {
     let message = format!("the caller lacks the permission {permission}");
     Error::new(Reason::PermissionDenied, message).with("permission", permission)
 }
 
-/// An operation that does not say who may call it.
+/// The error for an operation that names no permission.
 pub(crate) fn for_nobody() -> Error {
     Error::new(Reason::PermissionDenied, "the operation names no permission, so nobody may call it")
 }
 
-/// A read model that cannot be read at the moment.
+/// The error for a read model that cannot be read.
 #[expect(clippy::needless_pass_by_value, reason = "it is used with map_err")]
 pub fn read_model(failure: Arc<DatabaseFailure>) -> Error {
     tracing::warn!(error = %explain(&*failure), "the read model cannot be read");

@@ -1,4 +1,4 @@
-//! How refusals of the core, and of the API's words, look to a client.
+//! Conversions of rejections by the core, and by the API's vocabulary, to errors for clients.
 
 use api::condition::Unknown;
 use domain::rejection::{NOT_BUILT, Rejection};

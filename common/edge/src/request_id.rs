@@ -10,7 +10,7 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 /// The longest request id that is taken over from the caller, in bytes.
 const REQUEST_ID_LIMIT: usize = 128;
 
-/// The id of a request. It stands in the headers from here on, whether the client gave one or not.
+/// Returns the id of a request, and puts it in the headers, whether or not the client sent one.
 pub(crate) fn identify(headers: &mut HeaderMap) -> String {
     let id = request_id(headers);
     if let Ok(value) = HeaderValue::from_str(&id) {
@@ -19,7 +19,7 @@ pub(crate) fn identify(headers: &mut HeaderMap) -> String {
     id
 }
 
-/// An answer that names its request.
+/// Adds the id of the request to its answer.
 pub(crate) fn identified(mut response: Response, id: &str) -> Response {
     if let Ok(value) = HeaderValue::from_str(id) {
         response.headers_mut().insert(REQUEST_ID, value);
@@ -27,7 +27,7 @@ pub(crate) fn identified(mut response: Response, id: &str) -> Response {
     response
 }
 
-/// The caller's request id, where it is one that can be logged as it is, else a new one.
+/// The caller's request id, if it can be logged as it is; otherwise a new one.
 pub fn request_id(headers: &HeaderMap) -> String {
     let given = text(headers, REQUEST_ID.as_str());
     let plain =
@@ -35,7 +35,7 @@ pub fn request_id(headers: &HeaderMap) -> String {
     given.filter(plain).map_or_else(new_request_id, str::to_owned)
 }
 
-/// It names, and keeps no secret.
+/// Makes a new id, which need not be secret.
 fn new_request_id() -> String {
     std::iter::repeat_with(fastrand::alphanumeric).take(22).collect()
 }

@@ -1,33 +1,33 @@
-//! Seats for what takes a processor while it runs, such as searches: instances take them in turns.
+//! Seats for work that occupies a processor while it runs, such as searches: instances take turns.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base::fair::Turns;
 use tokio::sync::oneshot;
 
-/// A number of seats.
+/// A fixed number of seats.
 #[derive(Clone)]
-pub struct Seats(Arc<Mutex<Taken>>);
+pub struct Seats(Arc<Mutex<Occupancy>>);
 
-struct Taken {
+struct Occupancy {
     free: usize,
     waiting: Turns<Arc<str>, oneshot::Sender<Seat>>,
 }
 
-/// One of them. Whose turn is next has it when it is dropped.
+/// A seat, which passes to the next in turn when it is dropped.
 pub struct Seat(Seats);
 
 impl Seats {
-    /// So many, all of them free.
+    /// Creates a number of free seats.
     pub fn new(count: usize) -> Self {
-        Self(Arc::new(Mutex::new(Taken { free: count, waiting: Turns::default() })))
+        Self(Arc::new(Mutex::new(Occupancy { free: count, waiting: Turns::default() })))
     }
 
     /// Waits for a seat.
     pub async fn take(&self, instance_id: &str) -> Option<Seat> {
         let seat = {
             let mut taken = self.lock();
-            // Whoever waits has no free seat left.
+            // While somebody waits, no seat is free.
             if taken.free > 0 {
                 taken.free -= 1;
                 return Some(Seat(self.clone()));
@@ -39,11 +39,11 @@ impl Seats {
         seat.await.ok()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+    fn lock(&self) -> MutexGuard<'_, Occupancy> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next that still waits. Where there is none, a seat is free.
+    /// Returns the next task that still waits. If there is none, a seat becomes free.
     fn next(&self) -> Option<oneshot::Sender<Seat>> {
         let mut taken = self.lock();
         while let Some((_, giver)) = taken.waiting.pop() {
@@ -59,7 +59,7 @@ impl Seats {
 impl Drop for Seat {
     fn drop(&mut self) {
         if let Some(giver) = self.0.next() {
-            // Whoever has gone meanwhile drops it, so that the next one has it.
+            // If the receiver is gone by now, the seat is dropped, and passes to the next one.
             let _ = giver.send(Self(self.0.clone()));
         }
     }

@@ -1,4 +1,4 @@
-//! Tokens of an id and a secret. They say nothing by themselves, and are looked up by their ids.
+//! Tokens that consist of an id and a secret. They carry no claims, and are looked up by their ids.
 
 use base::secret::same;
 use domain::secret::Hashed;
@@ -6,7 +6,7 @@ use domain::secret::Hashed;
 /// The longest id, in digits.
 const LONGEST_ID: usize = 20;
 
-/// A kind of them: what they begin with, so that they are told from others, also by who looks for secrets where none should be.
+/// A kind of tokens, by their prefix, by which they, and secret scanners, can tell them from others.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind(&'static str);
 
@@ -15,9 +15,9 @@ pub const PERSONAL: Kind = Kind("pat-");
 /// Tokens of sessions.
 pub const SESSION: Kind = Kind("sess-");
 
-/// A token as it was sent. Nothing of it is known to be true.
+/// A token as it was sent, before any verification.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Sent<'a> {
+pub struct UnverifiedSecretToken<'a> {
     /// The id.
     pub id: &'a str,
     /// The secret.
@@ -25,20 +25,20 @@ pub struct Sent<'a> {
 }
 
 impl Kind {
-    /// The token of an id and its secret.
+    /// Makes the token of an id and its secret.
     pub fn token(self, id: &str, secret: &str) -> String {
         format!("{}{id}-{secret}", self.0)
     }
 
-    /// The parts of a token, where it is one of this kind: an id of digits, and a secret.
-    pub fn parse(self, token: &str) -> Option<Sent<'_>> {
+    /// Splits a token of this kind into its parts: an id of digits, and a secret.
+    pub fn parse(self, token: &str) -> Option<UnverifiedSecretToken<'_>> {
         let (id, secret) = token.strip_prefix(self.0)?.split_once('-')?;
         let is_id = (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_digit());
-        is_id.then_some(Sent { id, secret })
+        is_id.then_some(UnverifiedSecretToken { id, secret })
     }
 }
 
-/// Whether a hash that was made of what was sent is one that is kept, in a time that tells nothing of either.
+/// Whether the hash of what was sent is the stored one, in a time that reveals nothing about either.
 pub fn is_kept(sent: &Hashed, kept: &Hashed) -> bool {
     let [sent, kept] = [sent, kept].map(|hash| hash.expose().unwrap_or_default().as_bytes());
     !kept.is_empty() && same(sent, kept)
@@ -53,7 +53,7 @@ mod tests {
         for (kind, other, begins) in [(PERSONAL, SESSION, "pat-"), (SESSION, PERSONAL, "sess-")] {
             let text = kind.token("117486514211913731", "a-b_c");
             assert_eq!(text, format!("{begins}117486514211913731-a-b_c"));
-            assert_eq!(kind.parse(&text), Some(Sent { id: "117486514211913731", secret: "a-b_c" }));
+            assert_eq!(kind.parse(&text), Some(UnverifiedSecretToken { id: "117486514211913731", secret: "a-b_c" }));
             assert_eq!(other.parse(&text), None);
         }
         for other in [

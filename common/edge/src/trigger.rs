@@ -39,9 +39,9 @@ pub struct Triggered {
     operation: &'static Facts,
     matched: Matched,
     cause: Cause,
-    /// What targets get beside the messages.
+    /// What targets get in addition to the messages.
     about: Map<String, Value>,
-    /// The request as it came, encoded, where targets have changed it.
+    /// The request as it came, encoded, if targets have changed it.
     asked: OnceLock<Vec<u8>>,
 }
 
@@ -74,8 +74,8 @@ impl Triggered {
         Some(Arc::new(Self { actions: actions.clone(), operation, matched, cause: cause(), about, asked }))
     }
 
-    /// Calls the targets of the request, whose answers may change it. It is validated again, and what the targets of the
-    /// response will be told of it is kept.
+    /// Calls the targets of the request, whose answers may change it. A changed request is validated again. Returns the
+    /// form of the request that the targets of the response get.
     pub(crate) async fn before(&self, request: &mut dyn AnyRequest) -> Result<Value, Error> {
         if let Some(chain) = &self.matched.request {
             let as_it_came = request.to_protobuf();
@@ -116,7 +116,7 @@ impl Triggered {
     }
 }
 
-/// The error for a caller whose request a target stopped: only what the target chose to say.
+/// The error for a caller whose request a target stopped: it reveals only what the target chose to.
 fn interrupted(interrupted: Interrupted) -> Error {
     let CallFailure::Refused { status, message } = interrupted.failure else {
         return Error::new(Reason::ExecutionFailed, "execution failed");
@@ -129,10 +129,10 @@ fn interrupted(interrupted: Interrupted) -> Error {
     }
 }
 
-/// How many calls of targets a request is nested in.
+/// The number of calls of targets that a request is nested in.
 ///
 /// # Errors
-/// When that are too many, which is also what a header says that nobody understands.
+/// When there are too many, or the header cannot be understood.
 pub fn depth(headers: &HeaderMap) -> Result<u32, Error> {
     let depth = match one(headers, DEPTH) {
         Ok(None) => Some(0),

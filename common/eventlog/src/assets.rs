@@ -1,7 +1,8 @@
-//! Pictures and fonts, which are too long for the log: it has their digests only. Each stands under its instance, the context whose it
-//! is, and its digest, so one that is written again is the same, and needs no compare-and-set.
+//! Pictures and fonts, which are too long for the log: it only contains their digests. Each is stored under its
+//! instance, the context that owns it, and its digest, so writing one again changes nothing, and needs no
+//! compare-and-set.
 //!
-//! Whoever takes one out names its message, not its name: one that was written again meanwhile is another message, and stays.
+//! Removal names the message of an asset and not its name: if it was written again meanwhile, the new message stays.
 
 use std::time::Duration;
 
@@ -21,13 +22,13 @@ use crate::{
 };
 
 const BUCKET: &str = "ASSETS";
-/// What stands in names for the system, whose id is empty.
+/// The name of the system in subjects; its id is empty.
 const SYSTEM: &str = "system";
-/// How many hexadecimal digits a digest has.
+/// The number of hexadecimal digits of a digest.
 const OF_DIGEST: usize = 64;
 
-/// How long one stays that its context does not show any more, or not yet: longer than it takes from writing one to its event, and than
-/// pages are open that name it.
+/// The minimum age of an asset that its context does not show before it may be removed: longer than it takes from
+/// writing one to its event, and than pages that name it stay open.
 pub fn grace() -> Duration {
     fault::shortened(Duration::from_hours(1), Duration::from_secs(20))
 }
@@ -39,10 +40,10 @@ pub struct Assets {
     stream: Stream,
 }
 
-/// Which one: its instance, the context whose it is, and its digest.
+/// The name of an asset: its instance, the context that owns it, and its digest.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AssetName {
-    /// The instance; empty where it is the system's.
+    /// The instance; empty for the system.
     pub instance_id: String,
     /// The id of the context; empty for the system.
     pub owner_id: String,
@@ -51,7 +52,7 @@ pub struct AssetName {
 }
 
 impl AssetName {
-    /// The name of these parts, where they can be parts of one: they may come from anybody.
+    /// Creates a name from its parts, or `None` if they cannot be parts of one: they may come from anybody.
     pub fn new(instance_id: &str, owner_id: &str, digest: &str) -> Option<Self> {
         let is_id =
             |id: &str| id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) && id != SYSTEM;
@@ -62,7 +63,7 @@ impl AssetName {
         (is_name && is_digest).then_some(Self { instance_id, owner_id, digest })
     }
 
-    /// The context whose it is.
+    /// Returns the context that owns it.
     pub fn owner(&self) -> Owner {
         match self.owner_id.as_str() {
             "" => Owner::system(),
@@ -89,45 +90,45 @@ fn folder(instance_id: &str, owner_id: &str) -> String {
 }
 
 impl Assets {
-    /// Opens the bucket, which is made where there is none.
+    /// Opens the bucket, creating it if there is none.
     ///
     /// # Errors
-    /// When NATS does not answer, and when there is a bucket that does not work.
+    /// If NATS does not answer, or if the existing bucket has unusable rules.
     pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, LogFailure> {
         let stream = streams::assets_bucket(context, BUCKET, replicas).await?;
         Ok(Self { context: context.clone(), stream })
     }
 
-    /// Writes a content. It is there when this returns, and as young as if it had not been there before.
+    /// Writes a content. It is stored when this returns, and its age starts again if it was stored before.
     ///
     /// # Errors
-    /// When NATS does not answer: then it may have been written. When the bucket is full.
+    /// If NATS does not answer: then it may have been written. If the bucket is full.
     pub async fn put(&self, name: &AssetName, content: Bytes) -> Result<(), LogFailure> {
         let sent = self.context.publish(name.subject(), content).await.map_err(nats)?;
         sent.await.map_err(nats).map(drop)
     }
 
-    /// How many there are of the context of a name, without the one of that name.
+    /// Returns the number of assets of the same context, without the one of this name.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// If NATS does not answer.
     pub async fn others(&self, name: &AssetName) -> Result<usize, LogFailure> {
         let all = self.names(&format!("{}>", folder(&name.instance_id, &name.owner_id))).await?;
         Ok(all.iter().filter(|other| *other != name).count())
     }
 
-    /// The content of a name.
+    /// Returns the content of an asset.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// If NATS does not answer.
     pub async fn get(&self, name: &AssetName) -> Result<Option<Bytes>, LogFailure> {
         Ok(self.message(name).await?.map(|(_, _, content)| content))
     }
 
-    /// All that there are.
+    /// Returns the names of all assets.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// If NATS does not answer.
     pub async fn all(&self) -> Result<Vec<AssetName>, LogFailure> {
         self.names(&format!("$KV.{BUCKET}.>")).await
     }
@@ -138,10 +139,10 @@ impl Assets {
         Ok(counts.iter().filter_map(|(subject, _)| AssetName::read(subject)).collect())
     }
 
-    /// The message of a name, where it was written so long ago by the clock of NATS.
+    /// Returns the sequence of an asset's message if it is at least this old by the clock of NATS.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// If NATS does not answer.
     pub async fn written_before(&self, name: &AssetName, age: Duration) -> Result<Option<u64>, LogFailure> {
         let Some((sequence, written_at, _)) = self.message(name).await? else { return Ok(None) };
         let now = server_time(&self.context.client(), &format!("KV_{BUCKET}")).await;
@@ -149,20 +150,20 @@ impl Assets {
         Ok((now.duration_since(written_at).unsigned_abs() >= age && now > written_at).then_some(sequence))
     }
 
-    /// Takes a message out. It changes nothing where the name was written again meanwhile.
+    /// Removes a message. Nothing is removed if the name was written again meanwhile.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// If NATS does not answer.
     pub async fn remove(&self, sequence: u64) -> Result<(), LogFailure> {
         match self.stream.delete_message(sequence).await {
             Ok(_) => Ok(()),
-            // It is not there any more.
+            // It is already removed.
             Err(error) if is_gone(&error) => Ok(()),
             Err(error) => Err(nats(error)),
         }
     }
 
-    /// The sequence of a message, when it was written, and what is in it.
+    /// Returns the sequence of a message, when it was written, and its content.
     async fn message(&self, name: &AssetName) -> Result<Option<(u64, Timestamp, Bytes)>, LogFailure> {
         let message = match self.stream.get_last_raw_message_by_subject(&name.subject()).await {
             Ok(message) => message,

@@ -1,7 +1,8 @@
-//! Values beside the log which exist to be destroyed: many in a block, one message a block. What is destroyed is overwritten
-//! where NATS keeps it, and a mark stays in its place: a value that is not there without one was lost.
+//! Values beside the log that exist to be destroyed: many in a block, one message per block. A destroyed value is
+//! overwritten where NATS stores it, and a mark stays in its place: a value that is missing without a mark was lost.
 //!
-//! A block is filled by the process that began it; every process may destroy values in it. What the values mean is not known here.
+//! A block is filled by the process that began it; every process may destroy values in it. The meaning of values is not
+//! known here.
 
 use std::{
     collections::BTreeMap,
@@ -26,20 +27,20 @@ use crate::{
 };
 
 const BUCKET: &str = "PERSONS";
-/// How many values a block has.
+/// The most values of a block.
 const FULL: usize = 256;
-/// How often a value is taken out again where others write to the same block.
+/// How often the destruction of values is tried while others write to the same block.
 const TRIES: usize = 50;
 
-/// The values of a block, by random names: one never takes the place of another. Of one that was destroyed the name is left.
+/// The values of a block by random names, which are not used twice. Of a destroyed value only the name is left.
 pub type Values = BTreeMap<String, Option<String>>;
 
-/// Where a value is.
+/// The location of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Slot {
     /// The block.
     pub block: String,
-    /// Its name there.
+    /// The name of the value in the block.
     pub entry: String,
 }
 
@@ -51,56 +52,56 @@ pub struct Blocks {
     filling: Arc<Filling>,
 }
 
-/// The block that this process fills.
+/// The block that this process is filling.
 #[derive(Debug, Default)]
 struct Filling {
-    waiting: Mutex<Vec<New>>,
+    waiting: Mutex<Vec<PendingValue>>,
     block: tokio::sync::Mutex<Option<Block>>,
 }
 
-/// A value that waits for its block.
+/// A value that waits to be written.
 #[derive(Debug)]
-struct New {
+struct PendingValue {
     entry: String,
     value: String,
     told: oneshot::Sender<Result<Slot, String>>,
 }
 
-/// A block as it was read or written last.
+/// A block as last read or written.
 #[derive(Debug)]
 struct Block {
     id: String,
-    /// The sequence of its message; 0 where there is none yet.
+    /// The sequence of its message; 0 if it was not written yet.
     revision: u64,
     values: Values,
 }
 
 impl Blocks {
-    /// Opens the bucket, which is made where there is none.
+    /// Opens the bucket, creating it if there is none.
     ///
     /// # Errors
-    /// When NATS does not answer, and when there is a bucket that does not work.
+    /// If NATS does not answer, or if the existing bucket has unusable rules.
     pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, LogFailure> {
         let stream = streams::erasable_bucket(context, BUCKET, replicas).await?;
         Ok(Self { context: context.clone(), stream, filling: Arc::default() })
     }
 
-    /// Puts a value into a block, which is durable when it is told where that is. What comes while a block is being written goes into
-    /// the next write together.
+    /// Adds a value to a block, and returns its location once it is durable. Values that arrive while a block is being
+    /// written are written together next.
     ///
     /// # Errors
-    /// When NATS does not take it.
+    /// If NATS does not accept it.
     pub async fn add(&self, value: String) -> Result<Slot, LogFailure> {
         let (told, answer) = oneshot::channel();
-        self.waiting().push(New { entry: hex::encode(random::<8>()), value, told });
-        // Who asks may go away; the others of its write do not.
+        self.waiting().push(PendingValue { entry: hex::encode(random::<8>()), value, told });
+        // The caller may be cancelled; the other values of this write must not be.
         let filler = self.clone();
         tokio::spawn(async move { filler.fill().await });
         let told = answer.await.unwrap_or_else(|_| Err("it ended while it was written".to_owned()));
         told.map_err(LogFailure::Nats)
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, Vec<New>> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, Vec<PendingValue>> {
         self.filling.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,16 +111,16 @@ impl Blocks {
         while !new.is_empty() {
             let rest = new.split_off(new.len().min(FULL));
             let written = self.write(&mut block, &new).await.map_err(|failure| failure.to_string());
-            for New { entry, told, .. } in new {
+            for PendingValue { entry, told, .. } in new {
                 let _ = told.send(written.clone().map(|block| Slot { block, entry }));
             }
             new = rest;
         }
     }
 
-    /// Writes new values into the block that is being filled, or into another one where that is full or somebody else has
+    /// Writes new values to the block that is being filled, or to a new one if that is full or another process has
     /// written to it.
-    async fn write(&self, filling: &mut Option<Block>, new: &[New]) -> Result<String, LogFailure> {
+    async fn write(&self, filling: &mut Option<Block>, new: &[PendingValue]) -> Result<String, LogFailure> {
         let added = || new.iter().map(|new| (new.entry.clone(), Some(new.value.clone())));
         if let Some(mut block) = filling.take().filter(|block| block.values.len() + new.len() <= FULL) {
             block.values.extend(added());
@@ -134,13 +135,13 @@ impl Blocks {
         Ok(filling.insert(block).id.clone())
     }
 
-    /// Replaces a block as it was, and destroys that; `false` where it is another one by now.
+    /// Replaces a block that is unchanged, and destroys its previous message; `false` if it was changed meanwhile.
     async fn replace(&self, block: &mut Block) -> Result<bool, LogFailure> {
         let payload = serde_json::to_vec(&block.values).map_err(|error| LogFailure::Nats(error.to_string()))?;
         let message = PublishMessage::build().payload(payload.into()).expected_last_subject_sequence(block.revision);
         let Some(sequence) = cas::publish(&self.context, subject(&block.id), message).await? else { return Ok(false) };
         fault::point("blocks.replaced");
-        // Unlike a message that falls out of a stream, one that is deleted is overwritten.
+        // A message that is deleted is overwritten, unlike one that falls out of a stream by its limits.
         if block.revision > 0 && self.stream.delete_message(block.revision).await.is_err() {
             self.destroy_before(&block.id, sequence).await?;
         }
@@ -159,18 +160,18 @@ impl Blocks {
         }
     }
 
-    /// The bucket itself, for what has to be restored together with its blocks.
+    /// Returns the bucket itself, for data that has to be restored together with its blocks.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// If NATS does not answer.
     pub async fn bucket(&self) -> Result<Store, LogFailure> {
         self.context.get_key_value(BUCKET).await.map_err(nats)
     }
 
-    /// The values of a block; `None` where there is no such block.
+    /// Returns the values of a block; `None` if there is no such block.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// If NATS does not answer.
     pub async fn values(&self, id: &str) -> Result<Option<Values>, LogFailure> {
         Ok(self.read(id).await?.map(|block| block.values))
     }
@@ -188,10 +189,10 @@ impl Blocks {
         Ok(Some(Block { id: id.to_owned(), revision: message.sequence, values }))
     }
 
-    /// Destroys values of a block. Of those that were destroyed before it is made sure that nothing is left.
+    /// Destroys values of a block. For those that were destroyed before it makes sure that nothing is left.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// If NATS does not answer.
     pub async fn destroy(&self, id: &str, entries: &[String]) -> Result<(), LogFailure> {
         for _ in 0..TRIES {
             let Some(mut block) = self.read(id).await? else { return Ok(()) };
@@ -215,6 +216,6 @@ fn subject(id: &str) -> String {
 }
 
 fn values(payload: &Bytes) -> Result<Values, LogFailure> {
-    // What it is must not be told, so neither is what the parser says.
+    // The content must not be revealed, and neither must the message of the parser.
     serde_json::from_slice(payload).map_err(|_| LogFailure::Nats("a block of keys cannot be read".to_owned()))
 }

@@ -10,11 +10,11 @@ use async_nats::jetstream::{
 
 use crate::log::{LogFailure, nats};
 
-/// What a cluster answers where another message of the subject is on its way (10164).
+/// The error code of a cluster when another message of the subject is in flight (10164).
 const RACED: u64 = 10164;
 
-/// Publishes a message that names the last sequence of its subject, and gives its own; `None` where that is another by now, or is
-/// about to be.
+/// Publishes a message that names the last sequence of its subject, and returns its own sequence; `None` if the last
+/// one has changed, or is about to.
 pub(crate) async fn publish(
     context: &jetstream::Context,
     subject: String,

@@ -1,6 +1,6 @@
-//! Whether the NATS server keeps what it acknowledges.
+//! Checks whether the NATS server persists what it acknowledges.
 //!
-//! The effective setting is asked for over the wire: a server's file may say one thing and its memory another.
+//! The effective setting is requested over the wire: the server's file may differ from what it has loaded.
 
 use std::time::Duration;
 
@@ -11,27 +11,27 @@ use crate::nats;
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Where to ask a server for its settings.
+/// How to ask a server for its settings.
 #[derive(Debug, Clone, Default)]
 pub struct Durability {
     /// The addresses of the servers' monitoring ports, for example `http://127.0.0.1:8222`, separated by commas.
     pub monitor_url: Option<String>,
     /// The address with credentials of the system account.
     pub system_url: Option<String>,
-    /// How many servers keep the log.
+    /// The number of servers that store the log.
     pub replicas: usize,
-    /// Do not ask at all.
+    /// Skips the check.
     pub unsafe_durability: bool,
 }
 
-/// What a server keeps in files, in bytes.
+/// The disk usage of a server, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Storage {
     /// The server.
     pub server: String,
-    /// What it keeps.
+    /// The bytes that it stores.
     pub used: u64,
-    /// The most that it may keep.
+    /// The most bytes that it may store.
     pub most: u64,
 }
 
@@ -44,15 +44,15 @@ pub enum Unsafe {
          the power goes; set it in the server's jetstream block, or accept the loss with --unsafe-durability"
     )]
     LazySync(String),
-    /// Fewer servers than acknowledge a write have answered how they sync.
+    /// Too few servers have answered how they sync: fewer than acknowledge a write.
     #[error(
         "cannot check that NATS keeps what it acknowledges: {answered} of the {replicas} servers that keep the log answer; \
          name all of them in --nats-monitor-url, separated by commas, or give --nats-system-url"
     )]
     TooFew {
-        /// How many have answered.
+        /// The number of servers that have answered.
         answered: usize,
-        /// How many keep the log.
+        /// The number of servers that store the log.
         replicas: usize,
     },
     /// There is no way to ask.
@@ -100,8 +100,8 @@ struct Answer {
 }
 
 impl Durability {
-    /// Asks the server, or all servers of the cluster, for the effective setting. A majority has to answer, as it has to
-    /// for a write; one that is away keeps nobody from taking over.
+    /// Asks the server, or all servers of the cluster, for the effective setting. A majority has to answer, like for a
+    /// write; a server that is away does not keep anybody from taking over.
     pub async fn check(&self) -> Result<(), Unsafe> {
         if self.unsafe_durability {
             return Ok(());
@@ -115,7 +115,7 @@ impl Durability {
         }
     }
 
-    /// Asks the servers how much they keep and may keep.
+    /// Asks the servers how much they store and may store.
     pub async fn storage(&self) -> Result<Vec<Storage>, Unsafe> {
         let servers = self.servers().await?.into_iter();
         let told = servers.filter_map(|Varz { server_name, jetstream }| {
@@ -154,7 +154,7 @@ async fn ask_monitor(url: &str) -> Result<Varz, reqwest::Error> {
     answer.json().await
 }
 
-/// Every server of the cluster answers; the first pause ends the collection.
+/// Collects the answers of all servers of the cluster, until a first pause.
 async fn ask_system(url: &str) -> Result<Vec<Varz>, async_nats::Error> {
     let client = nats::connect(nats::options(url).connection_timeout(TIMEOUT), url).await?;
     let inbox = client.new_inbox();

@@ -1,9 +1,9 @@
-//! Flow state: what is under way between a browser, an app and the platform. It is in the memory of NATS and forgotten soon; what is
-//! lost of it has to be begun anew, and nothing counts that is not there.
+//! Flow state: the state of logins and authorizations in progress. It is in the memory of NATS and expires soon; if it
+//! is lost, the user has to start again, and missing state never counts as success.
 //!
-//! A **request** waits for a person. It is a message that is found by its sequence and by something random, so none takes the place of
-//! another one where the stream begins anew. A **code** is an entry of its own that is written once and replaced once, by
-//! compare-and-set.
+//! A **request** waits for a person. It is a message that is found by its sequence and a random part, so none is
+//! confused with another if the stream starts again. A **code** is an entry of its own that is written once and
+//! replaced once, by compare-and-set.
 
 use std::{
     sync::{
@@ -32,17 +32,17 @@ use crate::{
 };
 
 const CODES: &str = "CODES";
-/// The header by which a request is known that a sequence names.
+/// The header with the random part of a request's name.
 const RANDOM: &str = "Random";
-/// How many characters it has: 130 bits.
+/// The length of the random part in characters: 130 bits.
 const RANDOM_LENGTH: usize = 22;
-/// How many requests of an instance wait at a time.
+/// The most requests of an instance that wait at a time.
 pub const MOST_OF_INSTANCE: u64 = 20_000;
-/// For how long a node takes it that others of an instance wait as many as it had counted.
+/// How long a node uses its count of an instance's waiting requests before it counts again.
 const COUNTED: Duration = Duration::from_secs(5);
-/// Of how many instances it remembers that.
+/// The most instances whose counts a node caches.
 const MOST_COUNTED: u64 = 10_000;
-/// How many digits of a sequence a name has at most.
+/// The most digits of the sequence in a name.
 const LONGEST_SEQUENCE: usize = 20;
 
 /// Requests and codes of all nodes.
@@ -54,10 +54,10 @@ pub struct Flow {
     counted: Cache<String, Arc<AtomicU64>>,
 }
 
-/// A request as it waits.
+/// A waiting request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waiting {
-    /// What was put.
+pub struct PendingFlow {
+    /// The value that was put.
     pub value: Bytes,
     /// When it was put, by the clock of NATS.
     pub since: Timestamp,
@@ -66,17 +66,17 @@ pub struct Waiting {
 /// A code as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code {
-    /// What was written.
+    /// The value that was written.
     pub value: Bytes,
-    /// By which it is replaced.
+    /// The revision, for compare-and-set.
     revision: u64,
 }
 
 impl Flow {
-    /// Opens the stream and the bucket, which are made where there are none.
+    /// Opens the stream and the bucket, creating them if there are none.
     ///
     /// # Errors
-    /// When NATS does not answer, and when there is one that does not work.
+    /// If NATS does not answer, or if an existing one has unusable rules.
     pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, LogFailure> {
         let requests = streams::requests(context, replicas).await?;
         let codes = streams::passing_bucket(context, CODES, replicas).await?;
@@ -84,11 +84,11 @@ impl Flow {
         Ok(Self { context: context.clone(), requests, codes, counted })
     }
 
-    /// Puts a request of an instance, and gives its name; `None` where as many wait as may. Of those of one origin the oldest goes
-    /// where they are too many. The origin is of letters and digits.
+    /// Stores a request of an instance, and returns its name; `None` if the instance has the most that may wait. If one
+    /// origin has too many, its oldest is removed. The origin consists of letters and digits.
     ///
     /// # Errors
-    /// When NATS does not answer or has no place.
+    /// If NATS does not answer or is full.
     pub async fn put(&self, (instance_id, origin): (&str, &str), value: Bytes) -> Result<Option<String>, LogFailure> {
         let waiting = self.waiting(instance_id).await?;
         if waiting.fetch_add(1, Relaxed) >= MOST_OF_INSTANCE {
@@ -101,11 +101,11 @@ impl Flow {
         Ok(Some(format!("{sequence}-{random}")))
     }
 
-    /// The request of an instance that has this name, if it still waits.
+    /// Returns the request of an instance with this name, if it still waits.
     ///
     /// # Errors
-    /// When NATS does not answer.
-    pub async fn find(&self, instance_id: &str, name: &str) -> Result<Option<Waiting>, LogFailure> {
+    /// If NATS does not answer.
+    pub async fn find(&self, instance_id: &str, name: &str) -> Result<Option<PendingFlow>, LogFailure> {
         let Some((sequence, random)) = parts(name) else { return Ok(None) };
         let message = match self.requests.get_raw_message(sequence).await {
             Ok(message) => message,
@@ -115,13 +115,13 @@ impl Flow {
         let is_it = message.headers.get(RANDOM).is_some_and(|known| known.as_str() == random)
             && message.subject.starts_with(&streams::request_subject(instance_id, ""));
         let since = Timestamp::from_nanosecond(message.time.unix_timestamp_nanos()).unwrap_or_default();
-        Ok(is_it.then_some(Waiting { value: message.payload, since }))
+        Ok(is_it.then_some(PendingFlow { value: message.payload, since }))
     }
 
-    /// Removes a request that was found, if it is there.
+    /// Removes a request, if it exists.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// If NATS does not answer.
     pub async fn remove(&self, instance_id: &str, name: &str) -> Result<(), LogFailure> {
         let Some((sequence, _)) = parts(name) else { return Ok(()) };
         if self.find(instance_id, name).await?.is_none() {
@@ -134,18 +134,18 @@ impl Flow {
         Ok(())
     }
 
-    /// Writes a code under a name that none had. Whether it is the first.
+    /// Writes a code under a new name. Returns whether the name was new.
     ///
     /// # Errors
-    /// When NATS does not answer: then it may have been written.
+    /// If NATS does not answer: then it may have been written.
     pub async fn write(&self, name: &str, value: Bytes) -> Result<bool, LogFailure> {
         self.compare_and_set(name, value, 0).await
     }
 
-    /// The code of this name.
+    /// Returns the code with this name.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// If NATS does not answer.
     pub async fn read(&self, name: &str) -> Result<Option<Code>, LogFailure> {
         if parts(name).is_none() {
             return Ok(None);
@@ -155,10 +155,11 @@ impl Flow {
         Ok(entry.map(|entry| Code { value: entry.value, revision: entry.revision }))
     }
 
-    /// Replaces a code by what nobody else writes, if it is still as it was read. A lost answer is made good by reading.
+    /// Replaces a code by a value that nobody else writes, if it is unchanged since it was read. If the answer is lost,
+    /// the code is read to find out.
     ///
     /// # Errors
-    /// When it cannot be known.
+    /// If the outcome is unknown.
     pub async fn replace(&self, name: &str, code: &Code, value: Bytes) -> Result<bool, LogFailure> {
         match self.compare_and_set(name, value.clone(), code.revision).await {
             Ok(is_replaced) => Ok(is_replaced),
@@ -171,7 +172,7 @@ impl Flow {
         Ok(cas::publish(&self.context, format!("$KV.{CODES}.{name}"), message).await?.is_some())
     }
 
-    /// How many requests of an instance wait, as far as this node knows.
+    /// Returns the number of waiting requests of an instance, as far as this node knows.
     async fn waiting(&self, instance_id: &str) -> Result<Arc<AtomicU64>, LogFailure> {
         let count = async {
             let filter = streams::request_subject(instance_id, ">");
@@ -184,10 +185,10 @@ impl Flow {
     }
 }
 
-/// The sequence and the random part of a name, where it may be one.
+/// Splits a name into the sequence and the random part; `None` if it cannot be one.
 fn parts(name: &str) -> Option<(u64, &str)> {
     let (sequence, random) = name.split_once('-')?;
-    // One name is written in one way only.
+    // Each name has only one spelling.
     let is_number = sequence.len() <= LONGEST_SEQUENCE
         && !sequence.starts_with('0')
         && sequence.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,12 +1,12 @@
-//! Leases in JetStream KV: who should do a piece of work.
+//! Leases in JetStream KV: which process should do a piece of work.
 //!
 //! A lease keeps two nodes from doing the same work at the same time, most of the time. It protects nothing: what must
 //! not happen twice is fenced where it takes effect, by the log's expected sequence or a checkpoint's epoch.
 //!
-//! A process renews one entry of its own, however much it does, and all that it holds stands on that. The entry has a random
-//! number in its name, so nobody takes it over: it ends, and is gone for good. The entry of a unit of work names the process
-//! that holds it. Others take the unit when that says that it was given up, or when the entry of its process is gone; so who
-//! can still renew its own entry has lost nothing to others.
+//! A process renews a single entry of its own, however many units it holds; all of them depend on it. The entry has a
+//! random number in its name, so nobody takes it over: it expires, and is gone for good. The entry of a unit of work
+//! names the process that holds it. Others take the unit when its entry shows that it was given up, or when the entry
+//! of its process is gone; so a process that can still renew its own entry has lost nothing to others.
 
 mod entries;
 mod process;
@@ -29,12 +29,12 @@ use self::{
 };
 use crate::log::LogFailure;
 
-/// How long a lease lasts after its last renewal. In tests of faults it is shorter.
+/// Returns how long a lease lasts after its last renewal. In tests of faults it is shorter.
 pub fn ttl() -> Duration {
     fault::shortened_lease(Duration::from_millis(3500), Duration::from_millis(1400))
 }
 
-/// How often it is renewed: every second, where it lasts three and a half.
+/// Returns the interval of renewals: a second, for a lease of three and a half.
 fn renew_every() -> Duration {
     ttl() * 2 / 7
 }
@@ -44,13 +44,13 @@ fn renew_every() -> Duration {
 pub struct Leases {
     entries: Entries,
     process: Arc<Process>,
-    /// Ends the thread that renews with the last of those that need it.
+    /// Stops the renewal thread when its last user is dropped.
     running: Arc<DropGuard>,
-    /// Whether the process before of this name is known to have ended.
+    /// Whether the previous process of this name is known to have ended.
     is_alone: bool,
 }
 
-/// A unit of work that is held as long as the lease of this process is.
+/// A unit of work, held for as long as the lease of this process lasts.
 #[derive(Debug)]
 pub struct Lease {
     held: Arc<HeldUnit>,
@@ -59,36 +59,36 @@ pub struct Lease {
     _running: Arc<DropGuard>,
 }
 
-/// What came of an attempt to take a lease.
+/// The outcome of an attempt to take a lease.
 #[derive(Debug)]
 enum Attempt {
-    /// It is ours.
+    /// This process holds it.
     Taken(Lease),
-    /// Somebody else holds it, under this name.
+    /// Another process holds it, under this name.
     Held(String),
-    /// Somebody else was faster, or may hold it still.
+    /// Another process was faster, or may still hold it.
     Missed,
 }
 
 /// The newest renewal of another holder.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct ObservedRenewal {
     revision: u64,
-    /// When it was seen first, by [`since_start`]: its holder counts from before that.
+    /// When it was first seen, by [`since_start`]: its holder counts from an earlier time.
     at: Duration,
 }
 
-/// Whether its holder may rely on the newest renewal that was seen.
-fn may_last(seen: Option<Seen>) -> bool {
+/// Whether the holder may still rely on the newest renewal that was seen.
+fn may_last(seen: Option<ObservedRenewal>) -> bool {
     seen.is_some_and(|seen| since_start() < seen.at + ttl())
 }
 
 impl Leases {
-    /// Opens the leases for a node of this role and name. They are renewed through a connection of their own, which is made
+    /// Opens the leases for a node of this role and name. They are renewed on a connection of their own, which is made
     /// when there is something to hold.
     ///
     /// # Errors
-    /// When NATS does not answer, and when there is a bucket in which leases would not end as they must.
+    /// If NATS does not answer, or if the existing bucket has rules under which leases would not expire as they must.
     pub async fn open(
         context: &jetstream::Context,
         (role, name): (&'static str, &str),
@@ -101,19 +101,20 @@ impl Leases {
         Ok(Self { entries, process, running: Arc::new(stop.drop_guard()), is_alone: false })
     }
 
-    /// For one whose process before is known to have ended, as by the lock of its data directory: it takes the leases of
-    /// that at once. Others wait for their end, because who stands still or is cut off may still rely on them.
+    /// Declares that the previous process of this name is known to have ended, as by the lock of its data directory:
+    /// its leases are taken at once. Other processes wait until they expire, because a process that is stopped or cut
+    /// off may still rely on them.
     pub fn alone(self) -> Self {
         Self { is_alone: true, ..self }
     }
 
-    /// The name of this holder.
+    /// Returns the name of this holder.
     pub fn holder(&self) -> &str {
         &self.process.name
     }
 
-    /// Waits until nobody else holds the lease and takes it; `held_by` hears meanwhile who does. Failures of NATS are
-    /// waited out.
+    /// Waits until nobody else holds the lease, and takes it; `held_by` is called with the holder meanwhile. Failures
+    /// of NATS are waited out.
     pub async fn acquire(&self, unit: &str, mut held_by: impl FnMut(&str)) -> Lease {
         let mut seen = None;
         loop {
@@ -127,11 +128,11 @@ impl Leases {
         }
     }
 
-    /// Takes the lease if nobody holds it. What was seen of other holders before is minded and added to.
-    async fn try_acquire(&self, unit: &str, seen: &mut Option<Seen>) -> Result<Attempt, LogFailure> {
+    /// Takes the lease if nobody holds it. What was seen of other holders is considered and updated.
+    async fn try_acquire(&self, unit: &str, seen: &mut Option<ObservedRenewal>) -> Result<Attempt, LogFailure> {
         let found = self.entries.unit(unit).await?;
         match &found {
-            // The broker lost it, and its holder relies on it.
+            // The broker lost the entry, but the holder relies on it.
             None if may_last(*seen) => return Ok(Attempt::Missed),
             None => {}
             Some((entry, _)) => {
@@ -149,34 +150,34 @@ impl Leases {
         self.take(unit, entry.epoch + 1, revision).await
     }
 
-    /// What the holder of a unit makes of the attempt to take it; nothing where its process has ended.
-    async fn minded(&self, holder: &Holder, seen: &mut Option<Seen>) -> Result<Option<Attempt>, LogFailure> {
+    /// Returns the attempt's outcome if the holder of the unit prevents it; `None` if that process has ended.
+    async fn minded(&self, holder: &Holder, seen: &mut Option<ObservedRenewal>) -> Result<Option<Attempt>, LogFailure> {
         let is_own = self.process.tenures().borrow().as_ref().is_some_and(|tenure| tenure.process == holder.process);
         if is_own {
-            // The answer was lost when it was taken or given up.
+            // The answer was lost when this process took it or gave it up.
             return Ok(None);
         }
         let Some(revision) = self.entries.process(&holder.process).await? else {
-            // Neither given up nor outlived by all that is known: the broker lost it or its clock jumped.
+            // It was neither given up nor has it certainly expired: the broker lost it or its clock jumped.
             return Ok((may_last(*seen) && !self.was(&holder.name)).then_some(Attempt::Missed));
         };
         if seen.is_none_or(|seen| seen.revision != revision) {
-            *seen = Some(Seen { revision, at: since_start() });
+            *seen = Some(ObservedRenewal { revision, at: since_start() });
         }
         if may_last(*seen) && !self.was(&holder.name) {
             return Ok(Some(Attempt::Held(holder.name.clone())));
         }
-        // It is over only when its holder can renew it no more.
+        // The lease is over only when its holder cannot renew it any more.
         let is_over = self.entries.end(&holder.process, revision).await?;
         Ok((!is_over).then_some(Attempt::Missed))
     }
 
-    /// Whether who has this name is the process before this one.
+    /// Whether this is the name of the process before this one.
     fn was(&self, name: &str) -> bool {
         self.is_alone && name == self.process.name
     }
 
-    /// Writes this process as holder into the entry of a unit that has this revision.
+    /// Writes this process as holder into the entry of a unit at this revision.
     async fn take(&self, unit: &str, epoch: u64, revision: u64) -> Result<Attempt, LogFailure> {
         let _wanting = self.process.want();
         let mut tenures = self.process.tenures();
@@ -194,10 +195,10 @@ impl Leases {
     }
 }
 
-/// The leases that are held now, each with the name of its holder, in the order of their names.
+/// Returns the leases that are held, each with the name of its holder, ordered by lease name.
 ///
 /// # Errors
-/// When NATS does not answer, or there is no bucket.
+/// If NATS does not answer, or there is no bucket.
 pub async fn holders(context: &jetstream::Context) -> Result<Vec<(String, String)>, LogFailure> {
     let entries = Entries::find(context).await?;
     let mut held = vec![];
@@ -208,10 +209,10 @@ pub async fn holders(context: &jetstream::Context) -> Result<Vec<(String, String
     Ok(held)
 }
 
-/// The name of who holds a lease now.
+/// Returns the name of the holder of a lease.
 ///
 /// # Errors
-/// When NATS does not answer, or there is no bucket.
+/// If NATS does not answer, or there is no bucket.
 pub async fn holder(context: &jetstream::Context, unit: &str) -> Result<Option<String>, LogFailure> {
     name_of_holder(&Entries::find(context).await?, unit).await
 }
@@ -224,18 +225,18 @@ async fn name_of_holder(entries: &Entries, unit: &str) -> Result<Option<String>,
 }
 
 impl Lease {
-    /// Whether nobody else has taken the lease, as far as is known.
+    /// Whether nobody else has taken the lease, as far as this process knows.
     pub fn is_held(&self) -> bool {
         !self.held.lost.is_cancelled()
     }
 
-    /// Ends when somebody else may have taken the lease.
+    /// Completes when somebody else may have taken the lease.
     pub async fn lost(&self) {
         self.held.lost.cancelled().await;
     }
 
     /// Whether nobody else can hold the lease at this moment, counted from before its last renewal was sent, by a clock
-    /// that runs while the machine sleeps. Where that is in doubt it waits for the next renewal.
+    /// that runs while the machine is suspended. If that is uncertain it waits for the next renewal.
     pub async fn confirm(&self) -> bool {
         let is_own = |tenure: &Tenure| tenure.process == self.held.process;
         let certain = |tenure: &Option<Tenure>| {
@@ -249,12 +250,12 @@ impl Lease {
         is_certain && self.is_held()
     }
 
-    /// Gives a sign of life. Without one for ten seconds the lease is given up.
+    /// Signals that the work makes progress. Without a signal for ten seconds the lease is given up.
     pub fn tick(&self) {
         self.held.tick();
     }
 
-    /// Gives signs of life while something goes on that may take long and is bounded elsewhere.
+    /// Signals progress during work that may take long and is bounded elsewhere.
     pub async fn during<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -265,7 +266,7 @@ impl Lease {
         }
     }
 
-    /// Gives the lease up, so that others need not wait for its end.
+    /// Gives the lease up, so that others need not wait until it expires.
     pub async fn release(self) {
         self.process.give_up(&self.held);
         self.held.freed.cancelled().await;
@@ -273,7 +274,7 @@ impl Lease {
 }
 
 impl Drop for Lease {
-    /// Whoever is gone without giving it up, as by a panic, does not keep others from the work.
+    /// A holder that is gone without giving the lease up, as by a panic, does not keep others from the work.
     fn drop(&mut self) {
         self.process.give_up(&self.held);
     }

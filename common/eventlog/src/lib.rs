@@ -1,8 +1,10 @@
-//! No database, no read model and no payload's meaning enters here: this is the log in JetStream, which is the only truth,
-//! and what works beside it on NATS.
+//! The log in JetStream, which is the only source of truth, and what works beside it on NATS. No database, no read
+//! model and no meaning of payloads enters here.
 //!
-//! [`log`] appends and follows [`record`]s; [`lease`] decides who should work, in the loop of [`mod@unit`]; [`once`] knows what has
-//! happened, [`tries`] how often something was tried; [`flow`] has what is under way; [`blocks`] have what can be destroyed, [`assets`] what is too long; [`streams`] and [`durability`] refuse a NATS that would lose something.
+//! [`log`] appends and follows [`record`]s; [`lease`] decides which process should work, in the loop of [`mod@unit`];
+//! [`once`] notes what has happened, [`tries`] how often something was tried; [`flow`] stores logins in progress,
+//! [`blocks`] what can be destroyed, [`assets`] what is too long; [`streams`] and [`durability`] refuse a NATS that
+//! would lose something.
 
 pub mod assets;
 pub mod blocks;

@@ -32,26 +32,26 @@ pub use self::{
 };
 use crate::record::{Broken, Position, Record};
 
-/// How many records are on their way to a feed at most. A record has half a megabyte at most, a connection has few feeds, and
-/// NATS gives a connection up that lags 64 MiB.
+/// The most records in flight to a feed. A record has at most half a megabyte, a connection has few feeds, and NATS
+/// closes a connection that lags by 64 MiB.
 const MOST_IN_FLIGHT: i64 = 20;
-/// How long a reader hears nothing before it looks whether there was something to hear.
+/// How long a reader receives nothing before it checks whether it has missed something.
 const IDLE: Duration = Duration::from_secs(5);
-/// How long a question to NATS waits for its answer.
+/// The timeout of requests to NATS.
 const API_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long one publish waits for its answer before it is settled by reading, which is safe at any time. No record is
-/// written meanwhile.
+/// The timeout of one publish before it is settled by reading, which is safe at any time. No record is written
+/// meanwhile.
 const ACK_TIMEOUT: Duration = Duration::from_secs(1);
 /// The sequence of a message that no stream will ever have.
 const NEVER_LAST: u64 = i64::MAX as u64;
 
-/// A log that cannot be opened, read or trusted.
+/// The error for a log that cannot be opened, read or trusted.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LogFailure {
     /// NATS did not answer, or answered with an error.
     #[error("NATS: {0}")]
     Nats(String),
-    /// What a log holds is not what it must hold.
+    /// The content of a log is not valid.
     #[error("{stream}: {broken}")]
     Broken {
         /// The stream.
@@ -64,19 +64,19 @@ pub enum LogFailure {
     Rules {
         /// The stream.
         stream: String,
-        /// The rule it breaks.
+        /// The rule that it breaks.
         rule: String,
     },
-    /// A stream beside the log is configured so that what it is for does not work.
+    /// A stream beside the log is configured so that it does not serve its purpose.
     #[error(
         "stream {stream} has {rule}: stop the nodes, remove the stream and start them again; they make it anew, and {loses}"
     )]
     Beside {
         /// The stream.
         stream: &'static str,
-        /// The rule by which it does not work.
+        /// The rule that makes it unusable.
         rule: &'static str,
-        /// What is lost with it.
+        /// What is lost if it is removed.
         loses: &'static str,
     },
     /// There is no log, and this process must not create one.
@@ -88,12 +88,12 @@ pub enum LogFailure {
         /// The stream.
         stream: String,
     },
-    /// The server cannot have a log.
+    /// The server has no JetStream, so it cannot have a log.
     #[error("this NATS server runs without JetStream, so no log can be there: check --nats-url, or enable JetStream")]
     NoJetStream,
 }
 
-/// A publish that was not answered with success. It may or may not be in the log.
+/// The error for a publish that was not answered with success. It may or may not be in the log.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unsettled(String);
@@ -111,10 +111,11 @@ pub struct Log {
 }
 
 impl Log {
-    /// Opens a log of a shard and creates its stream where there is none.
+    /// Opens a log of a shard, creating its stream if there is none.
     ///
     /// # Errors
-    /// An existing stream whose rules differ from ours is refused: it could lose events. So is one that has lost some.
+    /// An existing stream whose rules differ from ours is refused: it could lose events. So is a stream that has lost
+    /// some.
     pub async fn open(
         client: async_nats::Client,
         (class, shard): (LogClass, u16),
@@ -127,7 +128,7 @@ impl Log {
             Ok(stream) => stream,
             Err(error) if is_absent(&error) => match context.create_stream(wanted.clone()).await {
                 Ok(stream) => stream,
-                // Another node, which was started otherwise, created it in the meantime.
+                // Another node, with other options, created it in the meantime.
                 Err(error) if is_taken(&error) => context.get_stream(&name).await.map_err(nats)?,
                 Err(error) => return Err(nats(error)),
             },
@@ -144,22 +145,23 @@ impl Log {
         Self { class, context, reading: stream.clone(), stream, subject, feeds: Arc::default() }
     }
 
-    /// Which one it is.
+    /// Returns the class of the log.
     pub const fn class(&self) -> LogClass {
         self.class
     }
 
-    /// Lets readers that follow the log use another connection: publishes, leases and single reads do not wait for
-    /// the megabytes that readers are sent.
+    /// Lets readers that follow the log use another connection: publishes, leases and single reads do not wait for the
+    /// megabytes that readers are sent.
     pub async fn read_through(self, client: async_nats::Client) -> Result<Self, LogFailure> {
         let reading = context(client).get_stream(&self.stream.cached_info().config.name).await.map_err(nats)?;
         Ok(Self { reading, feeds: Arc::default(), ..self })
     }
 
-    /// Publishes a record after the message of this stream sequence. One at a time: pipelined publishes do not fence.
+    /// Publishes a record after the message with this stream sequence. One at a time: pipelined publishes do not fence.
     ///
     /// # Errors
-    /// Whatever the error, the record may be in the log or may get there; [`Log::read`] of the next sequence tells.
+    /// Whatever the error, the record may be in the log or may still get there; [`Log::read`] of the next sequence
+    /// finds out.
     pub async fn publish(&self, record: Bytes, after: u64) -> Result<u64, Unsettled> {
         let message = PublishMessage::build().payload(record).expected_last_sequence(after);
         let publish = async { self.context.send_publish(self.subject.clone(), message).await?.await };
@@ -170,7 +172,7 @@ impl Log {
         }
     }
 
-    /// The message of this stream sequence as the stream's leader has it.
+    /// Returns the message with this stream sequence from the stream's leader.
     pub async fn read(&self, stream_sequence: u64) -> Result<Option<Record>, LogFailure> {
         match self.stream.get_raw_message(stream_sequence).await {
             Ok(message) => {
@@ -182,10 +184,10 @@ impl Log {
         }
     }
 
-    /// Looks whether this user may publish to the log, with a message that no log takes.
+    /// Checks whether this user may publish to the log, with a message that no log accepts.
     ///
     /// # Errors
-    /// When it may not, or NATS does not answer.
+    /// If it may not, or NATS does not answer.
     pub async fn check_publish(&self) -> Result<(), LogFailure> {
         let message = PublishMessage::build().expected_last_sequence(NEVER_LAST);
         let publish = async { self.context.send_publish(self.subject.clone(), message).await?.await };
@@ -210,7 +212,7 @@ impl Log {
         }
     }
 
-    /// The last record, as the stream's leader has it.
+    /// Returns the last record, from the stream's leader.
     pub async fn last(&self) -> Result<Option<Record>, LogFailure> {
         match self.stream.get_info().await.map_err(nats)?.state.last_sequence {
             0 => Ok(None),
@@ -218,13 +220,13 @@ impl Log {
         }
     }
 
-    /// The stream sequence of the last message; 0 in an empty log.
+    /// Returns the stream sequence of the last message; 0 in an empty log.
     pub async fn end(&self) -> Result<u64, LogFailure> {
         Ok(self.stream.get_info().await.map_err(nats)?.state.last_sequence)
     }
 
-    /// Whether the log has the record that a reader stands at, or had it before it was purged so far. Who stands elsewhere follows
-    /// another log.
+    /// Whether the log has the record at a reader's position, or had it before it was purged up to there. A reader at
+    /// any other position follows another log.
     pub async fn has(&self, position: Position) -> Result<bool, LogFailure> {
         if position.stream_sequence == 0 {
             return Ok(true);
@@ -235,22 +237,22 @@ impl Log {
         }
     }
 
-    /// The NATS client beneath.
+    /// Returns the underlying NATS client.
     pub fn client(&self) -> async_nats::Client {
         self.context.client()
     }
 
-    /// What it holds is not what it must hold.
+    /// Returns the failure for invalid content of this log.
     pub fn broken(&self, broken: Broken) -> LogFailure {
         self::broken(&self.stream, broken)
     }
 
-    /// The name of its stream.
+    /// Returns the name of its stream.
     pub fn stream(&self) -> &str {
         &self.stream.cached_info().config.name
     }
 
-    /// The JetStream context beneath.
+    /// Returns the underlying JetStream context.
     pub fn context(&self) -> &jetstream::Context {
         &self.context
     }
@@ -260,12 +262,12 @@ fn broken(stream: &stream::Stream, broken: Broken) -> LogFailure {
     LogFailure::Broken { stream: stream.cached_info().config.name.clone(), broken }
 }
 
-/// The name of a log's stream.
+/// Returns the name of a log's stream.
 fn name(class: LogClass, shard: u16) -> String {
     format!("{}_{shard}", class.name())
 }
 
-/// The subject that its records are published to.
+/// Returns the subject that its records are published to.
 fn subject(class: LogClass, shard: u16) -> String {
     format!("{}.{shard}", class.name().to_lowercase())
 }
@@ -279,7 +281,7 @@ fn rules(class: LogClass, shard: u16, replicas: usize) -> stream::Config {
         storage: StorageType::File,
         num_replicas: replicas,
         deny_delete: true,
-        // What ages out is purged, and a stream that has denied that once denies it for ever.
+        // A log that ages out is purged, and a stream that once denied purges denies them for ever.
         deny_purge: class == LogClass::Events,
         allow_direct: false,
         duplicate_window: Duration::from_mins(2),
@@ -301,7 +303,7 @@ fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), Lo
         (found.max_messages > 0, "a maximum of messages"),
         (found.max_bytes > 0, "a maximum of bytes"),
         (found.max_message_size > 0, "a maximum message size"),
-        // Unlike the other maxima it makes room by removing old messages, whatever the discard policy.
+        // Unlike the other maxima this one makes room by removing old messages, whatever the discard policy.
         (found.max_messages_per_subject > 0, "a maximum of messages per subject"),
         (found.retention != RetentionPolicy::Limits, "a retention policy that removes what was read"),
         (found.allow_message_ttl, "messages with a time to live"),
@@ -322,7 +324,7 @@ fn check_rules(found: &stream::Config, wanted: &stream::Config) -> Result<(), Lo
     }
 }
 
-/// Whether the stream has no message of a sequence.
+/// Whether the stream has no message with this sequence.
 fn is_missing(error: &RawMessageError) -> bool {
     matches!(error.kind(), RawMessageErrorKind::NoMessageFound)
 }
@@ -341,11 +343,11 @@ pub(crate) fn context(client: async_nats::Client) -> jetstream::Context {
     jetstream::context::ContextBuilder::new().timeout(API_TIMEOUT).ack_timeout(API_TIMEOUT).build(client)
 }
 
-/// NATS did not do what it was asked.
+/// Wraps an error of NATS.
 pub(crate) fn nats(error: impl Error + 'static) -> LogFailure {
     let told = explain(&error);
     LogFailure::Nats(match crate::nats::refused() {
-        // Who is refused gets no answer.
+        // A refused request gets no answer.
         Some(refused) if told.contains("timed out") || told.contains("no answer") => format!("{told}. {refused}"),
         _ => told,
     })

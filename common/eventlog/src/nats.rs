@@ -1,4 +1,4 @@
-//! The address of NATS: one server or several of a cluster, which may carry a user and a password. And what NATS refuses.
+//! The address of NATS: one server or several of a cluster, optionally with user and password; and what NATS refuses.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -8,11 +8,11 @@ use std::{
 use async_nats::{Client, ConnectError, ConnectOptions, Event, ServerAddr, ServerError};
 use percent_encoding::percent_decode_str;
 
-/// The options to connect with the user and password of the first server that has them. The client by itself does not
-/// look for them there.
+/// Returns the options to connect with the user and password of the first server that has them. The client does not
+/// look for them there by itself.
 pub fn options(url: &str) -> ConnectOptions {
     let decoded = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
-    // Connecting says what is wrong with an address.
+    // An invalid address is reported when connecting.
     let servers = url.split(',').filter_map(|server| server.trim().parse::<ServerAddr>().ok());
     match servers.into_iter().find(|server| server.username().is_some()) {
         Some(server) => ConnectOptions::with_user_and_password(
@@ -23,19 +23,19 @@ pub fn options(url: &str) -> ConnectOptions {
     }
 }
 
-/// Connects to one of the servers, whose addresses are separated by commas. When that one goes, the connection goes on
-/// with another.
+/// Connects to one of the servers, whose addresses are separated by commas. If that fails later, the connection moves
+/// to another one.
 pub async fn connect(options: ConnectOptions, url: &str) -> Result<Client, ConnectError> {
     let servers: Vec<&str> = url.split(',').map(str::trim).collect();
     options.event_callback(async |event| note(&event)).connect(servers).await
 }
 
-/// What the server refused last, and when. It does not say which request that was: to that there is no answer.
+/// What the server last refused, and when. It does not name the request, which gets no answer.
 static REFUSED: Mutex<Option<(Instant, String)>> = Mutex::new(None);
-/// For how long a request that has no answer may be the one that was refused: longer than any waits for one.
+/// How long a request without an answer may be the refused one: longer than any request waits for an answer.
 const RECENT: Duration = Duration::from_secs(15);
 
-/// Remembers what the server refuses, and says so.
+/// Remembers and logs what the server refuses.
 fn note(event: &Event) {
     let told = match event {
         Event::ServerError(ServerError::Other(told)) if told.to_lowercase().contains("permissions violation") => told,
@@ -52,14 +52,14 @@ fn note(event: &Event) {
     *last = Some((Instant::now(), told.clone()));
 }
 
-/// What the server has refused lately, in words that follow those of a request without an answer.
+/// Returns what the server has recently refused, phrased to follow a message about a request without an answer.
 pub fn refused() -> Option<String> {
     let last = REFUSED.lock().unwrap_or_else(PoisonError::into_inner);
     let (_, told) = last.as_ref().filter(|(at, _)| at.elapsed() < RECENT)?;
     Some(format!("NATS refused this user: {told}; docs/nats-permissions.md lists what it needs"))
 }
 
-/// The address as it may be shown.
+/// Returns the address without credentials.
 pub fn without_password(url: &str) -> String {
     let shown = |server: &str| server.rsplit_once('@').map_or(server, |(_, host)| host).to_owned();
     url.split(',').map(shown).collect::<Vec<_>>().join(",")

@@ -1,4 +1,4 @@
-//! Commit records as they stand in the log, and the place of a reader in it.
+//! Commit records as stored in the log, and the position of a reader in it.
 
 use std::{mem, sync::Arc};
 
@@ -27,11 +27,11 @@ pub struct Record {
     pub digest: [u8; 32],
     /// The message, without its events.
     pub commit: CommitRecord,
-    /// The events, each with its place in the log.
+    /// The events, each with its position in the log.
     pub events: Vec<Arc<Recorded>>,
 }
 
-/// Where a reader stands: the record it read last.
+/// The position of a reader: the record that it read last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
     /// The sequence of the last event; 0 before the first.
@@ -42,18 +42,18 @@ pub struct Position {
     pub digest: [u8; 32],
 }
 
-/// One event with its place in the log.
+/// One event with its position in the log.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     /// The dense number of the event in the log, from 1.
     pub sequence: u64,
-    /// When its record was committed; never going back.
+    /// When its record was committed; it never goes back.
     pub committed_at: Timestamp,
     /// The event.
     pub event: Event,
 }
 
-/// A message that cannot follow the record before it. Nothing after it may be read.
+/// Why a message cannot follow the record before it. Nothing after it may be read.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Broken {
     /// The message is no commit record.
@@ -85,7 +85,7 @@ pub enum Broken {
         end: u64,
         /// How many are missing.
         lost: u64,
-        /// From where on.
+        /// The first message that may be missing.
         at: u64,
     },
     /// Events are missing.
@@ -104,7 +104,7 @@ pub enum Broken {
         /// The message.
         stream_sequence: u64,
     },
-    /// The record was written by a writer that had been taken over.
+    /// The record was written by a writer that had been replaced.
     #[error(
         "message {stream_sequence} is of epoch {found}, but the one before it of epoch {last}: its writer was not fenced"
     )]
@@ -125,7 +125,7 @@ pub enum Broken {
 }
 
 impl Record {
-    /// Reads a message of the log.
+    /// Decodes a message of the log.
     pub fn decode(stream_sequence: u64, payload: &Bytes) -> Result<Self, Broken> {
         let broken = || Broken::NoRecord { stream_sequence };
         let commit = CommitRecord::decode(payload.clone()).map_err(|_| broken())?;
@@ -137,7 +137,7 @@ impl Record {
         Ok(Self::new(stream_sequence, sha256(payload), commit))
     }
 
-    /// A message whose place and digest are known.
+    /// Creates a record from a message whose stream sequence and digest are known.
     pub fn new(stream_sequence: u64, digest: [u8; 32], mut commit: CommitRecord) -> Self {
         let committed_at = commit_time(&commit);
         let events = mem::take(&mut commit.events).into_iter();
@@ -146,19 +146,19 @@ impl Record {
         Self { stream_sequence, digest, commit, events }
     }
 
-    /// Where a reader stands after this record.
+    /// Returns the position of a reader after this record.
     pub fn position(&self) -> Position {
         let sequence = self.commit.first_sequence + self.events.len() as u64 - 1;
         Position { sequence, stream_sequence: self.stream_sequence, digest: self.digest }
     }
 
-    /// Where a reader stands before this record, as the record says.
+    /// Returns the position of a reader before this record, according to the record.
     pub fn before(&self) -> Position {
         let digest = self.commit.previous_digest.as_ref().try_into().unwrap_or_default();
         Position { sequence: self.commit.first_sequence - 1, stream_sequence: self.stream_sequence - 1, digest }
     }
 
-    /// When it was committed.
+    /// Returns when it was committed.
     pub fn committed_at(&self) -> Timestamp {
         commit_time(&self.commit)
     }
@@ -175,7 +175,7 @@ impl From<Position> for Reached {
 }
 
 impl Position {
-    /// The position after a record, if the record continues the log from here.
+    /// Returns the position after a record, if the record continues the log from here.
     pub fn advance(&self, record: &Record) -> Result<Self, Broken> {
         let stream_sequence = record.stream_sequence;
         if stream_sequence != self.stream_sequence + 1 {
@@ -194,7 +194,7 @@ impl Position {
     }
 }
 
-/// Which log a record is of, and of which writer.
+/// The log and the writer that a record is from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lineage {
     log_id: Bytes,
@@ -203,13 +203,13 @@ pub struct Lineage {
 }
 
 impl Lineage {
-    /// That of a record.
+    /// Returns the lineage of a record.
     pub fn of(record: &Record) -> Self {
         let CommitRecord { log_id, incarnation, epoch, .. } = &record.commit;
         Self { log_id: log_id.clone(), incarnation: *incarnation, epoch: *epoch }
     }
 
-    /// That of the next record, if it is of the same log, and of the same writer or a later one.
+    /// Returns the lineage of the next record, if it is of the same log, and of the same writer or a later one.
     pub fn advance(&self, record: &Record) -> Result<Self, Broken> {
         let (next, stream_sequence) = (Self::of(record), record.stream_sequence);
         if next.log_id != self.log_id || next.incarnation < self.incarnation {
@@ -234,14 +234,14 @@ pub struct AggregateKey {
 }
 
 impl AggregateKey {
-    /// The aggregate of this type and id.
+    /// Creates the key of an aggregate of this type with this id.
     pub fn of<A: Aggregate>(instance_id: impl Into<String>, id: impl Into<String>) -> Self {
         Self { instance_id: instance_id.into(), aggregate_type: A::NAME.to_owned(), id: id.into() }
     }
 }
 
 impl Recorded {
-    /// The aggregate that the event belongs to.
+    /// Returns the aggregate that the event belongs to.
     pub fn key(&self) -> AggregateKey {
         let Event { instance_id, aggregate_type, aggregate_id, .. } = &self.event;
         AggregateKey {
@@ -251,23 +251,24 @@ impl Recorded {
         }
     }
 
-    /// When the aggregate began to exist.
+    /// Returns when the aggregate began to exist.
     pub fn created_at(&self) -> Timestamp {
         Timestamp::from_microsecond(self.event.created_at).unwrap_or(Timestamp::UNIX_EPOCH)
     }
 
-    /// The context that the aggregate belongs to.
+    /// Returns the context that the aggregate belongs to.
     pub fn owner(&self) -> Owner {
         owner_of(self.event.owner_type, self.event.owner_id.clone())
     }
 
-    /// Whether the instance may know of it: not of what belongs to the system, save of itself.
+    /// Whether the instance may see the event: events of the system are hidden, except for those of the instance
+    /// itself.
     pub fn is_for_instance(&self) -> bool {
         self.event.owner_type != owner_type(OwnerType::System) || self.event.aggregate_type == Instance::NAME
     }
 }
 
-/// The log's number for the level of a context.
+/// Returns the number of a level in the log.
 pub fn owner_type(kind: OwnerType) -> i32 {
     let kind = match kind {
         OwnerType::System => log::OwnerType::System,
@@ -277,7 +278,7 @@ pub fn owner_type(kind: OwnerType) -> i32 {
     kind.into()
 }
 
-/// The context of a level, by the log's number.
+/// Returns the context of a level, by the level's number in the log.
 pub fn owner_of(number: i32, id: String) -> Owner {
     let kind = match log::OwnerType::try_from(number) {
         Ok(log::OwnerType::Org) => OwnerType::Organization,
@@ -287,7 +288,7 @@ pub fn owner_of(number: i32, id: String) -> Owner {
     Owner { kind, id }
 }
 
-/// An event that this build cannot read.
+/// The error for an event that this build cannot read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot decode event {sequence} ({event_type}, revision {revision})")]
 pub struct Undecodable {
@@ -297,21 +298,21 @@ pub struct Undecodable {
     pub event_type: String,
     /// Its revision.
     pub revision: u32,
-    /// What the decoder says.
+    /// The error of the decoder.
     #[source]
     pub source: Option<serde_json::Error>,
 }
 
 impl Undecodable {
-    /// Whether a newer build wrote the event, and this one is outdated: it has a type, a revision or a kind of value that
-    /// this build does not know.
+    /// Whether a newer build wrote the event, so that this one is outdated: the event has a type, a revision or a kind
+    /// of value that this build does not know.
     pub fn is_newer(&self) -> bool {
-        // serde has no other way to tell it from a payload that is broken.
+        // serde has no other way to distinguish this from a broken payload.
         self.source.as_ref().is_none_or(|error| error.to_string().starts_with("unknown variant"))
     }
 }
 
-/// Reads an event as one of its aggregate's type.
+/// Decodes an event of an aggregate type.
 pub fn decode<A: Aggregate>(recorded: &Recorded) -> Result<A::Event, Undecodable> {
     let Event { r#type, revision, payload, .. } = &recorded.event;
     let undecodable =
@@ -326,7 +327,7 @@ pub fn decode<A: Aggregate>(recorded: &Recorded) -> Result<A::Event, Undecodable
     serde_json::from_str(&tagged).map_err(|error| undecodable(Some(error)))
 }
 
-/// Writes an event as its type and payload.
+/// Encodes an event as its type and payload.
 pub fn encode<A: Aggregate>(event: &A::Event) -> (String, Bytes) {
     #[derive(Serialize, Deserialize)]
     struct Tagged<'a> {
@@ -344,7 +345,7 @@ pub fn encode<A: Aggregate>(event: &A::Event) -> (String, Bytes) {
     (format!("{}.{}", A::NAME, tagged.r#type), payload)
 }
 
-/// The next version's resources have a member more, which nodes of this version shall not lose.
+/// Simulates the next version, whose resources have an additional member that nodes of this version must not lose.
 fn as_of_the_next_version(payload: &RawValue) -> Bytes {
     let mut members: Map<String, Value> = serde_json::from_str(payload.get()).unwrap_or_default();
     members.insert("of_the_next_version".to_owned(), json!({ "kept": true }));

@@ -1,5 +1,5 @@
-//! The streams beside the log: how they are made, and by which rules they do not work. One that somebody else made is
-//! not used before it was looked at.
+//! The streams beside the log: how they are created, and which rules make them unusable. A stream that somebody else
+//! created is checked before it is used.
 
 use std::time::Duration;
 
@@ -15,31 +15,32 @@ use tokio::time::sleep;
 
 use crate::log::{LogFailure, is_absent, nats};
 
-/// After what time it is forgotten that something happened that may happen once.
+/// How long it is remembered that something happened that may happen once.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_hours(2);
-/// After what time tries are forgotten.
+/// How long tries are remembered.
 pub const TRIES_FORGOTTEN_AFTER: Duration = Duration::from_hours(24);
-/// How much a forgetful bucket holds before it takes no more, so that the disk is left to the log: more than a million values. NATS reserves it.
+/// The most bytes of a forgetful bucket, so that the disk is left to the log: enough for more than a million values.
+/// NATS reserves them.
 const MOST_BYTES: i64 = 256 << 20;
-/// How much pictures and fonts take of the disk before no more are taken: those of 64 contexts that have as many as they may. NATS reserves
-/// it. An operator may give the bucket more.
+/// The most bytes of pictures and fonts: enough for 64 contexts that have as many as they may. NATS reserves them. An
+/// operator may give the bucket more.
 const MOST_OF_ASSETS: i64 = 512 << 20;
-/// After what time requests are forgotten that wait for a person.
+/// How long requests are remembered that wait for a person.
 pub const REQUESTS_FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
-/// After what time codes are forgotten: longer than one is good, so that it is known when it is used again.
+/// How long codes are remembered: longer than one is valid, so that a second use is detected.
 pub const CODES_FORGOTTEN_AFTER: Duration = Duration::from_mins(5);
-/// How many requests of one origin wait: the oldest goes.
+/// The most waiting requests of one origin; beyond that, the oldest is removed.
 const MOST_OF_ORIGIN: i64 = 200;
 /// The stream of requests.
 const REQUESTS: &str = "AUTH_REQUESTS";
-/// How much memory of NATS requests take, and codes.
+/// The most memory of NATS for requests and for codes, in bytes.
 const MOST_IN_MEMORY: [i64; 2] = [128 << 20, 96 << 20];
-/// How often, and after what time each, it is looked again whether there is memory for a stream.
+/// How often, and with which pause, memory for a stream is waited for.
 const MOST_LOOKS: u32 = 10;
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How many replaced values an erasable bucket keeps of a key until they are overwritten: one, and those of processes that died
-/// meanwhile.
+/// The most replaced values that an erasable bucket retains per key until they are overwritten: one, and those of
+/// processes that died meanwhile.
 const MOST_REPLACED: i64 = 64;
 
 /// A stream beside the log.
@@ -47,14 +48,14 @@ const MOST_REPLACED: i64 = 64;
 pub struct Beside {
     /// The stream.
     pub stream: &'static str,
-    /// What it is.
+    /// Its description.
     pub what: &'static str,
-    /// What is lost where it is removed.
+    /// What is lost if it is removed.
     pub loses: &'static str,
     fault: fn(&Config) -> Option<&'static str>,
 }
 
-/// All of them.
+/// All streams beside the log.
 pub const BESIDE: [Beside; 11] = [
     Beside { stream: "KV_HOLDERS", what: "the bucket of leases", loses: NOTHING, fault: holders_fault },
     Beside { stream: "KV_INDEX_MANIFESTS", what: "the bucket of index manifests", loses: NOTHING, fault: values_fault },
@@ -102,35 +103,35 @@ pub const BESIDE: [Beside; 11] = [
 const NOTHING: &str = "nothing is lost";
 const BEGIN_ANEW: &str = "who is logging in has to begin anew";
 
-/// How a stream was found.
+/// The condition of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
-    /// As it must be.
+pub enum StreamState {
+    /// It is as it must be.
     Right,
-    /// It is not there; the next node that starts makes it.
+    /// It does not exist; the next node that starts creates it.
     Absent,
-    /// With a rule by which it does not work.
+    /// It has a rule that makes it unusable.
     Wrong(&'static str),
 }
 
 impl Beside {
-    /// Asks for the stream.
-    pub async fn look(&self, context: &jetstream::Context, replicas: usize) -> Result<Found, LogFailure> {
+    /// Checks the stream.
+    pub async fn look(&self, context: &jetstream::Context, replicas: usize) -> Result<StreamState, LogFailure> {
         let stream = match context.get_stream(self.stream).await {
             Ok(stream) => stream,
-            Err(error) if is_absent(&error) => return Ok(Found::Absent),
+            Err(error) if is_absent(&error) => return Ok(StreamState::Absent),
             Err(error) => return Err(nats(error)),
         };
         let config = &stream.cached_info().config;
         let few = (config.num_replicas < replicas).then_some("fewer replicas than asked for");
-        Ok((self.fault)(config).or(few).map_or(Found::Right, Found::Wrong))
+        Ok((self.fault)(config).or(few).map_or(StreamState::Right, StreamState::Wrong))
     }
 }
 
-/// Opens a stream beside the log, which is made where there is none.
+/// Opens a stream beside the log, creating it if there is none.
 ///
 /// # Errors
-/// When NATS does not answer, and when there is one that does not work.
+/// If NATS does not answer, or if the existing stream has unusable rules.
 pub async fn open(context: &jetstream::Context, config: Config) -> Result<Stream, LogFailure> {
     let mut looks = 0;
     let stream = loop {
@@ -138,7 +139,7 @@ pub async fn open(context: &jetstream::Context, config: Config) -> Result<Stream
             Ok(stream) => break stream,
             Err(error) if !lacks_memory(&error) => return Err(nats(error)),
             Err(_) if looks == MOST_LOOKS => return Err(no_memory(&config)),
-            // NATS counts a stream once for each node that is just making it.
+            // NATS counts a stream once for each node that is creating it at the moment.
             Err(_) => sleep(LOOK).await,
         }
         looks += 1;
@@ -152,7 +153,7 @@ fn lacks_memory(error: &CreateStreamError) -> bool {
     matches!(error.kind(), CreateStreamErrorKind::JetStream(error) if is_it(&error))
 }
 
-/// What an operator can do about it.
+/// Returns the failure, with what an operator can do about it.
 fn no_memory(Config { name, max_bytes, .. }: &Config) -> LogFailure {
     let [all, one] = [MOST_IN_MEMORY.iter().sum(), *max_bytes].map(|bytes| bytes >> 20);
     LogFailure::Nats(format!(
@@ -160,7 +161,7 @@ fn no_memory(Config { name, max_bytes, .. }: &Config) -> LogFailure {
     ))
 }
 
-/// Opens a bucket beside the log in the same way. It has one value of each key, replaced by compare-and-set.
+/// Opens a bucket beside the log like [`open`]. It has one value per key, replaced by compare-and-set.
 ///
 /// # Errors
 /// As [`open`].
@@ -168,7 +169,7 @@ pub async fn bucket(context: &jetstream::Context, name: &str, replicas: usize) -
     open_bucket(context, name, values(name, replicas)).await
 }
 
-/// Opens a bucket in the same way in which a value may have an end of its own.
+/// Opens a bucket like [`bucket`], in which a value may have an expiry of its own.
 ///
 /// # Errors
 /// As [`open`].
@@ -176,7 +177,7 @@ pub async fn ending_bucket(context: &jetstream::Context, name: &str, replicas: u
     open_bucket(context, name, Config { allow_message_ttl: true, ..values(name, replicas) }).await
 }
 
-/// Opens a bucket in the same way in which each value is forgotten after so long or earlier.
+/// Opens a bucket like [`bucket`], in which each value expires after this time or earlier.
 ///
 /// # Errors
 /// As [`open`].
@@ -189,7 +190,7 @@ pub async fn forgetful_bucket(
     open_bucket(context, name, config).await
 }
 
-/// Opens a bucket in the same way that is in memory, and forgets each value soon.
+/// Opens a bucket like [`bucket`] that is in memory, and in which each value expires soon.
 ///
 /// # Errors
 /// As [`open`].
@@ -199,7 +200,7 @@ pub async fn passing_bucket(context: &jetstream::Context, name: &str, replicas: 
     open_bucket(context, name, Config { max_age, max_bytes, storage, ..values(name, replicas) }).await
 }
 
-/// Opens the stream of requests that wait for a person in the same way. It is in memory too.
+/// Opens the stream of requests that wait for a person, like [`open`]. It is in memory, too.
 ///
 /// # Errors
 /// As [`open`].
@@ -220,12 +221,12 @@ pub async fn requests(context: &jetstream::Context, replicas: usize) -> Result<S
     open(context, config).await
 }
 
-/// The subject of requests of an instance and an origin; what those of an instance begin with, where the origin is empty.
+/// Returns the subject of requests of an instance and an origin, or with an empty origin the prefix for the instance.
 pub(crate) fn request_subject(instance_id: &str, origin: &str) -> String {
     format!("auth_requests.{instance_id}.{origin}")
 }
 
-/// Opens a bucket in the same way whose values can be destroyed: what is replaced stays until it is overwritten.
+/// Opens a bucket like [`bucket`] whose values can be destroyed: a replaced value stays until it is overwritten.
 ///
 /// # Errors
 /// As [`open`].
@@ -233,7 +234,7 @@ pub async fn erasable_bucket(context: &jetstream::Context, name: &str, replicas:
     open(context, Config { max_messages_per_subject: MOST_REPLACED, ..values(name, replicas) }).await
 }
 
-/// Opens the bucket of pictures and fonts in the same way. It takes no more when it is full.
+/// Opens the bucket of pictures and fonts, like [`bucket`]. It accepts no more when it is full.
 ///
 /// # Errors
 /// As [`open`].
@@ -255,16 +256,16 @@ fn values(name: &str, replicas: usize) -> Config {
         max_messages_per_subject: 1,
         discard: DiscardPolicy::New,
         allow_rollup: true,
-        // What a follower that lags tells is not the newest.
+        // A follower that lags may return a value that is not the newest.
         allow_direct: false,
         ..Config::default()
     }
 }
 
-/// Refuses a stream by whose rules it does not work.
+/// Refuses a stream that has unusable rules.
 ///
 /// # Errors
-/// When it is one.
+/// If it has one.
 pub fn check(stream: &Stream) -> Result<(), LogFailure> {
     let config = &stream.cached_info().config;
     let beside = BESIDE.iter().find(|beside| beside.stream == config.name);
@@ -356,7 +357,7 @@ fn erasable_fault(config: &Config) -> Option<&'static str> {
     kept_fault(config)
 }
 
-/// A value is replaced by compare-and-set, and read from the leader only.
+/// Refuses rules with which values are not replaced by compare-and-set, and read from the leader only.
 fn one_value_fault(config: &Config) -> Option<&'static str> {
     if config.max_messages_per_subject != 1 {
         return Some("more than one value of a key");
@@ -374,7 +375,7 @@ fn kept_fault(config: &Config) -> Option<&'static str> {
     (config.storage != StorageType::File).then_some("memory storage")
 }
 
-/// The time by the clock of the server that leads a stream; `None` where the server does not tell.
+/// Returns the time by the clock of the server that leads a stream; `None` if the server does not report it.
 pub async fn server_time(client: &async_nats::Client, stream: &str) -> Option<Timestamp> {
     #[derive(Deserialize)]
     struct Answer {

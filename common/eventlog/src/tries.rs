@@ -1,5 +1,5 @@
-//! Tries of what may fail only so often, such as a password: counted in JetStream KV before it is known how they end, on all nodes
-//! and through restarts, and forgotten a day after the last one.
+//! Tries of something that may fail only so often, such as a password: counted in JetStream KV before their outcome is
+//! known, on all nodes and across restarts, and forgotten a day after the last one.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::{
 };
 
 const BUCKET: &str = "TRIES";
-/// After so many tries, and again after as many more, the next one has to wait a second longer.
+/// After this many tries, and again after as many more, the next one has to wait a second longer.
 const FREE: u64 = 5;
-/// How long it has to wait at most, in seconds.
+/// The longest wait, in seconds.
 const LONGEST: u64 = 10;
-/// How often a try is counted again that another one came before.
+/// How often counting is repeated when another try was counted first.
 const ROUNDS: usize = 8;
-/// How long the mark stays that tries were forgotten. The broker counts in whole seconds.
+/// How long the mark for forgotten tries stays. The broker counts in whole seconds.
 const MARKED: Duration = Duration::from_secs(1);
 
 /// The tries of all keys, on all nodes.
@@ -33,43 +33,45 @@ pub struct Tries {
     store: Store,
 }
 
-/// Whose tries are counted, and how.
+/// Identifies the tries that are counted together.
 #[derive(Debug, Clone)]
 pub struct Counting {
-    /// Where: it has letters, digits, `-`, `_` and `.` only.
+    /// The key: letters, digits, `-`, `_` and `.` only.
     pub key: String,
-    /// Who it is of those that share the key, without `:`. Each begins at one again where another was counted meanwhile.
+    /// The subject among those that share the key, without `:`. The count starts again when another subject was counted
+    /// meanwhile.
     pub of: String,
-    /// Since when they count: a number that is greater after something which lets somebody begin anew.
+    /// The start from which they count: a number that is greater after an event that lets somebody start again.
     pub since: u64,
-    /// Whether this one begins anew where it is greater; else the tries go on.
+    /// Whether a greater start resets the count; otherwise the count goes on.
     pub begins: bool,
 }
 
-/// What becomes of a try.
+/// The outcome of counting a try.
 #[derive(Debug)]
 pub enum Counted {
     /// It may be made.
     Try(Try),
-    /// It must not be made before so long, and does not count.
+    /// It must not be made before this time has passed, and does not count.
     TooEarly(Duration),
-    /// It must not be made, and does not count: somebody has begun anew since it was known since when to count.
+    /// It must not be made, and does not count: the count was reset after the caller read the start.
     Late,
 }
 
-/// A try that counts as failed until something else is said of it.
+/// A try that counts as failed until it is forgotten or taken back.
 #[derive(Debug)]
 pub struct Try {
     key: String,
     revision: u64,
-    before: Option<Made>,
-    /// How many there were, with this one, since the last that did not fail.
+    before: Option<RecordedTries>,
+    /// The number of tries, including this one, since the last that did not fail.
     pub count: u64,
 }
 
-/// The tries that were made: whose, since when they count, how many, and when the last one was, in milliseconds since the Unix epoch.
+/// The tries that were made: their subject, start and number, and when the last one was, in milliseconds since the Unix
+/// epoch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Made {
+struct RecordedTries {
     of: String,
     since: u64,
     count: u64,
@@ -77,26 +79,27 @@ struct Made {
 }
 
 impl Tries {
-    /// Opens the bucket, which is made where there is none.
+    /// Opens the bucket, creating it if there is none.
     ///
     /// # Errors
-    /// When NATS does not answer, and when there is a bucket that does not work.
+    /// If NATS does not answer, or if the existing bucket has unusable rules.
     pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, LogFailure> {
         let store = streams::forgetful_bucket(context, BUCKET, (streams::TRIES_FORGOTTEN_AFTER, replicas)).await?;
         Ok(Self { context: context.clone(), store })
     }
 
-    /// Counts a try. Of many at once each one counts.
+    /// Counts a try. Concurrent tries are all counted.
     ///
     /// # Errors
-    /// When NATS does not answer or has no place: then the try must not be made, and may have been counted.
+    /// If NATS does not answer or is full: then the try must not be made, and may have been counted.
     pub async fn count(&self, counting: &Counting) -> Result<Counted, LogFailure> {
         let Counting { key, of, .. } = counting;
         for _ in 0..ROUNDS {
             let entry = self.store.entry(key).await.map_err(nats)?;
             let revision = entry.as_ref().map_or(0, |entry| entry.revision);
             let before = entry.filter(|entry| entry.operation == Operation::Put);
-            let before = before.map(|entry| Made::read(&entry.value)).transpose()?.filter(|made| made.of == *of);
+            let before =
+                before.map(|entry| RecordedTries::read(&entry.value)).transpose()?.filter(|made| made.of == *of);
             if before.as_ref().is_some_and(|made| made.since > counting.since) {
                 return Ok(Counted::Late);
             }
@@ -108,7 +111,7 @@ impl Tries {
             }
             let count = before.as_ref().map_or(0, |made| made.count) + 1;
             let since = before.as_ref().map_or(counting.since, |made| made.since);
-            let made = Made { of: of.clone(), since, count, at: now };
+            let made = RecordedTries { of: of.clone(), since, count, at: now };
             if let Some(revision) = self.write(key, &made, revision).await? {
                 return Ok(Counted::Try(Try { key: key.clone(), revision, before, count }));
             }
@@ -116,31 +119,31 @@ impl Tries {
         Ok(Counted::TooEarly(Duration::from_secs(1)))
     }
 
-    /// Forgets the tries under a key, of which one did not fail.
+    /// Forgets the tries under a key, after one that did not fail.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// If NATS does not answer.
     pub async fn forget(&self, key: &str) -> Result<(), LogFailure> {
         self.store.purge_with_ttl(key, MARKED).await.map_err(nats)
     }
 
-    /// Takes back a try that was not made. It stays where there was another one meanwhile.
+    /// Takes back a try that was not made. Nothing is changed if another one was counted meanwhile.
     ///
     /// # Errors
-    /// When NATS does not answer.
+    /// If NATS does not answer.
     pub async fn take_back(&self, made: Try) -> Result<(), LogFailure> {
         let Try { key, revision, before, .. } = made;
         let before = before.unwrap_or_default();
         self.write(&key, &before, revision).await.map(drop)
     }
 
-    async fn write(&self, key: &str, made: &Made, revision: u64) -> Result<Option<u64>, LogFailure> {
+    async fn write(&self, key: &str, made: &RecordedTries, revision: u64) -> Result<Option<u64>, LogFailure> {
         let message = PublishMessage::build().payload(made.text().into()).expected_last_subject_sequence(revision);
         cas::publish(&self.context, format!("$KV.{BUCKET}.{key}"), message).await
     }
 }
 
-impl Made {
+impl RecordedTries {
     fn text(&self) -> String {
         format!("{}:{}:{}:{}", self.of, self.since, self.count, self.at)
     }
@@ -155,7 +158,7 @@ impl Made {
         read().ok_or_else(|| LogFailure::Nats(format!("an entry of {BUCKET} is no count")))
     }
 
-    /// How long the next try has to wait at a time.
+    /// Returns how long the next try has to wait at a time.
     fn wait_at(&self, now: i64) -> Duration {
         let since = Duration::from_millis(u64::try_from(now.saturating_sub(self.at)).unwrap_or_default());
         Duration::from_secs((self.count / FREE).min(LONGEST)).saturating_sub(since)
@@ -166,8 +169,8 @@ impl Made {
 mod tests {
     use super::*;
 
-    fn made(count: u64) -> Made {
-        Made { of: "a".to_owned(), since: 7, count, at: 1000 }
+    fn made(count: u64) -> RecordedTries {
+        RecordedTries { of: "a".to_owned(), since: 7, count, at: 1000 }
     }
 
     #[test]
@@ -180,11 +183,11 @@ mod tests {
 
     #[test]
     fn a_count_is_read_as_it_was_written_and_nothing_else_is_one() {
-        for written in [made(12), Made::default()] {
-            assert_eq!(Made::read(written.text().as_bytes()).unwrap(), written);
+        for written in [made(12), RecordedTries::default()] {
+            assert_eq!(RecordedTries::read(written.text().as_bytes()).unwrap(), written);
         }
         for value in ["", "12", "a:1:1", "a:1:-1:0", "a:1:x:0", "a:1:1:0:0", "a:1:1.5:0", "a:-1:1:0"] {
-            assert!(Made::read(value.as_bytes()).is_err(), "{value}");
+            assert!(RecordedTries::read(value.as_bytes()).is_err(), "{value}");
         }
     }
 }

@@ -7,24 +7,24 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lease::{Lease, Leases};
 
-/// Work that one process does at a time.
+/// A unit of work that one process does at a time.
 pub trait Unit: Send + Sync {
-    /// What it leaves when it ends by itself.
+    /// Its result when it ends by itself.
     type End: Send;
 
-    /// The name of its lease.
+    /// Returns the name of its lease.
     fn name(&self) -> String;
 
-    /// What is done while another process holds the lease. It never ends.
+    /// Runs while another process holds the lease. It never completes.
     fn stand_by(&self) -> impl Future<Output = Infallible> + Send {
         future::pending()
     }
 
-    /// Hears who holds the lease.
+    /// Called with the holder of the lease.
     fn is_held_by(&self, _holder: &str) {}
 
-    /// Works until it cannot go on, the lease is lost, or `shutdown`, and tells after which pause it goes on, or that it has
-    /// ended. It gives signs of life with [`Lease::tick`].
+    /// Works until it cannot go on, the lease is lost, or `shutdown`, and returns the pause after which it goes on, or
+    /// that it has ended. It signals progress with [`Lease::tick`].
     fn work(
         &mut self,
         lease: &Lease,
@@ -37,7 +37,7 @@ pub trait Unit: Send + Sync {
     }
 }
 
-/// Works whenever nobody else does, until `shutdown` or its own end.
+/// Works whenever no other process does, until `shutdown` or its own end.
 pub async fn supervise<U: Unit>(unit: &mut U, leases: &Leases, shutdown: &CancellationToken) -> Option<U::End> {
     let name = unit.name();
     while !shutdown.is_cancelled() {
@@ -64,7 +64,7 @@ pub async fn supervise<U: Unit>(unit: &mut U, leases: &Leases, shutdown: &Cancel
     None
 }
 
-/// Does what may be left at any moment until the lease is lost or `shutdown`; `None` where it was left.
+/// Does work that may be abandoned at any moment until the lease is lost or `shutdown`; `None` if it was abandoned.
 pub async fn while_held<T>(work: impl Future<Output = T>, lease: &Lease, shutdown: &CancellationToken) -> Option<T> {
     tokio::select! {
         done = work => Some(done),

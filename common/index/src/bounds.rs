@@ -1,4 +1,4 @@
-//! What one search may take of a node.
+//! The resources of a node that one search may take.
 
 use std::{
     sync::{
@@ -12,8 +12,8 @@ use tantivy::TantivyError;
 
 /// Why a search was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Stopped {
-    /// Nobody waits for it any more.
+pub enum SearchInterrupted {
+    /// Its caller is gone.
     #[error("nobody waits for the search any more")]
     Gone,
     /// It took too long.
@@ -24,7 +24,7 @@ pub enum Stopped {
     TooMany,
 }
 
-/// The bounds of one search. Unless told otherwise there are none.
+/// The bounds of one search. By default there are none.
 #[derive(Debug, Default)]
 pub struct Bounds {
     until: Option<Instant>,
@@ -33,7 +33,7 @@ pub struct Bounds {
     seen: AtomicUsize,
 }
 
-/// Ends a search when it is dropped.
+/// The caller of a search, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Caller(Arc<AtomicBool>);
 
@@ -44,17 +44,17 @@ impl Drop for Caller {
 }
 
 impl Bounds {
-    /// The bounds of a search that begins now: how long it may take, and how many documents it may look at.
+    /// Creates the bounds of a search that begins now: how long it may take, and how many documents it may visit.
     pub fn new(time: Duration, most: usize) -> Self {
         Self { until: Instant::now().checked_add(time), most: Some(most), ..Self::default() }
     }
 
-    /// Whom the search is for: it ends when this is dropped.
+    /// Returns a guard for the caller: the search ends when it is dropped.
     pub fn caller(&self) -> Caller {
         Caller(self.gone.clone())
     }
 
-    /// Counts documents that were looked at.
+    /// Counts visited documents.
     pub(crate) fn count(&self, documents: usize) -> tantivy::Result<()> {
         self.seen.fetch_add(documents, Ordering::Relaxed);
         match self.stopped() {
@@ -63,14 +63,14 @@ impl Bounds {
         }
     }
 
-    /// Why it must not go on.
-    pub(crate) fn stopped(&self) -> Option<Stopped> {
+    /// Returns why the search must not go on, if so.
+    pub(crate) fn stopped(&self) -> Option<SearchInterrupted> {
         if self.gone.load(Ordering::Relaxed) {
-            Some(Stopped::Gone)
+            Some(SearchInterrupted::Gone)
         } else if self.most.is_some_and(|most| self.seen.load(Ordering::Relaxed) > most) {
-            Some(Stopped::TooMany)
+            Some(SearchInterrupted::TooMany)
         } else if self.until.is_some_and(|until| Instant::now() >= until) {
-            Some(Stopped::Late)
+            Some(SearchInterrupted::Late)
         } else {
             None
         }
@@ -86,12 +86,12 @@ mod tests {
         let bounds = Bounds::new(Duration::from_hours(1), 3);
         assert!(bounds.count(3).is_ok());
         assert!(bounds.count(1).is_err());
-        assert_eq!(bounds.stopped(), Some(Stopped::TooMany));
-        assert_eq!(Bounds::new(Duration::ZERO, 3).stopped(), Some(Stopped::Late));
+        assert_eq!(bounds.stopped(), Some(SearchInterrupted::TooMany));
+        assert_eq!(Bounds::new(Duration::ZERO, 3).stopped(), Some(SearchInterrupted::Late));
         let bounds = Bounds::default();
         let caller = bounds.caller();
         assert_eq!(bounds.stopped(), None);
         drop(caller);
-        assert_eq!(bounds.stopped(), Some(Stopped::Gone));
+        assert_eq!(bounds.stopped(), Some(SearchInterrupted::Gone));
     }
 }

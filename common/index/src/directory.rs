@@ -1,7 +1,7 @@
-//! A folder for tantivy that waits for no disk.
+//! A tantivy directory that does not wait for the disk.
 //!
-//! What is lost with the power is fetched again: the log and the published files are the durable copies. So every
-//! commit saves about ten waits for the disk.
+//! Files that are lost in a power failure are fetched again: the log and the published files are the durable copies. So
+//! every commit saves about ten waits for the disk.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -29,17 +29,17 @@ pub(crate) struct Unsynced {
 }
 
 impl Unsynced {
-    /// The directory of a folder that exists.
+    /// Opens the directory of a folder that exists.
     pub(crate) fn open(folder: &Path) -> Result<Self, IndexFailure> {
         let mapped = MmapDirectory::open(folder).map_err(tantivy::TantivyError::from)?;
         Ok(Self { folder: folder.to_owned(), mapped })
     }
 }
 
-/// Writes a file so that it is there in whole or not at all, unless the power goes.
+/// Writes a file so that it exists completely or not at all, except in a power failure.
 ///
-/// Files are written one after another: a merge of a writer that was dropped may still be at work when the next writer of
-/// the folder lists its files, and both would use one temporary file.
+/// Files are written one after another: a merge of a writer that was dropped may still be at work when the next writer
+/// of the folder lists its files, and both would use one temporary file.
 pub(crate) fn write_whole(path: &Path, contents: &[u8]) -> io::Result<()> {
     static WRITING: Mutex<()> = Mutex::new(());
     let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);

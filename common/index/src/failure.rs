@@ -1,12 +1,12 @@
-//! What can go wrong with a search index.
+//! Failures of a search index.
 
 use std::path::PathBuf;
 
 use tantivy::TantivyError;
 
-use crate::bounds::Stopped;
+use crate::bounds::SearchInterrupted;
 
-/// The index did not do what it was asked.
+/// The error for an operation of the index that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexFailure {
     /// tantivy failed.
@@ -15,37 +15,37 @@ pub enum IndexFailure {
     /// Its folder cannot be used.
     #[error("the folder of the search index cannot be used")]
     Folder(#[from] std::io::Error),
-    /// The resource has no such column, or none that is kept for what is asked.
+    /// The resource has no such column, or none that is indexed for this purpose.
     #[error("the search index has no column {0} for this")]
     NoColumn(&'static str),
-    /// A document cannot be read as what it must be.
+    /// A document does not have the expected form.
     #[error("a document of the search index cannot be read")]
     Inconsistent,
     /// A search exceeded its bounds.
     #[error(transparent)]
-    Stopped(#[from] Stopped),
+    Stopped(#[from] SearchInterrupted),
     /// Another process uses the folder.
     #[error("the folder {} is used by another process: choose another one", .0.display())]
     InUse(PathBuf),
     /// NATS did not answer, or answered with an error.
     #[error("NATS: {0}")]
     Nats(String),
-    /// Published files are gone, or are not what was published.
+    /// Published files are gone, or differ from what was published.
     #[error("the files {0} of the search index are not there any more")]
     Missing(String),
-    /// Published files did not come in full this time.
+    /// Published files did not arrive completely this time.
     #[error("the files {0} of the search index did not come in full")]
     Incomplete(String),
-    /// What is published is of another version of the platform.
+    /// The published manifest is of another version of the platform.
     #[error("the manifest of the search index is of another version of the platform")]
     Unreadable,
-    /// Another process publishes the index now.
+    /// Another process publishes the index.
     #[error("another process keeps the search index now")]
     Fenced,
-    /// It was made by a platform of another version.
+    /// The index was written by another version of the platform.
     #[error("the search index has another layout than this version knows")]
     OtherLayout,
-    /// It stands at a record that the log does not have.
+    /// The index is at a record that the log does not have.
     #[error("the search index belongs to another log")]
     OtherLog,
     /// The log cannot be read.
@@ -60,12 +60,12 @@ pub enum IndexFailure {
 }
 
 impl IndexFailure {
-    /// Whether a document may be why: the threads that write end without telling which one they were at.
+    /// Whether a document may be the cause: the writing threads end without reporting which document they were at.
     pub fn may_be_of_document(&self) -> bool {
         matches!(self, Self::Tantivy(TantivyError::ErrorInThread(_)))
     }
 
-    /// Whether what it is about is of no use, now and later: the log has it all, and it must be built again.
+    /// Whether the files are useless for good: the index must be built again from the log.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::Missing(_) | Self::OtherLayout | Self::OtherLog | Self::Inconsistent => true,

@@ -1,4 +1,4 @@
-//! Filters: what of an index is asked for.
+//! Filters of searches.
 
 use domain::{
     column::Column,
@@ -8,97 +8,97 @@ use domain::{
 /// How a text is compared: code point by code point, as stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// It is the same.
+    /// It equals the text.
     Equals,
-    /// It begins with it.
+    /// It begins with the text.
     StartsWith,
-    /// It has it somewhere.
+    /// It contains the text.
     Contains,
-    /// It ends with it.
+    /// It ends with the text.
     EndsWith,
 }
 
-/// One condition on a resource, by its own columns; a search has all of them.
+/// A condition on a resource, by its own columns; the matches of a search meet all of its filters.
 #[derive(Debug, Clone)]
 pub enum Filter<R: 'static> {
-    /// A text column compares.
+    /// Compares a text column.
     Text {
         /// The column.
         column: &'static Column<R>,
         /// How it is compared.
         method: Method,
-        /// Whether both sides are folded before.
+        /// Whether both sides are folded first.
         ignores_case: bool,
-        /// With what it is compared.
+        /// The text to compare with.
         text: String,
     },
-    /// A column is on or off.
+    /// A boolean column has a value.
     Is {
         /// The column.
         column: &'static Column<R>,
-        /// What it is.
+        /// The value.
         value: bool,
     },
-    /// A column is on or off, save for what is so or is not so for another reason.
+    /// A boolean column has a value, except for ids that match or do not match for another reason.
     IsUnless {
         /// The column.
         column: &'static Column<R>,
-        /// What it is.
+        /// The value.
         value: bool,
-        /// The ids of what is found whatever is in the column.
+        /// The ids that match whatever is in the column.
         found: Vec<String>,
-        /// The ids of what is not.
+        /// The ids that do not match.
         passed: Vec<String>,
     },
-    /// A text column is none of these.
+    /// A text column equals none of these.
     NoneOf {
         /// The column.
         column: &'static Column<R>,
-        /// What it is not.
+        /// The texts.
         texts: Vec<String>,
     },
-    /// An integer column is greater.
+    /// An integer column is greater than a value.
     Above {
         /// The column.
         column: &'static Column<R>,
-        /// Than this.
+        /// The value.
         value: i64,
     },
     /// The id is one of these.
     Ids(Vec<String>),
-    /// Roles must be held for it in one of these contexts, or who may read that one sees it, too.
+    /// Roles for it must be held in one of these contexts, or it is visible to readers of one of them, too.
     In(Vec<Owner>),
-    /// As above, in none of these.
+    /// The negation of [`Filter::In`].
     NotIn(Vec<Owner>),
-    /// Roles must be held for it in one of these contexts, or it is in one of these parts of contexts.
+    /// Roles for it must be held in one of these contexts, or it is in one of these parts of contexts.
     Within {
         /// The contexts.
         contexts: Vec<Owner>,
         /// The parts, each with the context that it is in.
         parts: Vec<(Owner, Part)>,
     },
-    /// All of these hold.
+    /// All of these match.
     All(Vec<Self>),
-    /// At least one of these holds.
+    /// At least one of these matches.
     Any(Vec<Self>),
-    /// This does not hold.
+    /// This does not match.
     Not(Box<Self>),
 }
 
 impl<R> Filter<R> {
-    /// A text column compares, with case.
+    /// Compares a text column, with case.
     pub fn text(column: &'static Column<R>, method: Method, text: String) -> Self {
         Self::Text { column, method, ignores_case: false, text }
     }
 
-    /// How many conditions there are in it, those that combine others among them, and how deep they are nested.
+    /// Returns the number of conditions, including those that combine others, and how deep they are nested.
     pub fn size(&self) -> (usize, usize) {
         let inner = self.inner().iter().map(Self::size);
         let (count, depth) = inner.fold((0, 0), |(sum, most), (count, depth)| (sum + count, most.max(depth)));
         (count + 1, depth + 1)
     }
 
-    /// The filters that it combines.
+    /// Returns the filters that it combines.
     pub(crate) fn inner(&self) -> &[Self] {
         match self {
             Self::All(filters) | Self::Any(filters) => filters,
@@ -109,7 +109,7 @@ impl<R> Filter<R> {
 }
 
 impl Method {
-    /// Compares as stored.
+    /// Compares two texts as stored.
     pub fn compare(self, text: &str, with: &str) -> bool {
         match self {
             Self::Equals => text == with,

@@ -1,4 +1,4 @@
-//! The folder of an index on this machine: a cache of what is published, and the place where a writer works.
+//! The folder of an index on this machine: a cache of what is published, and the working folder of a writer.
 
 use std::{
     fs::{self, File},
@@ -12,28 +12,28 @@ use tokio::{sync::Mutex, task::spawn_blocking};
 
 use crate::{directory::write_whole, failure::IndexFailure};
 
-/// Where tantivy lists the segments of the last commit.
+/// The file in which tantivy lists the segments of the last commit.
 pub(crate) const META: &str = "meta.json";
-/// Where tantivy lists the files that it may remove.
+/// The file in which tantivy lists the files that it may remove.
 const MANAGED: &str = ".managed.json";
 const LOCK: &str = ".folder.lock";
-/// How much of a file is hashed at a time, in bytes.
+/// How many bytes of a file are hashed at a time.
 const CHUNK: usize = 256 * 1024;
 
-/// A folder that no other process uses meanwhile.
+/// A folder that is locked against other processes.
 #[derive(Debug, Clone)]
 pub struct Folder {
     path: PathBuf,
     _lock: Arc<File>,
-    /// Held by what works in the folder at the moment, which goes on when whoever asked for it is gone.
+    /// Locked by the work in the folder, which goes on even if its caller is gone.
     busy: Arc<Mutex<()>>,
 }
 
 impl Folder {
-    /// Opens a folder, and makes it where there is none.
+    /// Opens a folder, creating it if there is none.
     ///
     /// # Errors
-    /// When another process uses it.
+    /// If another process uses it.
     pub fn open(path: &Path) -> Result<Self, IndexFailure> {
         fs::create_dir_all(path)?;
         let lock = File::create(path.join(LOCK))?;
@@ -41,8 +41,8 @@ impl Folder {
         Ok(Self { path: path.to_owned(), _lock: Arc::new(lock), busy: Arc::default() })
     }
 
-    /// Lets something work in the folder that waits for the disk or the processor, when nothing else does. Its result is
-    /// dropped before the next one begins.
+    /// Runs blocking work in the folder when no other work runs there. Its result is dropped before the next work
+    /// begins.
     pub async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, IndexFailure> + Send + 'static,
@@ -52,23 +52,23 @@ impl Folder {
         result
     }
 
-    /// The path.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where a file of it is.
+    /// Returns the path of a file in it.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// Removes every file but those of these names. Searchers go on with what they have opened.
+    /// Removes all files except for those to keep. Searchers go on with the files that they have opened.
     pub(crate) fn keep_only(&self, is_kept: impl Fn(&str) -> bool) -> io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            // Locks and lists of tantivy may be in use.
+            // The locks and lists of tantivy may be in use.
             if !name.starts_with('.') && !is_kept(&name) {
                 fs::remove_file(entry.path())?;
             }
@@ -76,7 +76,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Lets tantivy remove what it did not write itself, once no segment needs it.
+    /// Lets tantivy remove files that it did not write itself, once no segment needs them.
     pub(crate) fn hand_over(&self) -> io::Result<()> {
         let names = fs::read_dir(&self.path)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
         let names: Vec<String> = names.collect::<io::Result<_>>()?;
@@ -84,7 +84,7 @@ impl Folder {
         write_whole(&self.file(MANAGED), &serde_json::to_vec(&files)?)
     }
 
-    /// The size and the digest of a file.
+    /// Returns the size and the digest of a file.
     pub(crate) fn measure(&self, name: &str) -> io::Result<(u64, String)> {
         let mut file = File::open(self.file(name))?;
         let (mut hash, mut chunk, mut size) = (Context::new(&SHA256), vec![0; CHUNK], 0);

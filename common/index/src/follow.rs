@@ -1,4 +1,4 @@
-//! Following an index that another process keeps: manifest after manifest, without polling.
+//! Follows an index that another process writes: manifest after manifest, without polling.
 
 use std::{collections::HashMap, convert::Infallible, path::Path, sync::Arc, time::Duration};
 
@@ -22,72 +22,72 @@ use crate::{
     search::Snapshot,
 };
 
-/// How long nothing is heard before it is asked whether there was something to hear.
+/// How long nothing is received before the newest manifest is requested.
 const IDLE: Duration = Duration::from_secs(5);
-/// The pauses after a failure grow from the first to the last.
+/// The pause after a failure, which grows from the first to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// Where the newest snapshot of an index appears.
-pub type Newest = watch::Receiver<Option<Arc<Snapshot>>>;
-/// Where it is shown.
-pub type Shown = watch::Sender<Option<Arc<Snapshot>>>;
+/// Receives the newest snapshot of an index.
+pub type SnapshotReceiver = watch::Receiver<Option<Arc<Snapshot>>>;
+/// Shows the newest snapshot of an index.
+pub type SnapshotSender = watch::Sender<Option<Arc<Snapshot>>>;
 
 /// The search indexes that a process can read, by projection.
 #[derive(Debug, Clone, Default)]
-pub struct Indexes(HashMap<&'static str, Newest>);
+pub struct Indexes(HashMap<&'static str, SnapshotReceiver>);
 
-/// An index that is read here and kept elsewhere.
+/// Follows an index that another process writes, and makes it readable here.
 #[derive(Debug, Clone)]
 pub struct Follower {
-    /// The log, to tell whether the index belongs to it.
+    /// The log, to check whether the index belongs to it.
     pub log: Log,
     /// Where the index is published.
     pub remote: Remote,
-    /// Its name there.
+    /// Its name in the remote store.
     pub name: String,
-    /// Where it is kept on this machine.
+    /// The folder of the index on this machine.
     pub folder: Folder,
-    /// What it is made of.
+    /// The layout of the index.
     pub layout: Layout,
-    /// The shard whose log it is of.
+    /// The shard of the log that it is built from.
     shard: u16,
 }
 
-/// Shows a snapshot, unless a newer one was shown: nobody sees an index go back.
-pub fn show(shown: &Shown, snapshot: Arc<Snapshot>) {
+/// Shows a snapshot, unless a newer one was shown: an index never seems to go back.
+pub fn show(shown: &SnapshotSender, snapshot: Arc<Snapshot>) {
     let stream_sequence = snapshot.position.stream_sequence;
     if stream_sequence >= reached(shown) {
         shown.send_replace(Some(snapshot));
     }
 }
 
-/// The last record that the shown snapshot has.
-fn reached(shown: &Shown) -> u64 {
+/// Returns the last record in the snapshot that is shown.
+fn reached(shown: &SnapshotSender) -> u64 {
     shown.borrow().as_ref().map_or(0, |newest| newest.position.stream_sequence)
 }
 
 impl Indexes {
     /// Adds the index of a projection.
-    pub fn add(&mut self, projection: &'static Projection, newest: Newest) {
+    pub fn add(&mut self, projection: &'static Projection, newest: SnapshotReceiver) {
         self.0.insert(projection.name, newest);
     }
 
-    /// The index of a projection; `None` where this process has none.
-    pub fn of(&self, projection: &Projection) -> Option<Newest> {
+    /// Returns the index of a projection; `None` if this process has none.
+    pub fn of(&self, projection: &Projection) -> Option<SnapshotReceiver> {
         self.0.get(projection.name).cloned()
     }
 
-    /// Every index of this process, with the name of its projection.
-    pub fn all(&self) -> impl Iterator<Item = (&'static str, &Newest)> {
+    /// Returns every index of this process, with the name of its projection.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, &SnapshotReceiver)> {
         self.0.iter().map(|(name, newest)| (*name, newest))
     }
 }
 
 impl Follower {
-    /// A follower of a projection's index in its folder among others.
+    /// Creates a follower of a projection's index, in a folder below this one.
     ///
     /// # Errors
-    /// When another process uses the folder.
+    /// If another process uses the folder.
     pub fn new(
         log: Log,
         remote: Remote,
@@ -100,8 +100,8 @@ impl Follower {
         Ok(Self { log, remote, name, folder, layout: Layout::of(table), shard })
     }
 
-    /// Shows what is published, from now on. It goes on through all failures and never ends.
-    pub async fn follow(&self, shown: &Shown) -> Infallible {
+    /// Shows what is published, as it changes. It goes on after all failures and never returns.
+    pub async fn follow(&self, shown: &SnapshotSender) -> Infallible {
         let mut pause = PAUSES.0;
         loop {
             let before = reached(shown);
@@ -119,9 +119,9 @@ impl Follower {
         }
     }
 
-    async fn try_follow(&self, shown: &Shown) -> Result<Infallible, IndexFailure> {
+    async fn try_follow(&self, shown: &SnapshotSender) -> Result<Infallible, IndexFailure> {
         let mut replica = Replica::new(self.folder.clone(), self.layout.clone());
-        // In this order: what is announced of the newest manifest is heard.
+        // In this order, so that no announcement about the newest manifest is missed.
         let mut announcements = Moved::listen(&self.log.client(), self.shard, &self.name).await?;
         let mut manifests = self.remote.watch(&self.name).await?;
         let mut idle = interval_at(Instant::now() + IDLE, IDLE);
@@ -156,7 +156,8 @@ impl Follower {
             let moved = moved.filter(|moved| moved.position().stream_sequence > stored);
             let at = moved.map_or(stored, |moved| moved.position().stream_sequence);
             if at < reached(shown) || at == reached(shown) && installed.is_some() {
-                // It is being built again, where what was shown stays until the new one has reached it; or it is shown.
+                // Either it is being built again, and what was shown stays until the new one has caught up; or it is
+                // shown already.
                 continue;
             }
             let files = match installed.take() {

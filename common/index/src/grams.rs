@@ -1,7 +1,7 @@
 //! Positional trigrams: a phrase of them is a substring, so no match needs to be verified.
 //!
-//! Two sentinels stand before a text and two after it, and the trigram at position `i` is what the padded text has
-//! from its `i`-th character on. A pattern with sentinels is anchored, one without is found anywhere.
+//! Two sentinels stand before a text and two after it, and the trigram at position `i` begins with the `i`-th character
+//! of the padded text. A pattern with sentinels is anchored; one without is found anywhere.
 
 use base::fault;
 use tantivy::{
@@ -14,14 +14,14 @@ use tantivy::{
 /// The name of the tokenizer in the schema.
 pub const TOKENIZER: &str = "trigrams";
 
-/// Changes with what a text is cut into.
+/// The version of the tokenizer; it changes with the terms of a text.
 pub(crate) const VERSION: &[u8] = b"trigrams 2+2, 1";
 
 const START: char = '\u{2}';
 const END: char = '\u{3}';
 const SIZE: usize = 3;
 
-/// Where a text must be found.
+/// Where in a text the needle must be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Anchor {
     /// At the beginning.
@@ -32,13 +32,13 @@ pub enum Anchor {
     Nowhere,
 }
 
-/// Whether a needle has no trigram of its own, and yet is not in every text.
+/// Whether a needle has no trigram of its own, but is not empty either.
 pub(crate) fn is_short(needle: &str) -> bool {
     (1..SIZE).contains(&needle.chars().count())
 }
 
-/// The texts that contain the needle, where the anchor says. The needle must be folded as the indexed text is. One that
-/// is too short to be looked up anywhere in a text is not looked for here.
+/// Returns a query for the texts that contain the needle at the anchor. The needle must be folded like the indexed
+/// text. A needle that is too short to be looked up anywhere in a text is not searched for here.
 pub fn query(field: Field, needle: &str, anchor: Anchor) -> Box<dyn Query> {
     if needle.is_empty() || anchor == Anchor::Nowhere && is_short(needle) {
         return Box::new(AllQuery);
@@ -58,7 +58,7 @@ pub fn query(field: Field, needle: &str, anchor: Anchor) -> Box<dyn Query> {
     }
 }
 
-/// The positions of trigrams that together touch every character of a pattern with so many trigrams.
+/// Returns the positions of trigrams that together cover every character of a pattern with this many trigrams.
 fn cover(count: usize) -> impl Iterator<Item = usize> {
     let last = count - 1;
     (0..last).step_by(SIZE).chain(std::iter::once(last))

@@ -1,4 +1,4 @@
-//! The schema of an index, as a table's columns say it.
+//! The schema of an index, derived from a table's columns.
 
 use base::{
     fold::{self, fold},
@@ -23,8 +23,8 @@ use view::{
 
 use crate::{failure::IndexFailure, grams};
 
-/// The name of an index of a shard: where it is published, and of its folder. It tells the layout too, so that nodes of
-/// two versions keep an index each.
+/// Returns the name of an index of a shard, for its publication and its folder. The name contains the layout, so that
+/// nodes of two versions have an index each.
 pub fn name(projection: &Projection, table: &Table, shard: u16) -> String {
     format!("{}.{}.{shard}", projection.schema_name(), Layout::of(table).digest())
 }
@@ -32,19 +32,19 @@ pub fn name(projection: &Projection, table: &Table, shard: u16) -> String {
 /// The fields of an index.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    /// What tantivy is told.
+    /// The schema for tantivy.
     pub schema: Schema,
-    /// Instance and id: by it a document is replaced.
+    /// Instance and id, by which a document is replaced.
     pub(crate) key: Field,
     pub(crate) instance: Field,
     /// The id as a number, for filters and to break ties.
     pub(crate) id: Field,
-    /// Level and id of the context where roles must be held for it.
+    /// Level and id of the context in which roles for it must be held.
     pub(crate) owner: Field,
     context: fn(&str, &Owner) -> Owner,
     /// The id of an organization whose readers see it, too.
     pub(crate) also_seen_by: Option<Field>,
-    /// The column with the end of a resource that ages out.
+    /// The column with the expiry of a resource that ages out.
     pub(crate) ends_at: Option<Definition>,
     pub(crate) created: Field,
     pub(crate) changed: Field,
@@ -57,11 +57,11 @@ pub struct Layout {
 pub(crate) struct IndexedColumn {
     definition: Definition,
     pub(crate) value: Field,
-    /// For filters by text.
+    /// The fields for filters by text.
     pub(crate) texts: Option<Texts>,
 }
 
-/// What filters by text ask, with case and without.
+/// The fields for filters by text, with case and without.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Texts {
     /// The trigrams of the value.
@@ -70,7 +70,7 @@ pub(crate) struct Texts {
     pub(crate) folded: Text,
 }
 
-/// A text, whole and in trigrams.
+/// A text, as one term and in trigrams.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Text {
     pub(crate) whole: Field,
@@ -83,7 +83,7 @@ pub(crate) const CREATED: &str = "created_at";
 pub(crate) const CHANGED: &str = "changed_at";
 
 impl Layout {
-    /// The layout of a table.
+    /// Derives the layout of a table.
     pub fn of(table: &Table) -> Self {
         let mut builder = Schema::builder();
         let key = builder.add_text_field("key", STRING);
@@ -102,13 +102,14 @@ impl Layout {
         Self { schema, key, instance, id, owner, context, also_seen_by, ends_at, created, changed, document, columns }
     }
 
-    /// Tells this layout from every other: what it stores, and how texts are folded and cut.
+    /// Returns a digest that distinguishes this layout from every other, by what it stores, and how texts are folded
+    /// and split.
     pub fn digest(&self) -> String {
         let schema = serde_json::to_vec(&self.schema).expect("a schema is plain data");
         hex::encode(&sha256(&[&schema[..], grams::VERSION, &fold::version()].concat())[..4])
     }
 
-    /// The document of a row.
+    /// Creates the document of a row.
     pub(crate) fn document(&self, instance_id: &str, id: &str, row: &Row, stored: &[u8]) -> TantivyDocument {
         let mut document = TantivyDocument::new();
         document.add_text(self.key, key(instance_id, id));
@@ -128,27 +129,27 @@ impl Layout {
         document
     }
 
-    /// What is indexed of a column, if it is one of this table.
+    /// Returns the fields of a column, if it is one of this table.
     pub(crate) fn column(&self, wanted: Definition) -> Result<&IndexedColumn, IndexFailure> {
         self.columns.iter().find(|column| column.definition == wanted).ok_or(IndexFailure::NoColumn(wanted.name))
     }
 }
 
-/// A context as a term.
+/// Formats a context as a term.
 pub(crate) fn context(context: &Owner) -> String {
     format!("{}/{}", owner_type(context.kind), context.id)
 }
 
-/// The number that stands for an id: a generated one is a number of 63 bits itself, others are above.
+/// Returns the number for an id: a generated id is a number of 63 bits itself, others are above these.
 pub(crate) fn number(id: &str) -> u64 {
     let generated = id.parse().ok().filter(|number: &u64| *number < FIRST_HASHED && number.to_string() == id);
     generated.unwrap_or_else(|| FIRST_HASHED | hashed_number(id))
 }
 
-/// Above all generated ids.
+/// The first number above all generated ids.
 const FIRST_HASHED: u64 = 1 << 63;
 
-/// By what a document is replaced.
+/// Returns the key by which a document is replaced.
 pub(crate) fn key(instance_id: &str, id: &str) -> String {
     format!("{instance_id}/{id}")
 }
@@ -158,7 +159,7 @@ impl IndexedColumn {
         let Definition { name, kind, is_filterable: filter, .. } = definition;
         let value = match kind {
             Kind::Text if filter => builder.add_text_field(name, STRING | FAST),
-            // Nobody asks for the terms of what is only sorted by.
+            // A column that is only sorted by needs no terms.
             Kind::Text => builder.add_text_field(name, FAST),
             Kind::Integer => builder.add_i64_field(name, FAST),
             Kind::Bool if filter => builder.add_bool_field(name, INDEXED | FAST),
@@ -204,7 +205,7 @@ mod tests {
             Kind::Index(table) => Some(table),
             Kind::History | Kind::Rows(_) => None,
         });
-        // tantivy panics where two fields have one name.
+        // tantivy panics if two fields have the same name.
         let fields = tables.map(|table| Layout::of(table).schema.num_fields());
         assert!(fields.min() > Some(7), "there are indexes, and each has columns");
     }

@@ -1,8 +1,8 @@
-//! No SQL and no request enters here: this is the search index of a resource in tantivy, made of its COLUMNS (schema,
-//! documents, filters, pages), and how its files get to all nodes.
+//! The search index of a resource in tantivy, derived from its COLUMNS (schema, documents, filters, pages), and the
+//! distribution of its files to all nodes. No SQL and no request enters here.
 //!
-//! It answers with exactly the semantics of comparing strings, with exact totals, and a page costs the same at any
-//! offset. A document holds what the API answers, so a search needs no second store.
+//! Matching has exactly the semantics of comparing strings, totals are exact, and a page costs the same at any offset.
+//! A document contains what the API returns, so a search needs no second store.
 
 mod bounds;
 mod directory;
@@ -26,17 +26,17 @@ mod select;
 mod sieve;
 mod writer;
 
-pub use bounds::{Bounds, Stopped};
+pub use bounds::{Bounds, SearchInterrupted};
 pub use failure::IndexFailure;
 pub use filter::{Filter, Method};
 pub use folder::Folder;
-pub use follow::{Follower, Indexes, Newest, Shown, show};
+pub use follow::{Follower, Indexes, SnapshotReceiver, SnapshotSender, show};
 pub use layout::{Layout, name};
 pub use manifest::{File, Manifest, Omitted, Pack};
 pub use moved::Moved;
 pub use page::{Page, SortKey};
 pub use publish::Publisher;
-pub use remote::{Publication, Remote, Told};
+pub use remote::{Publication, Published, Remote};
 pub use replica::Replica;
 pub use search::{Hits, Search, Snapshot};
 pub use writer::{Refused, Writer};

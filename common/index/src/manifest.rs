@@ -1,4 +1,4 @@
-//! What an index consists of: a list of files in packs, as the one who keeps the index published it last.
+//! The manifest of an index: a list of files in packs, as last published by its writer.
 
 use std::collections::HashSet;
 
@@ -8,21 +8,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::IndexFailure;
 
-/// The form of manifests. A reader that knows another one leaves the index alone.
+/// The format of manifests. A reader leaves an index with an unknown format alone.
 const FORMAT: u32 = 1;
-/// The form of those whose index lacks something: who does not know that might keep it and never notice.
+/// The format for an index that omits something: a build that does not know of that might take it over and never
+/// notice.
 const FORMAT_WITH_OMITTED: u32 = 2;
 
-/// The files of an index at one moment, and where they lie.
+/// The files of an index at one moment, and the packs that contain them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// The form that it is in.
+    /// The format.
     pub(crate) format: u32,
-    /// Which writer published it; every take-over raises it.
+    /// The epoch of the writer that published it; every take-over raises it.
     pub epoch: u64,
     /// tantivy's own list of segments, which carries the position in the log; empty before the first commit.
     pub meta: String,
-    /// What is fetched together.
+    /// The packs, each of which is fetched as a unit.
     pub packs: Vec<Pack>,
 }
 
@@ -31,36 +32,36 @@ pub struct Manifest {
 pub struct Pack {
     /// The name of the object: the index and a digest of the files.
     pub id: String,
-    /// Those of its files that the index still has, in their order.
+    /// The files of it that the index still has, in their order.
     pub files: Vec<File>,
 }
 
 /// One immutable file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct File {
-    /// Its name in the folder of the index.
+    /// The name in the folder of the index.
     pub name: String,
-    /// Where it begins in the pack, in bytes.
+    /// The offset in the pack, in bytes.
     pub offset: u64,
-    /// How long it is, in bytes.
+    /// The size in bytes.
     pub size: u64,
     /// SHA-256 of its contents, in hex.
     pub digest: String,
 }
 
-/// A resource whose document stays as it was, because an event of it could not be processed: that one and what comes after it are
-/// missing in the index.
+/// A resource whose document was left as it was, because an event of it could not be processed: that event and all
+/// later ones are missing in the index.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Omitted {
     /// The instance.
     pub instance_id: String,
     /// The id.
     pub id: String,
-    /// The sequence of the event.
+    /// The sequence of that event.
     pub sequence: u64,
 }
 
-/// What a commit says of itself, in tantivy's list of segments.
+/// The payload of a commit, in tantivy's list of segments.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Payload {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -83,19 +84,19 @@ impl Default for Manifest {
 }
 
 impl Manifest {
-    /// Reads a manifest; `None` where it is of another form.
+    /// Parses a manifest; `None` if it has another format.
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
         serde_json::from_slice(text)
             .ok()
             .filter(|manifest: &Self| [FORMAT, FORMAT_WITH_OMITTED].contains(&manifest.format) && manifest.is_sound())
     }
 
-    /// The last record that the index has.
+    /// Returns the position of the last record in the index.
     pub fn position(&self) -> Position {
         self.payload().position()
     }
 
-    /// What is omitted in the index.
+    /// Returns what the index omits.
     pub(crate) fn omitted(&self) -> Vec<Omitted> {
         self.payload().omitted
     }
@@ -105,17 +106,17 @@ impl Manifest {
         Payload::of(meta.and_then(|meta| meta.payload).as_deref())
     }
 
-    /// The form of a manifest whose index omits this.
+    /// Returns the format for an index that omits this.
     pub(crate) const fn format(omitted: &[Omitted]) -> u32 {
         if omitted.is_empty() { FORMAT } else { FORMAT_WITH_OMITTED }
     }
 
-    /// Every file of the index.
+    /// Returns every file of the index.
     pub fn files(&self) -> impl Iterator<Item = &File> {
         self.packs.iter().flat_map(|pack| &pack.files)
     }
 
-    /// Whether its names are names of files in one folder and nothing else.
+    /// Whether its names are plain names of files in one folder.
     fn is_sound(&self) -> bool {
         let is_plain = |name: &str| {
             let is_allowed = |char: char| char.is_ascii_alphanumeric() || char == '.';
@@ -141,7 +142,7 @@ impl Payload {
         serde_json::to_string(self).map_err(|_| IndexFailure::Inconsistent)
     }
 
-    /// What a commit without a readable payload says: nothing of the log is in it.
+    /// Parses the payload of a commit; without a readable one, nothing of the log is in it.
     pub(crate) fn of(text: Option<&str>) -> Self {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }

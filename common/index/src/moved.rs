@@ -1,7 +1,7 @@
-//! How far an index is while its files stay the same: announced over NATS as it moves, and not stored.
+//! The progress of an index whose files stay the same: announced over NATS as it moves, and not stored.
 //!
-//! A message may be lost; who keeps the index says it again every second. It counts only for the manifest that it names, so
-//! nobody takes files for newer than they are.
+//! A message may be lost; the writer of the index repeats it every second. An announcement is only valid for the
+//! manifest that it names, so files are never taken for newer than they are.
 
 use async_nats::Client;
 use base::explain::explain;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{failure::IndexFailure, manifest::Payload, search::Snapshot};
 
-/// How far the files of a manifest are: no later event up to there changes what is in them.
+/// The progress of a manifest's files: no later event up to this position changes their contents.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Moved {
     /// The revision of the manifest.
@@ -28,12 +28,12 @@ impl Moved {
         self.reached.position()
     }
 
-    /// The files of the manifest as far as they are.
+    /// Returns a snapshot of the manifest's files at this position.
     pub(crate) fn applied(&self, files: &Snapshot) -> Result<Snapshot, IndexFailure> {
         files.at(self.position(), self.reached.committed_at())
     }
 
-    /// Tells everybody who listens; nobody has to.
+    /// Announces it to all listeners, if there are any.
     pub async fn announce(&self, client: &Client, shard: u16, index: &str) {
         let said = serde_json::to_vec(self).unwrap_or_default();
         if let Err(error) = client.publish(subject(shard, index), said.into()).await {
@@ -41,7 +41,7 @@ impl Moved {
         }
     }
 
-    /// What is announced of an index from now on.
+    /// Listens to the announcements about an index.
     pub(crate) async fn listen(
         client: &Client,
         shard: u16,

@@ -1,5 +1,5 @@
-//! Needles that are too short for a trigram. Looked up, they would cost what all instances have; so they are looked for in
-//! the values of matches.
+//! Needles that are too short for a trigram. A lookup would cost as much as the values of all instances, so they are
+//! searched for in the values of matches.
 
 use base::fold::fold;
 use tantivy::{SegmentReader, TantivyError};
@@ -10,7 +10,7 @@ use crate::{
     select::Match,
 };
 
-/// A short text that must be somewhere in a column.
+/// A short text that must be contained in a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Needle {
     column: &'static str,
@@ -19,14 +19,14 @@ pub(crate) struct Needle {
 }
 
 impl Needle {
-    /// The needle of a filter, if it is too short to be looked up.
+    /// Returns the needle of a filter, if it is too short to be looked up.
     pub(crate) fn of<R>(filter: &Filter<R>) -> Option<Self> {
         let Filter::Text { column, method: Method::Contains, ignores_case, text } = filter else { return None };
         let text = if *ignores_case { fold(text) } else { text.clone() };
         grams::is_short(&text).then_some(Self { column: column.definition.name, ignores_case: *ignores_case, text })
     }
 
-    /// Which of the matches have it.
+    /// Returns which of the matches contain it.
     pub(crate) fn fits(&self, reader: &SegmentReader, found: &[Match]) -> tantivy::Result<Vec<bool>> {
         let column = reader.fast_fields().str(self.column)?;
         let column = column.ok_or_else(|| TantivyError::SchemaError(format!("{} is no text", self.column)))?;

@@ -1,4 +1,4 @@
-//! Collecting a page: every match with its sort key, then only the page is resolved.
+//! Collects a page: every match with its sort key, of which only the page is resolved.
 
 use domain::column::{Column as ResourceColumn, Definition, Kind};
 use tantivy::{
@@ -15,21 +15,22 @@ use crate::{
     sieve::Sieve,
 };
 
-/// How many documents tantivy gives at a time.
+/// How many documents tantivy delivers at a time.
 const BLOCK: usize = COLLECT_BLOCK_BUFFER_LEN;
-/// Whoever has found so many makes room for all: growing step by step, a long list is copied more often than it is read.
+/// With this many matches, room is made for all: a long list that grows step by step is copied more often than it is
+/// read.
 const MANY: usize = 32 * 1024;
 
-/// By what a page of a resource is sorted; the id breaks ties, ascending in either direction.
+/// The sort key of a page; the id breaks ties, ascending in either direction.
 #[derive(Debug)]
 pub enum SortKey<R: 'static> {
-    /// By when it was created.
+    /// The time at which it was created.
     Created,
-    /// By when it was changed last.
+    /// The time at which it was last changed.
     Changed,
-    /// By the id.
+    /// The id.
     Id,
-    /// By a column.
+    /// A column.
     Column(&'static ResourceColumn<R>),
 }
 
@@ -41,16 +42,16 @@ impl<R> Clone for SortKey<R> {
 
 impl<R> Copy for SortKey<R> {}
 
-/// Which part of the matches is asked for.
+/// The requested part of the matches.
 #[derive(Debug)]
 pub struct Page<R: 'static> {
-    /// By what they are sorted.
+    /// The sort key.
     pub key: SortKey<R>,
     /// Whether the smallest comes first.
     pub ascending: bool,
-    /// How many come before.
+    /// The number of matches before the page.
     pub offset: usize,
-    /// How many there are at most.
+    /// The most matches of the page.
     pub limit: usize,
 }
 
@@ -64,14 +65,14 @@ impl<R> Copy for Page<R> {}
 
 /// A sort key without the type of its resource.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum By {
+pub(crate) enum SortColumn {
     Created,
     Changed,
     Id,
     Column(Definition),
 }
 
-impl<R> From<SortKey<R>> for By {
+impl<R> From<SortKey<R>> for SortColumn {
     fn from(key: SortKey<R>) -> Self {
         match key {
             SortKey::Created => Self::Created,
@@ -84,23 +85,23 @@ impl<R> From<SortKey<R>> for By {
 
 /// Collects the page and counts all matches.
 pub(crate) struct PageCollector<'a> {
-    pub(crate) by: By,
+    pub(crate) by: SortColumn,
     pub(crate) ascending: bool,
     pub(crate) offset: usize,
     pub(crate) limit: usize,
-    /// What is looked for in the matches.
+    /// Filters that are decided match by match.
     pub(crate) sieves: &'a [Sieve],
     pub(crate) bounds: &'a Bounds,
 }
 
-/// A page: where its documents are, in order, and how many matches there are.
+/// A page: the addresses of its documents, in order, and the total number of matches.
 pub(crate) type Collected = (Vec<DocAddress>, usize);
 
 /// The matches of a segment.
 pub(crate) struct Segment {
     matches: Matches,
     key: KeyColumn,
-    /// How many documents there are.
+    /// The number of documents.
     documents: usize,
 }
 
@@ -119,11 +120,11 @@ impl Collector for PageCollector<'_> {
         let ids = fast.u64(ID)?;
         let mut dictionary = None;
         let key = match self.by {
-            By::Created => KeyColumn::Signed(fast.i64(CREATED)?),
-            By::Changed => KeyColumn::Signed(fast.i64(CHANGED)?),
-            // The id as key follows the direction; as tie breaker it would not.
-            By::Id => KeyColumn::Unsigned(ids.clone()),
-            By::Column(Definition { name, kind, .. }) => match kind {
+            SortColumn::Created => KeyColumn::Signed(fast.i64(CREATED)?),
+            SortColumn::Changed => KeyColumn::Signed(fast.i64(CHANGED)?),
+            // The id as sort key follows the direction; as tie breaker it would not.
+            SortColumn::Id => KeyColumn::Unsigned(ids.clone()),
+            SortColumn::Column(Definition { name, kind, .. }) => match kind {
                 Kind::Text => {
                     let column = fast.str(name)?;
                     let column = column.ok_or_else(|| TantivyError::SchemaError(format!("{name} is no text")))?;
@@ -159,7 +160,7 @@ impl Collector for PageCollector<'_> {
         let mut collected = self.for_segment(segment, reader)?;
         let alive = reader.alive_bitset();
         let mut living = Vec::with_capacity(BLOCK);
-        // Not tantivy's own loop, which nothing stops.
+        // tantivy's own loop is not used because nothing can stop it.
         let mut matches = weight.scorer(reader, 1.0)?;
         let mut docs = [0; BLOCK];
         loop {
@@ -212,7 +213,7 @@ impl SegmentCollector for Segment {
     }
 }
 
-/// Reads the keys of a block at once: for each document by itself that would cost more than the rest of a search.
+/// Reads the keys of a block at once: one document at a time would cost more than the rest of a search.
 fn collect<T: Copy + Default + PartialOrd + std::fmt::Debug + Send + Sync + 'static>(
     column: &Column<T>,
     docs: &[DocId],

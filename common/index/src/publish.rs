@@ -1,4 +1,4 @@
-//! Publishing an index: the files that are new as one pack, then a manifest that names them.
+//! Publishes an index: the new files as one pack, then a manifest that names them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -18,46 +18,46 @@ use crate::{
     folder::Folder,
     manifest::{File, Manifest, Pack},
     moved::Moved,
-    remote::{Publication, Remote, Told, pack_id},
+    remote::{Publication, Published, Remote, pack_id},
     search::Snapshot,
 };
 
-/// A pack of at most this many bytes is read into memory.
+/// The largest pack that is read into memory, in bytes.
 const SMALL: u64 = 8 * 1024 * 1024;
-/// After how many records without new files the position is stored all the same: so many the next one who keeps the index
-/// reads again.
+/// After how many records without new files the position is stored anyway: the most records that the next writer of the
+/// index reads again.
 const STORE_EVERY: u64 = 10_000;
 
-/// The one that publishes an index, until another takes it over.
+/// The publisher of an index, until another process takes it over.
 #[derive(Debug)]
 pub struct Publisher {
     remote: Remote,
     name: String,
     folder: Folder,
-    /// What is published, and the revision that it has.
+    /// What is published, and its revision.
     manifest: Manifest,
     revision: u64,
-    /// How far its files are.
+    /// The progress of its files.
     moved: Option<Moved>,
-    /// How often what is published was purged.
+    /// The number of purges that are in what is published.
     purges: u64,
-    /// Whether what comes next is of an index that is built again.
+    /// Whether what comes next is an index that is built again.
     is_anew: bool,
     /// Packs that no manifest names and chunks that no pack has, and since when.
     unnamed: HashMap<String, Instant>,
-    /// How long readers may still want them.
+    /// How long readers may still need them.
     grace: Duration,
 }
 
 impl Publisher {
-    /// Takes an index over: from now on whoever published it before publishes nothing.
+    /// Takes over an index: the previous publisher cannot publish any more.
     ///
     /// # Errors
-    /// [`IndexFailure::Unreadable`] when it was published by a version that this one does not know: it is left alone.
+    /// [`IndexFailure::Unreadable`] if it was published by a version that this one does not know: it is left alone.
     pub async fn take_over(remote: Remote, name: &str, folder: Folder, grace: Duration) -> Result<Self, IndexFailure> {
         remote.ensure().await?;
         loop {
-            let Told { manifest, revision } = remote.newest(name).await?;
+            let Published { manifest, revision } = remote.newest(name).await?;
             let mut manifest = match manifest {
                 Publication::Manifest(manifest) => manifest,
                 Publication::Nothing => Manifest::default(),
@@ -82,38 +82,38 @@ impl Publisher {
         }
     }
 
-    /// One that publishes an index that is built again, maybe from another log: the files that it may have in common with what is
-    /// published do not make it the same.
+    /// Makes this the publisher of an index that is built again, maybe from another log: even if it has files in common
+    /// with what is published, it is not the same.
     #[must_use]
     pub fn anew(self) -> Self {
         Self { is_anew: true, ..self }
     }
 
-    /// What is published.
+    /// Returns the published manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// How far the published files are; `None` while that is what the manifest says.
+    /// Returns the progress of the published files; `None` while it is that of the manifest.
     pub fn moved(&self) -> Option<&Moved> {
         self.moved.as_ref()
     }
 
-    /// The last record that is in what is published.
+    /// Returns the position of what is published.
     pub fn reached(&self) -> Position {
         self.moved.as_ref().map_or_else(|| self.manifest.position(), Moved::position)
     }
 
-    /// Whether what is published lacks what a snapshot lacks.
+    /// Whether what is published omits the same as a snapshot.
     pub fn lacks_the_same(&self, snapshot: &Snapshot) -> bool {
         self.manifest.omitted() == *snapshot.omitted
     }
 
-    /// Publishes a snapshot of the index in this folder. Where its files are published already, only its position is noted. After a
-    /// purge no pack stays that has a file which went.
+    /// Publishes a snapshot of the index in this folder. If its files are already published, only its position is
+    /// noted. After a purge, packs with removed files are not retained.
     ///
     /// # Errors
-    /// [`IndexFailure::Fenced`] when another one publishes the index now.
+    /// [`IndexFailure::Fenced`] if another process publishes the index.
     pub async fn publish(&mut self, snapshot: &Snapshot) -> Result<(), IndexFailure> {
         let wanted = snapshot.files(&self.folder)?;
         let known: HashSet<&str> = self.manifest.files().map(|file| file.name.as_str()).collect();
@@ -149,13 +149,13 @@ impl Publisher {
         Ok(())
     }
 
-    /// The name of the pack that has these files and no others.
+    /// Returns the name of the pack that has these files and no others.
     fn id(&self, files: &[File]) -> Result<String, IndexFailure> {
         let listed = serde_json::to_vec(files).map_err(|_| IndexFailure::Inconsistent)?;
         Ok(pack_id(&self.name, &hex::encode(sha256(&listed))))
     }
 
-    /// Puts files into one pack and the pack into the store.
+    /// Joins files to one pack and puts it into the store.
     async fn pack(&self, names: Vec<String>) -> Result<Pack, IndexFailure> {
         let folder = self.folder.clone();
         let files = spawn_blocking(move || {
@@ -176,7 +176,7 @@ impl Publisher {
             contents = Box::new(contents.chain(tokio::fs::File::open(self.folder.file(&file.name)).await?));
         }
         if size <= SMALL {
-            // As one message: read file by file it would be one each.
+            // As one message: read file by file, it would be several.
             let mut whole = vec![];
             contents.read_to_end(&mut whole).await?;
             contents = Box::new(std::io::Cursor::new(whole));
@@ -186,13 +186,13 @@ impl Publisher {
         Ok(Pack { id, files })
     }
 
-    /// Compares what is stored with what is named: removes what nobody has named for the time of grace, and publishes again
-    /// what is named and gone.
+    /// Compares what is stored with what is named: removes what has not been named for the grace period, and publishes
+    /// again what is named and gone.
     pub async fn tidy(&mut self, snapshot: &Snapshot) -> Result<(), IndexFailure> {
         if self.remote.newest(&self.name).await?.revision != self.revision {
             return Err(IndexFailure::Fenced);
         }
-        // In this order: chunks come before the pack that has them.
+        // In this order: chunks are stored before the pack that has them.
         let chunks = self.remote.chunks().await?;
         let stored: HashSet<String> = self.remote.list().await?.into_iter().collect();
         let orphans = self.orphans(chunks, &stored).await?;
@@ -216,16 +216,16 @@ impl Publisher {
         if !self.manifest.packs.iter().all(|pack| is_stored(&pack.id)) {
             tracing::warn!(index = self.name, "files of the search index are gone and are published again");
             self.manifest.packs.retain(|pack| is_stored(&pack.id));
-            // What is stored as the manifest names them still: a position may not move on it.
+            // The manifest still names what is missing: no position may be announced for it.
             self.manifest.meta.clear();
             self.publish(snapshot).await?;
         }
         Ok(())
     }
 
-    /// Those chunks that no pack has.
+    /// Returns those of the chunks that no pack has.
     async fn orphans(&self, chunks: Vec<String>, stored: &HashSet<String>) -> Result<Vec<String>, IndexFailure> {
-        // Each pack has chunks of one name, so it is asked for only where there are more.
+        // The chunks of a pack share a name, so packs are only read if there are more of these names than packs.
         if chunks.len() <= stored.len() {
             return Ok(vec![]);
         }
@@ -238,12 +238,12 @@ impl Publisher {
 }
 
 impl Snapshot {
-    /// The names of its files, which stay as long as the snapshot.
+    /// Returns the names of its files, which exist as long as the snapshot.
     fn files(&self, folder: &Folder) -> Result<HashSet<String>, IndexFailure> {
         let mut files = HashSet::new();
         for path in self.metas.list_segment_files() {
             let name = path.to_string_lossy().into_owned();
-            // A segment without deletes has no list of them, and the temporary store is there only while it is written.
+            // A segment without deletes has no list of them, and the temporary store only exists while it is written.
             let may_be_absent = path.extension().is_some_and(|kind| kind == "del" || kind == "temp");
             match folder.file(&name).exists() {
                 true => files.insert(name),
@@ -254,7 +254,7 @@ impl Snapshot {
         Ok(files)
     }
 
-    /// tantivy's list of its segments.
+    /// Returns tantivy's list of its segments.
     fn meta(&self) -> Result<String, IndexFailure> {
         serde_json::to_string(&*self.metas).map_err(|_| IndexFailure::Inconsistent)
     }

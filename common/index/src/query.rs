@@ -1,4 +1,4 @@
-//! The query of filters: what tantivy is asked.
+//! Translates filters to queries of tantivy.
 
 use std::{collections::HashMap, ops::Bound};
 
@@ -21,7 +21,7 @@ use crate::{
     layout::{Layout, Text, context, number},
 };
 
-/// The query of all filters within these instances, or in the whole system.
+/// Returns the query of all filters within these instances, or in the entire system.
 pub(crate) fn query<R: Resource>(
     layout: &Layout,
     instances: Option<&[String]>,
@@ -39,7 +39,8 @@ pub(crate) fn query<R: Resource>(
     Ok(BooleanQuery::new(all))
 }
 
-/// The query of one filter. Where that is [decided match by match](crate::sieve), it finds more: all that may match.
+/// Returns the query of one filter. If that is [decided match by match](crate::sieve), the query is broader: it finds
+/// all candidates.
 pub(crate) fn one<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Box<dyn Query>, IndexFailure> {
     let each = |occur, filters: &[Filter<R>]| {
         let queries = filters.iter().map(|filter| Ok((occur, one(layout, filter)?)));
@@ -98,8 +99,8 @@ fn is<R>(layout: &Layout, column: &Column<R>, value: bool) -> Result<Box<dyn Que
     Ok(term(Term::from_field_bool(layout.column(column.definition)?.value, value)))
 }
 
-/// What has at least one of these terms. A few are looked up one by one, where a set of them reads through the terms of
-/// the index: for a few that takes several times as long.
+/// Matches documents with at least one of these terms. A few terms are looked up one by one; a set of terms reads
+/// through the terms of the index, which takes several times as long for a few.
 fn any_of(mut terms: Vec<Term>) -> Box<dyn Query> {
     const FEW: usize = 16;
     match terms.len() {
@@ -112,13 +113,13 @@ fn any_of(mut terms: Vec<Term>) -> Box<dyn Query> {
     }
 }
 
-/// Everything but what has one of these terms.
+/// Matches everything except for documents with one of these terms.
 fn not(terms: Vec<Term>) -> Box<dyn Query> {
     let all: Box<dyn Query> = Box::new(AllQuery);
     Box::new(BooleanQuery::new(vec![(Occur::Must, all), (Occur::MustNot, any_of(terms))]))
 }
 
-/// Where a text column is one of these.
+/// Returns the terms of a text column for these texts.
 fn one_of<R>(layout: &Layout, column: &Column<R>, texts: &[impl AsRef<str>]) -> Result<Vec<Term>, IndexFailure> {
     let field = layout.column(column.definition)?.value;
     Ok(texts.iter().map(|text| Term::from_field_text(field, text.as_ref())).collect())
@@ -135,7 +136,7 @@ fn within(layout: &Layout, contexts: &[Owner]) -> Vec<Term> {
     terms.chain(seen).collect()
 }
 
-/// What is in some parts of a context, by each column that may name them.
+/// Matches what is in some parts of a context, by each column that may name them.
 fn in_parts<R: Resource>(
     layout: &Layout,
     owner: &Owner,

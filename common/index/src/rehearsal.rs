@@ -1,19 +1,19 @@
-//! Which documents end the threads that write an index, found out beside it, in memory.
+//! Finds out in memory, beside the index, which documents end the threads that write it.
 
 use tantivy::{Index, IndexWriter, TantivyDocument};
 use view::table::Change;
 
 use crate::{failure::IndexFailure, layout::Layout, search::tokenizers};
 
-/// The memory of a writer, in bytes: the least that it takes.
+/// The memory of a writer, in bytes: the least that tantivy accepts.
 const MEMORY: usize = 15_000_000;
 
-/// A change with its document; `None` where that is deleted.
-type Made<'a> = (&'a Change, Option<TantivyDocument>);
+/// A change with its document; `None` if it is deleted.
+type PreparedChange<'a> = (&'a Change, Option<TantivyDocument>);
 
-/// The changes whose documents cannot be written even by themselves. They are looked for in halves, and halves of these.
-pub(crate) fn fatal<'a>(layout: &Layout, made: &[Made<'a>]) -> Result<Vec<&'a Change>, IndexFailure> {
-    // Nothing that is wrong with memory or threads, before or meanwhile, is taken for something that is wrong with documents.
+/// Returns the changes whose documents cannot be written even by themselves, by bisection.
+pub(crate) fn fatal<'a>(layout: &Layout, made: &[PreparedChange<'a>]) -> Result<Vec<&'a Change>, IndexFailure> {
+    // A failure of memory or threads, before or meanwhile, must not be taken for a failure of a document.
     let works = || if is_written(layout, &[]) { Ok(()) } else { Err(IndexFailure::NoRehearsal) };
     works()?;
     let (mut parts, mut found) = (vec![made], vec![]);
@@ -31,7 +31,7 @@ pub(crate) fn fatal<'a>(layout: &Layout, made: &[Made<'a>]) -> Result<Vec<&'a Ch
     Ok(found)
 }
 
-fn is_written(layout: &Layout, made: &[Made<'_>]) -> bool {
+fn is_written(layout: &Layout, made: &[PreparedChange<'_>]) -> bool {
     let index = Index::create_in_ram(layout.schema.clone());
     tokenizers(&index);
     let written = || {

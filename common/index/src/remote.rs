@@ -1,7 +1,7 @@
-//! Where the files of indexes lie for all nodes: immutable packs in an object store, one manifest each in KV.
+//! The store of index files for all nodes: immutable packs in an object store, one manifest per index in KV.
 //!
 //! A pack is published before the manifest that names it, and the manifest is replaced by compare-and-set, so a reader
-//! never sees half an index and a writer that was taken over publishes nothing.
+//! never sees half an index, and a writer that was replaced publishes nothing.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const MANIFESTS: &str = "INDEX_MANIFESTS";
 const FILES: &str = "INDEX_FILES";
 /// The largest message of a pack, in bytes.
 const CHUNK: usize = 512 * 1024;
-/// A pack may be asked for by a reader whose server has not heard of it yet.
+/// The pauses before a pack is requested again: the reader's server may not have received it yet.
 const PATIENCE: [Duration; 4] =
     [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(80), Duration::from_millis(320)];
 
@@ -36,9 +36,9 @@ pub struct Remote {
     stream: stream::Stream,
 }
 
-/// What is published, and the revision by which it is replaced.
+/// What is published, and its revision.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct Published {
     /// The manifest.
     pub manifest: Publication,
     /// Its revision; 0 before the first.
@@ -63,7 +63,7 @@ impl std::fmt::Debug for Remote {
 }
 
 impl Remote {
-    /// Opens the store and creates what is missing of it.
+    /// Opens the store, creating what is missing.
     pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, IndexFailure> {
         Ok(Self {
             context: context.clone(),
@@ -79,22 +79,22 @@ impl Remote {
         create(&self.context, self.replicas).await.map(drop)
     }
 
-    /// The newest manifest of an index, from the leader.
-    pub async fn newest(&self, name: &str) -> Result<Told, IndexFailure> {
+    /// Returns the newest manifest of an index, from the leader.
+    pub async fn newest(&self, name: &str) -> Result<Published, IndexFailure> {
         let entry = self.manifests.entry(name).await.map_err(nats)?;
-        Ok(entry.map_or(Told { manifest: Publication::Nothing, revision: 0 }, |entry| Told::of(&entry)))
+        Ok(entry.map_or(Published { manifest: Publication::Nothing, revision: 0 }, |entry| Published::of(&entry)))
     }
 
-    /// Every manifest of an index from the newest on, as they come.
+    /// Returns the manifests of an index from the newest on, as they are published.
     pub(crate) async fn watch(
         &self,
         name: &str,
-    ) -> Result<impl Stream<Item = Result<Told, IndexFailure>> + Unpin + use<>, IndexFailure> {
+    ) -> Result<impl Stream<Item = Result<Published, IndexFailure>> + Unpin + use<>, IndexFailure> {
         let entries = self.manifests.watch_with_history(name).await.map_err(nats)?;
-        Ok(entries.map(|entry| entry.map(|entry| Told::of(&entry)).map_err(nats)))
+        Ok(entries.map(|entry| entry.map(|entry| Published::of(&entry)).map_err(nats)))
     }
 
-    /// Replaces the manifest that has this revision, and gives the new revision; `None` when another one is there.
+    /// Replaces the manifest at this revision, and returns the new revision; `None` if it was changed.
     pub(crate) async fn replace(
         &self,
         name: &str,
@@ -105,7 +105,7 @@ impl Remote {
         match self.manifests.update(name, text.into(), revision).await {
             Ok(revision) => Ok(Some(revision)),
             Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => Ok(None),
-            // Its answer may have been lost on the way.
+            // The answer may have been lost on the way.
             Err(error) => match self.newest(name).await? {
                 told if told.manifest == Publication::Manifest(with.clone()) => Ok(Some(told.revision)),
                 told if told.revision != revision => Ok(None),
@@ -124,10 +124,10 @@ impl Remote {
         Ok(())
     }
 
-    /// The contents of a pack.
+    /// Returns the contents of a pack.
     ///
     /// # Errors
-    /// [`IndexFailure::Missing`] only when the leader says so.
+    /// [`IndexFailure::Missing`] only if the leader does not have it.
     pub(crate) async fn get(&self, id: &str) -> Result<Object, IndexFailure> {
         for pause in PATIENCE {
             match self.objects.get(id).await {
@@ -142,19 +142,19 @@ impl Remote {
         }
     }
 
-    /// Every pack that there is. The object store's own list would leave a consumer behind for minutes each time.
+    /// Returns every stored pack. The object store's own list would leave a consumer for minutes each time.
     pub(crate) async fn list(&self) -> Result<Vec<String>, IndexFailure> {
         let names = self.subjects(&subject_of("")).await?;
         let decoded = names.into_iter().filter_map(|name| String::from_utf8(URL_SAFE.decode(name).ok()?).ok());
         Ok(decoded.collect())
     }
 
-    /// What the chunks of packs are called, whether there is a pack to them or not.
+    /// Returns the names of the chunks of packs, whether the pack exists or not.
     pub(crate) async fn chunks(&self) -> Result<Vec<String>, IndexFailure> {
         self.subjects(&chunks_of("")).await
     }
 
-    /// What the chunks of a pack are called; `None` where there is no such pack.
+    /// Returns the name of the chunks of a pack; `None` if there is no such pack.
     pub(crate) async fn chunks_of_pack(&self, id: &str) -> Result<Option<String>, IndexFailure> {
         match self.stream.get_last_raw_message_by_subject(&subject_of(id)).await {
             Ok(message) => {
@@ -181,7 +181,7 @@ impl Remote {
         self.purge(chunks_of(nuid)).await
     }
 
-    /// The last parts of the subjects that begin like this.
+    /// Returns the last parts of the subjects with this prefix.
     async fn subjects(&self, prefix: &str) -> Result<Vec<String>, IndexFailure> {
         let info = self.stream.info_with_subjects(format!("{prefix}>")).await.map_err(nats)?;
         let subjects: Vec<(String, usize)> = info.try_collect().await.map_err(nats)?;
@@ -194,7 +194,7 @@ impl Remote {
     }
 }
 
-/// Opens the bucket of manifests, and makes what is missing.
+/// Opens the bucket of manifests, creating what is missing.
 async fn create(context: &jetstream::Context, replicas: usize) -> Result<kv::Store, IndexFailure> {
     let manifests = streams::bucket(context, MANIFESTS, replicas).await.map_err(nats)?;
     if context.get_object_store(FILES).await.is_err() {
@@ -205,22 +205,22 @@ async fn create(context: &jetstream::Context, replicas: usize) -> Result<kv::Sto
     Ok(manifests)
 }
 
-/// Where the object store keeps what it says of a pack.
+/// Returns the subject of the metadata of a pack in the object store.
 fn subject_of(pack: &str) -> String {
     format!("$O.{FILES}.M.{}", URL_SAFE.encode(pack))
 }
 
-/// Where it keeps the contents.
+/// Returns the subject of chunks in the object store.
 fn chunks_of(nuid: &str) -> String {
     format!("$O.{FILES}.C.{nuid}")
 }
 
-/// The name of a pack: that of its index and a digest of its files.
+/// Returns the name of a pack: its index and a digest of its files.
 pub(crate) fn pack_id(index: &str, digest: &str) -> String {
     format!("{index}/{digest}")
 }
 
-impl Told {
+impl Published {
     fn of(entry: &kv::Entry) -> Self {
         let manifest = match entry.operation {
             Operation::Put => Manifest::read(&entry.value).map_or(Publication::Unreadable, Publication::Manifest),

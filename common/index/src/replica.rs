@@ -1,4 +1,4 @@
-//! A folder that holds what a manifest says: only what is new is fetched, and what is damaged is fetched again.
+//! A folder with the files of a manifest: only new and damaged files are fetched.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -20,15 +20,15 @@ use crate::{
     search::{self, Snapshot, tokenizers},
 };
 
-/// How long a part of a pack may take to come.
+/// The timeout for a part of a pack.
 const PART_LIMIT: Duration = Duration::from_secs(5);
 const CHUNK: usize = 128 * 1024;
 
-/// An index as it was published, on this machine.
+/// The copy of a published index on this machine.
 pub struct Replica {
     folder: Folder,
     layout: Layout,
-    /// The digests of the files that are here and were looked at by this process.
+    /// The digests of the files that are here and were checked by this process.
     here: HashMap<String, String>,
     opened: Option<Opened>,
 }
@@ -40,15 +40,15 @@ struct Opened {
 }
 
 impl Replica {
-    /// A replica in a folder, which may hold an older one.
+    /// Creates a replica in a folder, which may contain an older one.
     pub fn new(folder: Folder, layout: Layout) -> Self {
         Self { folder, layout, here: HashMap::new(), opened: None }
     }
 
-    /// Makes the folder what the manifest says and opens it.
+    /// Brings the folder to the state of the manifest and opens it.
     ///
     /// # Errors
-    /// [`IndexFailure::Missing`] when a pack is gone or is not what it was: there is a newer manifest, or will be.
+    /// [`IndexFailure::Missing`] if a pack is gone or was changed: there is a newer manifest, or will be.
     pub async fn install(&mut self, manifest: &Manifest, remote: &Remote) -> Result<Arc<Snapshot>, IndexFailure> {
         self.look(manifest).await?;
         for pack in &manifest.packs {
@@ -72,7 +72,7 @@ impl Replica {
         self.here.get(&file.name).is_some_and(|digest| *digest == file.digest)
     }
 
-    /// Looks at the files that an earlier process left.
+    /// Checks the files that an earlier process left.
     async fn look(&mut self, manifest: &Manifest) -> Result<(), IndexFailure> {
         let unknown: Vec<File> = manifest.files().filter(|file| !self.has(file)).cloned().collect();
         let folder = self.folder.clone();
@@ -108,7 +108,7 @@ impl Replica {
     }
 }
 
-/// Copies so many bytes and gives their digest.
+/// Copies this many bytes and returns their digest.
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWriteExt + Unpin),

@@ -1,4 +1,4 @@
-//! Searching one snapshot of an index.
+//! Searches one snapshot of an index.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use tantivy::{
     schema::Value,
 };
 use view::{
-    rows::{Found, Room},
+    rows::{Room, StoredResource},
     table::Row,
 };
 
@@ -28,49 +28,49 @@ use crate::{
     grams::{TOKENIZER, Trigrams},
     layout::Layout,
     manifest::{Omitted, Payload},
-    page::{By, Page, PageCollector},
+    page::{Page, PageCollector, SortColumn},
     query::query,
     sieve::Sieve,
 };
 
-/// One search.
+/// A search.
 #[derive(Debug, Clone)]
 pub struct Search<R: 'static> {
-    /// The instances; nothing of another one is ever found. `None` for all of the system.
+    /// The instances; nothing of another one is ever found. `None` for the entire system.
     pub instances: Option<Vec<String>>,
-    /// All of them hold.
+    /// The filters, all of which must match.
     pub filters: Vec<Filter<R>>,
-    /// Which part of the matches.
+    /// The requested part of the matches.
     pub page: Page<R>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug)]
 pub struct Hits<R> {
-    /// How many matches there are in all.
+    /// The total number of matches.
     pub total: usize,
-    /// The page of them, as far as there is room in one.
-    pub page: Vec<Found<R>>,
+    /// The matches of the page, as far as they fit into one.
+    pub page: Vec<StoredResource<R>>,
 }
 
-/// An index at one moment: its documents and how far it is, which belong together.
+/// An index at one moment: its documents and its position, which belong together.
 #[derive(Clone)]
 pub struct Snapshot {
     searcher: Searcher,
     layout: Layout,
-    /// Its segments; while they are known, tantivy keeps their files.
+    /// Its segments; while this is alive, tantivy does not remove their files.
     pub(crate) metas: Arc<IndexMeta>,
-    /// The last record that it has.
+    /// The last record in it.
     pub position: Position,
     /// When that record was committed.
     pub committed_at: Timestamp,
-    /// What it lacks.
+    /// What it omits.
     pub omitted: Arc<[Omitted]>,
-    /// How often its writer has purged: what is published then must not have what was purged either.
+    /// How often its writer has purged: after a purge, what was purged must not stay published either.
     pub(crate) purges: u64,
 }
 
-/// What a document stores.
+/// The stored content of a document.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Stored<'a> {
     id: &'a str,
@@ -86,7 +86,7 @@ impl Snapshot {
     /// Searches within bounds.
     ///
     /// # Errors
-    /// [`IndexFailure::Stopped`] where it would exceed them.
+    /// [`IndexFailure::Stopped`] if it would exceed them.
     pub fn search<R: Resource>(&self, search: &Search<R>, bounds: &Bounds) -> Result<Hits<R>, IndexFailure> {
         self.find(search, bounds).map_err(|failure| bounds.stopped().map_or(failure, IndexFailure::Stopped))
     }
@@ -94,8 +94,8 @@ impl Snapshot {
     fn find<R: Resource>(&self, search: &Search<R>, bounds: &Bounds) -> Result<Hits<R>, IndexFailure> {
         let query = query(&self.layout, search.instances.as_deref(), &search.filters)?;
         let Page { key, ascending, offset, limit } = search.page;
-        let by = By::from(key);
-        if let By::Column(column) = by {
+        let by = SortColumn::from(key);
+        if let SortColumn::Column(column) = by {
             self.layout.column(column)?;
         }
         let sieves = search.filters.iter().filter_map(|filter| Sieve::of(&self.layout, filter).transpose());
@@ -110,7 +110,8 @@ impl Snapshot {
         Ok(Hits { total, page })
     }
 
-    /// What the documents of a page store, as far as there is room in one, and how many matches there are in all.
+    /// Returns the stored content of the documents of a page, as far as it fits into one, and the total number of
+    /// matches.
     fn collect(
         &self,
         query: &BooleanQuery,
@@ -133,14 +134,14 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    /// The same documents, of which nothing after them up to a later position changes any.
+    /// Returns the same documents at a later position, up to which no event changes any of them.
     pub fn at(&self, position: Position, committed_at: Timestamp) -> Result<Self, IndexFailure> {
         let payload = Payload::new(position, committed_at, &self.omitted).write()?;
         let metas = Arc::new(IndexMeta { payload: Some(payload), ..(*self.metas).clone() });
         Ok(Self { metas, position, committed_at, ..self.clone() })
     }
 
-    /// How many documents it has, of all instances.
+    /// Returns the number of documents, of all instances.
     pub fn documents(&self) -> u64 {
         self.searcher.num_docs()
     }
@@ -152,7 +153,7 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// What is committed in an index, which the reader reads.
+/// Returns a snapshot of the last commit of an index.
 pub(crate) fn snapshot(index: &Index, reader: &IndexReader, layout: Layout) -> Result<Snapshot, IndexFailure> {
     // A merge may replace the segments meanwhile and remove their files.
     let lock = index.directory().acquire_lock(&META_LOCK).map_err(tantivy::TantivyError::from)?;
@@ -171,7 +172,7 @@ pub(crate) fn snapshot(index: &Index, reader: &IndexReader, layout: Layout) -> R
     })
 }
 
-/// Lets an index know how its texts were cut.
+/// Registers the tokenizer of texts.
 pub(crate) fn tokenizers(index: &Index) {
     index.tokenizers().register(TOKENIZER, Trigrams);
 }
@@ -189,9 +190,9 @@ pub(crate) fn stored(id: &str, row: &Row) -> Result<Vec<u8>, IndexFailure> {
     serde_json::to_vec(&stored).map_err(|_| IndexFailure::Inconsistent)
 }
 
-fn read<R: Resource>(stored: &[u8]) -> Option<Found<R>> {
+fn read<R: Resource>(stored: &[u8]) -> Option<StoredResource<R>> {
     let stored: Stored = serde_json::from_slice(stored).ok()?;
-    Some(Found {
+    Some(StoredResource {
         id: stored.id.to_owned(),
         owner: Owner { kind: stored.owner_type, id: stored.owner_id.to_owned() },
         sequence: stored.sequence,

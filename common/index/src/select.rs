@@ -1,8 +1,8 @@
-//! The window of a sorted list without sorting the list.
+//! Selects the window of a sorted list without sorting the list.
 //!
 //! Keys of text are ordinals, which mean nothing across segments. So the matches are split at pivots: a term of one
-//! segment, looked up in the dictionaries of the others. What lies outside the window is only moved around, so what it
-//! costs hardly depends on where the window is.
+//! segment, looked up in the dictionaries of the others. Matches outside the window are only moved around, so the cost
+//! hardly depends on where the window is.
 
 use std::{cmp::Ordering, ops::Range};
 
@@ -11,16 +11,16 @@ use tantivy::{
     columnar::{Column, StrColumn, TermOrdHit},
 };
 
-/// So many are sorted, not split any further.
+/// A list of at most this size is sorted, and not split any further.
 const FEW: usize = 512;
-/// How many matches are looked at to choose a pivot, and how far it is chosen from the window among them.
+/// How many matches are sampled to choose a pivot, and how far from the window it is chosen among them.
 const SAMPLE: usize = 256;
 const MARGIN: usize = 6;
 
 /// One match.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Match {
-    /// The sort key; of text, the ordinal in its segment.
+    /// The sort key; for text, the ordinal in its segment.
     pub(crate) key: u64,
     pub(crate) doc: DocId,
 }
@@ -31,12 +31,12 @@ pub(crate) struct Matches {
     pub(crate) found: Vec<Match>,
 }
 
-/// What matches of a segment refer to.
+/// The data of a segment that its matches refer to.
 pub(crate) struct Source {
     pub(crate) segment: SegmentOrdinal,
-    /// What the keys are ordinals of; numbers have none.
+    /// The dictionary that the keys are ordinals of; `None` for numbers.
     pub(crate) dictionary: Option<StrColumn>,
-    /// What breaks ties.
+    /// The ids, which break ties.
     pub(crate) ids: Column<u64>,
 }
 
@@ -47,12 +47,12 @@ pub(crate) struct Order {
 }
 
 /// Some of the matches of a segment.
-struct Part<'a> {
+struct SegmentMatches<'a> {
     source: &'a Source,
     found: &'a mut [Match],
 }
 
-/// By what matches are sorted, so that it means the same in every segment.
+/// A sort key and id with the same meaning in every segment.
 struct Pivot {
     key: SortValue,
     id: u64,
@@ -64,38 +64,45 @@ enum SortValue {
     Text(Vec<u8>),
 }
 
-/// What of a segment stands before a place.
+/// The keys of a segment that are before a pivot.
 struct Before {
-    /// Matches with these keys.
+    /// The range of keys that are before it.
     from: u64,
     through: u64,
-    /// Of the matches with the key of the place, if there are any, those with a lower id.
+    /// The key of the pivot, if the segment has it: matches with this key and a lower id are before it.
     tied: Option<u64>,
     id: u64,
 }
 
-/// The documents from `offset` on, at most `limit`, in order.
+/// Returns the documents from `offset` on, at most `limit`, in order.
 pub(crate) fn window(
     mut segments: Vec<Matches>,
     order: Order,
     offset: usize,
     limit: usize,
 ) -> tantivy::Result<Vec<DocAddress>> {
-    let parts: Vec<_> =
-        segments.iter_mut().map(|matches| Part { source: &matches.source, found: &mut matches.found }).collect();
+    let parts: Vec<_> = segments
+        .iter_mut()
+        .map(|matches| SegmentMatches { source: &matches.source, found: &mut matches.found })
+        .collect();
     let total = count(&parts);
     let mut page = vec![];
     order.collect(parts, offset.min(total)..offset.saturating_add(limit).min(total), &mut page)?;
     Ok(page)
 }
 
-fn count(parts: &[Part<'_>]) -> usize {
+fn count(parts: &[SegmentMatches<'_>]) -> usize {
     parts.iter().map(|part| part.found.len()).sum()
 }
 
 impl Order {
-    /// Adds what has these ranks among the matches to the page.
-    fn collect(self, parts: Vec<Part<'_>>, ranks: Range<usize>, page: &mut Vec<DocAddress>) -> tantivy::Result<()> {
+    /// Appends the matches with these ranks to the page.
+    fn collect(
+        self,
+        parts: Vec<SegmentMatches<'_>>,
+        ranks: Range<usize>,
+        page: &mut Vec<DocAddress>,
+    ) -> tantivy::Result<()> {
         let total = count(&parts);
         if ranks.is_empty() {
             return Ok(());
@@ -107,15 +114,15 @@ impl Order {
         }
         let pivot = self.pivot(&parts, &ranks, total)?;
         let (mut front, mut back) = (vec![], vec![]);
-        for Part { source, found } in parts {
+        for SegmentMatches { source, found } in parts {
             let middle = source.partition(found, &self.before(source, &pivot)?);
             let (before, behind) = found.split_at_mut(middle);
-            front.push(Part { source, found: before });
-            back.push(Part { source, found: behind });
+            front.push(SegmentMatches { source, found: before });
+            back.push(SegmentMatches { source, found: behind });
         }
         let middle = count(&front);
         if middle == 0 {
-            // Keys and ids are alike: nothing tells them apart.
+            // Keys and ids are equal: nothing distinguishes them.
             let sorted = self.sort(back)?;
             page.extend(sorted[ranks].iter().map(|(_, address)| address));
             return Ok(());
@@ -124,9 +131,9 @@ impl Order {
         self.collect(back, ranks.start.saturating_sub(middle)..ranks.end.saturating_sub(middle), page)
     }
 
-    fn sort(self, parts: Vec<Part<'_>>) -> tantivy::Result<Vec<(Pivot, DocAddress)>> {
+    fn sort(self, parts: Vec<SegmentMatches<'_>>) -> tantivy::Result<Vec<(Pivot, DocAddress)>> {
         let mut sorted = vec![];
-        for Part { source, found } in parts {
+        for SegmentMatches { source, found } in parts {
             found.sort_unstable_by_key(|found| found.key);
             let keys = source.resolve(found.iter().map(|found| found.key).collect())?;
             sorted.extend(
@@ -139,10 +146,10 @@ impl Order {
         Ok(sorted)
     }
 
-    /// A match a little outside the window, on the side where more lies outside, so that most of it is off after one
-    /// look. It is not the first of all, so there is something on both sides of it.
-    fn pivot(self, parts: &[Part<'_>], ranks: &Range<usize>, total: usize) -> tantivy::Result<Pivot> {
-        // Terms are dear to look up, so they are compared within a segment; numbers are the same in all.
+    /// Chooses a match a little outside the window, on the side where more lies outside, so that most of it is dropped
+    /// after one pass. It is never the first of all, so there is something on both sides of it.
+    fn pivot(self, parts: &[SegmentMatches<'_>], ranks: &Range<usize>, total: usize) -> tantivy::Result<Pivot> {
+        // Looking up terms is expensive, so they are compared within a segment; numbers are the same in all.
         let widest = parts.iter().max_by_key(|part| part.found.len()).into_iter();
         let is_text = parts.iter().any(|part| part.source.dictionary.is_some());
         let looked_at: Vec<_> = if is_text { widest.collect() } else { parts.iter().collect() };
@@ -190,12 +197,13 @@ impl Order {
 }
 
 impl Source {
-    /// Moves what stands before a place to the front, and says how much it is.
+    /// Moves the matches before a pivot to the front, and returns their number.
     fn partition(&self, found: &mut [Match], before: &Before) -> usize {
         let mut front = 0;
         for index in 0..found.len() {
             let this = found[index];
-            // Without a branch on whether it does, which nobody could predict; ties are rare, or else all the same.
+            // Without a branch on the comparison, which would be unpredictable; ties are rare, or else almost all the
+            // same.
             let mut is_before = (before.from..=before.through).contains(&this.key);
             if before.tied == Some(this.key) {
                 is_before = self.id(&this) < before.id;
@@ -210,7 +218,7 @@ impl Source {
         self.ids.first(found.doc).unwrap_or_default()
     }
 
-    /// What keys, which ascend, mean. Terms beside each other are read together.
+    /// Resolves keys, which ascend, to their values. Neighbouring terms are read together.
     fn resolve(&self, keys: Vec<u64>) -> tantivy::Result<Vec<SortValue>> {
         let Some(terms) = &self.dictionary else { return Ok(keys.into_iter().map(SortValue::Number).collect()) };
         let mut resolved = Vec::with_capacity(keys.len());

@@ -1,6 +1,7 @@
-//! Filters that are decided match by match, in what the other filters, that of the instance among them, have left of a
-//! segment: those with a needle that is too short to be looked up, and those with a *not*. tantivy has no part in a *not*: its
-//! `Exclude` (0.27) asks a phrase about documents before the one that it stands at, which an assertion of phrases forbids.
+//! Filters that are decided match by match, among what the other filters, including that of the instance, have left of
+//! a segment: those with a needle that is too short to be looked up, and those with a *not*. tantivy is not used for a
+//! *not*: its `Exclude` (0.27) asks a phrase about documents before the one that it stands at, which an assertion of
+//! phrases forbids.
 
 use domain::standard::Resource;
 use tantivy::{
@@ -12,22 +13,22 @@ use crate::{
     bounds::Bounds, failure::IndexFailure, filter::Filter, layout::Layout, needle::Needle, query::one, select::Match,
 };
 
-/// What is left of the matches of a segment.
+/// A filter of the matches of a segment.
 pub(crate) enum Sieve {
-    /// What has a needle.
+    /// Retains matches with a needle.
     Needle(Needle),
-    /// What the index finds by itself.
+    /// Retains matches of a query.
     Query(Box<dyn Query>),
-    /// What all of these leave.
+    /// Retains matches that all of these retain.
     All(Vec<Self>),
-    /// What at least one of these leaves.
+    /// Retains matches that at least one of these retains.
     Any(Vec<Self>),
-    /// What this does not leave.
+    /// Retains matches that this does not retain.
     Not(Box<Self>),
 }
 
 impl Sieve {
-    /// That of a filter, if one is needed.
+    /// Returns the sieve of a filter, if one is needed.
     pub(crate) fn of<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Option<Self>, IndexFailure> {
         is_needed(filter).then(|| Self::within(layout, filter)).transpose()
     }
@@ -45,7 +46,7 @@ impl Sieve {
         })
     }
 
-    /// Leaves those of the matches, which are in the order of their documents.
+    /// Retains the fitting matches, which are in the order of their documents.
     pub(crate) fn retain(
         &self,
         reader: &SegmentReader,
@@ -57,7 +58,7 @@ impl Sieve {
         Ok(())
     }
 
-    /// Which of the matches it leaves.
+    /// Returns which of the matches fit.
     fn fits(&self, reader: &SegmentReader, found: &[Match], bounds: &Bounds) -> tantivy::Result<Vec<bool>> {
         bounds.count(0)?;
         let combined = |sieves: &[Self], first: bool, combine: fn(bool, bool) -> bool| {

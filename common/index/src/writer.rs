@@ -23,12 +23,13 @@ use crate::{
     search::{self, Snapshot, stored, tokenizers},
 };
 
-/// The memory that documents gather in before they become a segment, in bytes.
+/// The memory for documents before they become a segment, in bytes.
 const MEMORY: usize = 50_000_000;
-/// A segment with a larger share of deleted documents is merged, so that deletes are purged.
+/// The share of deleted documents above which a segment is merged, so that deletes are purged.
 const DELETED_SHARE: f32 = 0.2;
 
-/// A segment with more documents is merged only for its deletes: whatever is merged is published again.
+/// The number of documents above which a segment is merged only for its deletes: everything that is merged is published
+/// again.
 const LARGEST_MERGED: usize = 200_000;
 
 /// Merges small segments, and every segment that has too many deletes.
@@ -55,14 +56,14 @@ impl MergePolicy for Merging {
     }
 }
 
-/// A change of which no document can be made, whenever it is tried.
+/// A change whose document can never be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// The instance of the resource.
     pub instance_id: String,
-    /// Its id.
+    /// The id of the resource.
     pub id: String,
-    /// Why, as an operator reads it. It quotes nothing of what is in the resource.
+    /// The reason, for an operator. Nothing of the resource's content is quoted.
     pub error: String,
 }
 
@@ -77,22 +78,22 @@ impl Refused {
     }
 }
 
-/// The one writer of an index.
+/// The only writer of an index.
 pub struct Writer {
     layout: Layout,
     index: Index,
     writer: IndexWriter,
     reader: IndexReader,
     omitted: Vec<Omitted>,
-    /// When the record was committed at which the last commit is.
+    /// When the record of the last commit was committed.
     committed_at: Timestamp,
     purges: u64,
     is_careful: bool,
 }
 
 impl Writer {
-    /// Opens the index in a folder. What is broken, or was written with another layout, is deleted and begins anew: the
-    /// log has it all.
+    /// Opens the index in a folder. If it is broken, or was written with another layout, it is deleted and started
+    /// again: everything is in the log.
     pub fn open(folder: &Folder, layout: Layout) -> Result<Self, IndexFailure> {
         match Self::try_open(folder, layout.clone()) {
             Err(failure) if failure.is_lasting() => {
@@ -103,7 +104,7 @@ impl Writer {
         }
     }
 
-    /// Begins anew in a folder.
+    /// Starts an empty index in a folder.
     pub fn create(folder: &Folder, layout: Layout) -> Result<Self, IndexFailure> {
         folder.keep_only(|_| false)?;
         Self::try_open(folder, layout)
@@ -121,24 +122,25 @@ impl Writer {
         Ok(Self { layout, index, writer, reader, omitted, committed_at, purges: 0, is_careful: false })
     }
 
-    /// The index as it was committed last.
+    /// Returns a snapshot of the last commit.
     pub fn snapshot(&self) -> Result<Snapshot, IndexFailure> {
         let mut snapshot = search::snapshot(&self.index, &self.reader, self.layout.clone())?;
         snapshot.purges = self.purges;
         Ok(snapshot)
     }
 
-    /// From here to the next commit every document is tried beside the index first: one may have ended the writer before this one,
-    /// which does not say which.
+    /// Tries every document beside the index first, until the next commit: a document may have ended a previous writer,
+    /// which does not report which one.
     pub fn be_careful(&mut self) {
         self.is_careful = true;
     }
 
-    /// Replaces the documents of the changed resources, save those of which none can be made: these stay what they are, and are told.
+    /// Replaces the documents of the changed resources. If a document cannot be created, the old one is left, and the
+    /// change is returned.
     pub fn apply(&mut self, changes: &[Change]) -> Result<Vec<Refused>, IndexFailure> {
         let (mut made, mut refused) = (vec![], Vec::<Refused>::new());
         for change in changes {
-            // What comes later of the same waits behind it.
+            // Later changes of a refused resource have to wait for it.
             if refused.iter().any(|refused| refused.is_of(change)) {
                 continue;
             }
@@ -172,7 +174,7 @@ impl Writer {
         Ok(Some(self.layout.document(instance_id, id, row, &stored(id, row)?)))
     }
 
-    /// Whether a segment of the last commit still has what was deleted.
+    /// Whether a segment of the last commit still contains deleted documents.
     pub fn has_deleted(&self) -> Result<bool, IndexFailure> {
         Ok(!self.worn()?.is_empty())
     }
@@ -182,8 +184,8 @@ impl Writer {
         Ok(segments.iter().filter(|segment| segment.has_deletes()).map(SegmentMeta::id).collect())
     }
 
-    /// Writes those segments of the last commit anew without what was deleted, and removes the old ones. One that is just being
-    /// merged with others is left as it is.
+    /// Rewrites those segments of the last commit that contain deleted documents without these, and removes the old
+    /// ones. A segment that is currently being merged with others is left as it is.
     pub fn purge(&mut self) -> Result<Snapshot, IndexFailure> {
         for segment in self.worn()? {
             if let Err(error) = self.writer.merge(&[segment]).wait() {
@@ -195,19 +197,19 @@ impl Writer {
         self.snapshot()
     }
 
-    /// Notes what the next commit omits, and says whether that is something else than before.
+    /// Sets what the next commit omits, and returns whether that differs from before.
     pub fn omit(&mut self, omitted: Vec<Omitted>) -> bool {
         let is_other = self.omitted != omitted;
         self.omitted = omitted;
         is_other
     }
 
-    /// Whether a commit deletes documents because the log has come to a time.
+    /// Whether a commit at this time deletes documents because they are forgotten then.
     pub fn forgets(&self, committed_at: Timestamp) -> bool {
         self.layout.ends_at.is_some() && forgotten_before(self.committed_at, committed_at).is_some()
     }
 
-    /// Deletes the documents of what ended so long ago that it is forgotten when the log comes to a time.
+    /// Deletes the documents of what expired so long ago that it is forgotten at this time of the log.
     fn forget(&mut self, committed_at: Timestamp) -> Result<(), IndexFailure> {
         let (Some(ends_at), Some(before)) = (self.layout.ends_at, forgotten_before(self.committed_at, committed_at))
         else {
@@ -218,7 +220,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Commits the documents and the position that they are of, and gives the index as it is then.
+    /// Commits the documents with their position, and returns the resulting snapshot.
     pub fn commit(&mut self, position: Position, committed_at: Timestamp) -> Result<Snapshot, IndexFailure> {
         self.forget(committed_at)?;
         let payload = Payload::new(position, committed_at, &self.omitted);

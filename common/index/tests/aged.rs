@@ -1,4 +1,4 @@
-//! What has ended long ago leaves the index, by the times of the log.
+//! What expired long ago leaves the index, by the times of the log.
 
 use domain::{column::Value, context::Owner, resource::session::Session};
 use eventlog::record::Position;
@@ -6,7 +6,7 @@ use index::{Bounds, Filter, Folder, Layout, Page, Search, SortKey, Writer};
 use jiff::{SignedDuration, Timestamp};
 use view::table::{Change, Row, aged::ENDED_KEPT, standard};
 
-/// A session that ends at a time.
+/// A session that expires at a time.
 fn session(id: &str, ends_at: Timestamp) -> Change {
     let row = Row {
         owner: Owner::instance("1"),

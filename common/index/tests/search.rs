@@ -22,7 +22,7 @@ use view::table::{Change, Row, standard};
 const INSTANCE: &str = "1";
 const QUERIES: u32 = 10_000;
 
-/// Letters of two scripts in both cases, combining marks, foldings that are easy to get wrong, and what lies next to
+/// Letters of two scripts in both cases, combining marks, foldings that are easy to get wrong, and the neighbours of
 /// the sentinels.
 const ALPHABET: &[char] = &[
     'a',
@@ -69,7 +69,7 @@ fn target() -> impl Strategy<Value = Target> {
     })
 }
 
-/// A needle that is more often than not in one of the names.
+/// Generates a needle that is usually part of one of the names.
 fn needle(names: Vec<String>) -> impl Strategy<Value = String> {
     let cut = (proptest::sample::select(names), any::<(usize, usize)>()).prop_map(|(name, (from, length))| {
         let chars: Vec<char> = name.chars().collect();
@@ -89,7 +89,7 @@ fn row(id: u64, sequence: u64, target: &Target) -> Row {
     Row {
         owner: Owner::instance(INSTANCE),
         sequence,
-        // Many share a time, so that ties are there to be broken.
+        // Many have the same time, so that there are ties to be broken.
         created_at: at(id % 7),
         changed_at: at(sequence % 5),
         state: serde_json::to_string(target).unwrap(),
@@ -97,7 +97,7 @@ fn row(id: u64, sequence: u64, target: &Target) -> Row {
     }
 }
 
-/// An index of several segments with updates and deletes, and what it must hold.
+/// Builds an index of several segments with updates and deletes, and what it must contain.
 fn build(folder: &Folder, runner: &mut TestRunner, (changes_each, ids): (u64, u64)) -> (Snapshot, Rows) {
     let mut writer = Writer::open(folder, Layout::of(&standard::<Target>())).unwrap();
     let (mut rows, mut sequence) = (Rows::new(), 0);
@@ -138,7 +138,7 @@ fn build(folder: &Folder, runner: &mut TestRunner, (changes_each, ids): (u64, u6
 fn is_match(target: &Target, filter: &Filter<Target>, id: u64) -> bool {
     match filter {
         Filter::Ids(ids) => ids.contains(&id.to_string()),
-        // Targets have no column that can be asked so; tests/tests/it/api/tenancy.rs asks organizations.
+        // Targets have no boolean column to filter by; tests/tests/it/api/tenancy.rs filters organizations.
         Filter::Is { .. } | Filter::IsUnless { .. } => unreachable!("it is not generated"),
         Filter::NoneOf { texts, .. } => !texts.contains(&target.name),
         Filter::Above { value, .. } => i64::try_from(target.timeout_ms).unwrap() > *value,

@@ -1,4 +1,4 @@
-//! Answers that are pages, each with the headers that keep others from taking part in it.
+//! Answers that are pages, with headers that keep other sites from interfering.
 
 use askama::Template;
 use axum::{
@@ -15,9 +15,9 @@ use crate::site::Site;
 pub struct Policy {
     /// The paths of the scripts that run on it; no other file does, wherever it comes from.
     pub scripts: Vec<String>,
-    /// Whether they may ask this site.
+    /// Whether scripts may send requests to this site.
     pub connects: bool,
-    /// Whether a form of the page may lead to another site: browsers look at every redirect that follows one.
+    /// Whether a form of the page may lead to another site: browsers check every redirect that follows a form.
     pub leaves: bool,
 }
 
@@ -47,7 +47,7 @@ const HEADERS: [(&str, &str); 7] = [
     ("x-frame-options", "DENY"),
 ];
 
-/// An answer instead of the page that was asked for.
+/// An answer in place of the requested page.
 #[derive(Debug)]
 pub struct Instead(Box<Response>);
 
@@ -63,7 +63,7 @@ impl IntoResponse for Instead {
     }
 }
 
-/// A page.
+/// Renders a page.
 pub fn page(status: StatusCode, template: &impl Template, policy: &str) -> Response {
     let (status, text) = match template.render() {
         Ok(text) => (status, text),
@@ -83,13 +83,13 @@ pub fn page(status: StatusCode, template: &impl Template, policy: &str) -> Respo
     response
 }
 
-/// A page that says when the next try is let through (RFC 9110, section 10.2.3), in seconds.
+/// Adds the time until the next try is allowed to a page (RFC 9110, section 10.2.3), in seconds.
 pub fn retry_after(mut page: Response, wait_seconds: u64) -> Response {
     page.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait_seconds));
     page
 }
 
-/// Leads a browser on after a POST, by a GET (RFC 9110, section 15.4.4). The path is one of ours.
+/// Redirects a browser after a POST to a GET (RFC 9110, section 15.4.4). The path is on this site.
 pub fn see_other(path: &str) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::SEE_OTHER;

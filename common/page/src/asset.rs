@@ -1,4 +1,4 @@
-//! Files that pages name by their digest, so that browsers keep them for good.
+//! Files that pages name by their digest, so that browsers can cache them for ever.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use http::{HeaderValue, header};
 /// A file.
 #[derive(Debug, Clone)]
 pub struct Asset {
-    /// The path, with the digest of what is in it.
+    /// The path, with the digest of the content.
     pub path: String,
     content: Arc<str>,
     kind: &'static str,
 }
 
 impl Asset {
-    /// A file in a folder, of a name whose ending says of what kind it is, and what is in it.
+    /// A file in a folder, with its content. The extension of its name determines the media type.
     pub fn new(folder: &str, name: &str, content: impl Into<Arc<str>>) -> Self {
         let content = content.into();
         let (name, ending) = name.rsplit_once('.').unwrap_or((name, ""));
@@ -31,20 +31,20 @@ impl Asset {
         Self { path: format!("{folder}{name}.{digest}.{ending}"), content, kind }
     }
 
-    /// The answer to whoever asks for it.
+    /// The answer to a request for it.
     pub fn answer(&self) -> Response {
         answer(self.kind, self.content.to_string())
     }
 }
 
-/// What is at a path for good, of a media type.
+/// An immutable answer of a media type.
 pub fn answer(kind: &'static str, content: impl Into<Body>) -> Response {
     let mut response = Response::new(content.into());
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // A picture that is looked at by itself runs nothing either.
+    // A picture that is opened by itself must not run scripts either.
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
     headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
     response

@@ -1,4 +1,4 @@
-//! Colours that can be read: contrast as WCAG 2 measures it, and lightness stepped in OKLCH until it is enough.
+//! Readable colours: contrast as WCAG 2 measures it, and lightness stepped in OKLCH until it suffices.
 
 /// A colour of sRGB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,12 +12,12 @@ pub const WHITE: Colour = Colour { channels: [255; 3] };
 /// Black.
 pub const BLACK: Colour = Colour { channels: [0; 3] };
 
-/// By how much lightness is stepped.
+/// The step of lightness.
 const STEP: f64 = 0.01;
-/// How finely chroma is cut to what sRGB has.
+/// How many times the interval is halved to find the most chroma that sRGB can show.
 const HALVINGS: u32 = 20;
 
-/// A colour by lightness, chroma and hue, the last two as they lie in the plane.
+/// A colour by lightness and the two coordinates of chroma and hue.
 #[derive(Debug, Clone, Copy)]
 struct Oklab {
     lightness: f64,
@@ -58,7 +58,7 @@ impl Colour {
         0.2126 * red + 0.7152 * green + 0.0722 * blue
     }
 
-    /// This much of the colour over another one.
+    /// Blends this share of the colour over another one.
     pub fn over(self, share: f64, under: Self) -> Self {
         let mut channels = [0; 3];
         for (at, channel) in channels.iter_mut().enumerate() {
@@ -68,14 +68,14 @@ impl Colour {
         Self { channels }
     }
 
-    /// The same hue, this much lighter, or darker where it is negative.
+    /// Returns the same hue, this much lighter, or darker if negative.
     pub fn lighter(self, by: f64) -> Self {
         let own = self.oklab();
         Oklab { lightness: (own.lightness + by).clamp(0.0, 1.0), ..own }.colour()
     }
 
-    /// The colour that is nearest to this one and has so much contrast with all of these: stepped towards black or white,
-    /// whichever contrasts better with them, and that one where nothing before is enough.
+    /// Returns the colour nearest to this one that has at least this contrast with all of these: stepped towards black
+    /// or white, whichever contrasts better with them, and black or white itself if nothing before suffices.
     pub fn fit(self, contrast: f64, with: &[Self]) -> Self {
         if self.least_contrast(with) >= contrast {
             return self;
@@ -108,7 +108,7 @@ impl Colour {
 }
 
 impl Oklab {
-    /// The colour of sRGB with this lightness and hue, and as much of the chroma as sRGB has.
+    /// The colour of sRGB with this lightness and hue, and as much of the chroma as sRGB can show.
     fn colour(self) -> Colour {
         let of = |share: f64| Self { a: self.a * share, b: self.b * share, ..self }.linear();
         let is_shown = |channels: [f64; 3]| channels.iter().all(|channel| (-0.0001..=1.0001).contains(channel));

@@ -1,46 +1,46 @@
-//! What pages are built of where a template alone does not do.
+//! Components of pages that need more than a template.
 
 use std::fmt::Write;
 
 /// The platform's own icon.
 pub const ICON: &str = include_str!("../assets/icon.svg");
 
-/// What the head of every page needs.
+/// The data for the head of every page.
 #[derive(Debug, Clone)]
 pub struct Frame {
     /// The path of the stylesheet.
     pub stylesheet: String,
-    /// The path of the stylesheet that brings a font, where the page has one of its own.
+    /// The path of the stylesheet with the font, if the page has one of its own.
     pub font: Option<String>,
-    /// The icons, of which browsers take the last one that fits.
+    /// The icons. Browsers take the last one that fits.
     pub icons: Vec<Icon>,
     /// The path of the script, where the page has one.
     pub script: Option<String>,
-    /// The path of the stream that the page follows, where it follows one.
+    /// The path of the stream that the page follows, if any.
     pub live: Option<String>,
     /// The language of the page, as HTML names it.
     pub lang: &'static str,
-    /// Which way it is read: `ltr` or `rtl`.
+    /// The direction of the text: `ltr` or `rtl`.
     pub dir: &'static str,
-    /// The schemes of colours that it has: `light`, `dark` or both.
+    /// The supported colour schemes: `light`, `dark` or both.
     pub schemes: &'static str,
-    /// What leads past what stands above the content.
+    /// The text of the link that skips to the content.
     pub skip: String,
 }
 
-/// What stands for a page in a browser's list of them.
+/// An icon of a page in the browser.
 #[derive(Debug, Clone)]
 pub struct Icon {
     /// The path.
     pub path: String,
     /// The media type.
     pub kind: &'static str,
-    /// The media query of where it is for; empty where it is for all.
+    /// The media query under which it applies; empty if always.
     pub media: &'static str,
 }
 
 impl Frame {
-    /// That of a page in English, with these files, and colours for light and dark.
+    /// The frame of a page in English, with these files, and colours for light and dark.
     pub fn english(stylesheet: &str, icon: &str) -> Self {
         Self {
             stylesheet: stylesheet.to_owned(),
@@ -56,27 +56,27 @@ impl Frame {
     }
 }
 
-/// The state of something: by shape, word and colour, so that none of them alone has to be seen.
+/// The state of something, shown by shape, word and colour, so that none of them alone is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Badge {
-    /// It is as it should be.
+    /// It is up to date.
     Current,
     /// It lags.
     Behind,
     /// Something waits for a person.
     Parked,
-    /// It stands still.
+    /// It has stopped.
     Stopped,
     /// It is under way.
     Working,
     /// It is over.
     Done,
-    /// Nothing is known of it.
+    /// Its state is unknown.
     Unknown,
 }
 
 impl Badge {
-    /// The class that gives it its colour.
+    /// The CSS class of its colour.
     pub fn class(self) -> &'static str {
         match self {
             Self::Current => "badge ok",
@@ -98,16 +98,16 @@ impl Badge {
     }
 }
 
-/// A line of how something was over time, the newest last.
+/// A line chart of values over time, the newest last.
 #[derive(Debug, Clone)]
 pub struct Chart {
-    /// What the page calls it, so that its line can be moved.
+    /// The id in the page, by which its line can be updated.
     pub id: String,
-    /// What it says to who does not see it.
+    /// The description for people who cannot see it.
     pub title: String,
-    /// Its size.
+    /// The width and the height.
     pub size: (u32, u32),
-    /// The line.
+    /// The points of the line.
     pub points: String,
 }
 
@@ -121,7 +121,7 @@ impl Chart {
     }
 }
 
-/// The points of a line through values, the highest of which touches the top. Fewer values begin further right.
+/// The points of a line through values, the highest of which reaches the top. Fewer values begin further to the right.
 pub fn points((width, height): (u32, u32), values: &[u64]) -> String {
     let shown = &values[values.len().saturating_sub(POINTS)..];
     let highest = shown.iter().copied().max().unwrap_or_default().max(1);
@@ -138,22 +138,23 @@ pub fn points((width, height): (u32, u32), values: &[u64]) -> String {
     text
 }
 
-/// The pages of a list.
+/// The navigation between the pages of a list.
 #[derive(Debug, Clone)]
 pub struct Pages {
-    /// Which of all are shown, and how many there are.
+    /// The range that is shown, and the total.
     pub text: String,
-    /// Where those before are, if there are any.
+    /// The path of the previous page, if there is one.
     pub previous: Option<String>,
-    /// Where those after are, if there are any.
+    /// The path of the next page, if there is one.
     pub next: Option<String>,
 }
 
-/// How many a list shows at a time.
+/// How many entries a page of a list shows.
 pub const PAGE: u64 = 25;
 
 impl Pages {
-    /// Of so many, those after an offset are shown; `path` says where those after another offset are.
+    /// The navigation of a page that shows some entries of a total after an offset; `path` returns the path for an
+    /// offset.
     pub fn new(offset: u64, shown: u64, total: u64, path: impl Fn(u64) -> String) -> Self {
         let text = match shown {
             0 => "0".to_owned(),
@@ -165,7 +166,7 @@ impl Pages {
     }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

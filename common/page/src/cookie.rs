@@ -1,4 +1,4 @@
-//! Cookies of pages: no script reads them, and no page of another site has them sent, save by a link.
+//! Cookies of pages: no script can read them, and other sites' pages have them sent only by a link.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, header};
 
 use crate::site::Site;
 
-/// The value of a cookie of a site, where there is exactly one of its name: of two, one was put there by somebody else.
+/// The value of a cookie of a site, if there is exactly one of its name: of two, somebody else has set one.
 pub fn read<'a>(headers: &'a HeaderMap, site: &Site, name: &str) -> Option<&'a str> {
     let name = site.cookie(name);
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
@@ -16,7 +16,7 @@ pub fn read<'a>(headers: &'a HeaderMap, site: &Site, name: &str) -> Option<&'a s
     (found.next().is_none() && !value.is_empty()).then_some(value)
 }
 
-/// Sets a cookie for so long. Its value has letters, digits, `-`, `_` and `.` only; of any other none is set.
+/// Sets a cookie for a time. Its value may have letters, digits, `-`, `_` and `.` only; otherwise it is not set.
 pub fn set(site: &Site, (name, value): (&str, &str), lasts: Duration) -> Option<HeaderValue> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if !value.bytes().all(is_plain) {

@@ -1,4 +1,4 @@
-//! Forms: what a browser sends, and the token that only a page which this browser was given has.
+//! Forms: what a browser sends, and the anti-forgery token that only a page given to this browser has.
 
 use base::secret::{self, SymmetricKey};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -10,12 +10,12 @@ pub const TOKEN: &str = "token";
 pub const LARGEST: usize = 64 * 1024;
 const NONCE: usize = 16;
 
-/// What was sent, in its order.
+/// The fields that were sent, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Form(Vec<(String, String)>);
 
 impl Form {
-    /// Reads the body of a POST; `None` where it is no form.
+    /// Reads the body of a POST; `None` if it is not a form.
     pub fn read(headers: &HeaderMap, body: &[u8]) -> Option<Self> {
         let kind = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
         let is_form = kind.split(';').next()?.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded");
@@ -25,12 +25,12 @@ impl Form {
         serde_urlencoded::from_bytes(body).ok().map(Self)
     }
 
-    /// Reads a query; what is no form counts as nothing.
+    /// Reads a query; a malformed one counts as empty.
     pub fn of_query(query: Option<&str>) -> Self {
         Self(serde_urlencoded::from_str(query.unwrap_or_default()).unwrap_or_default())
     }
 
-    /// The first value of a field, without white space around it; nothing where it is empty.
+    /// The first value of a field, without white space around it; `None` if it is empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         let (_, value) = self.0.iter().find(|(given, _)| given == name)?;
         Some(value.trim()).filter(|value| !value.is_empty())
@@ -46,21 +46,21 @@ impl Form {
         self.0.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
-    /// A number that is one.
+    /// The value of a field as a number, if it is one.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
 }
 
-/// A token for the forms of a browser, which a cookie names. Each is another text, so that who sees how well answers are
-/// compressed learns nothing of it.
+/// Makes a token for the forms of a browser, which a cookie identifies. Each token is different, so that the sizes of
+/// compressed answers reveal nothing about it.
 pub fn token(key: &SymmetricKey, browser: &str) -> String {
     let nonce: [u8; NONCE] = secret::random();
     let mac = key.mac(&[b"form", browser.as_bytes(), &nonce]);
     URL_SAFE_NO_PAD.encode([nonce.as_slice(), &mac].concat())
 }
 
-/// Whether a form has a token of this browser.
+/// Whether a form has a valid token of this browser.
 pub fn is_of(key: &SymmetricKey, browser: &str, form: &Form) -> bool {
     let given = form.get(TOKEN).and_then(|token| URL_SAFE_NO_PAD.decode(token).ok());
     let Some(given) = given.filter(|given| given.len() == NONCE + 32) else { return false };

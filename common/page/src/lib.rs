@@ -1,9 +1,10 @@
-//! No page of a role, no session and no resource enters here: this is what all pages for browsers have in common, whether an
-//! operator or somebody who signs in looks at them.
+//! What all pages for browsers have in common, whether they are for operators or for people who sign in. No page of a
+//! role, no session and no resource enters here.
 //!
-//! [`theme`] makes the colours and the stylesheet, [`asset`] serves files under their digests, [`site`] says where pages are
-//! served at all and how cookies are called there, [`form`] and [`origin`] let in what a page of ours has sent, [`answer`] gives
-//! every page its headers, and [`component`] is what pages are built of, beside the templates of this crate.
+//! [`theme`] makes the colours and the stylesheet, [`asset`] serves files under their digests, [`site`] determines
+//! where pages are served and how cookies are named there, [`form`] and [`origin`] accept what a page of this site has
+//! sent, [`answer`] adds the headers of every page, and [`component`] is what pages are built of, beside the templates
+//! of this crate.
 
 pub mod answer;
 pub mod asset;

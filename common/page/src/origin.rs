@@ -1,12 +1,13 @@
-//! Whether a request that changes something was sent by a page of this site, as far as the browser says.
+//! Checks whether a request that changes something was sent by a page of this site, as far as the browser reveals that.
 
 use http::{HeaderMap, header};
 
 use crate::site::Site;
 
-/// Whether a POST may be looked at. A browser that says where a request comes from must say it is from here; one that does not
-/// must name this origin. A page without referrer posts `Origin: null` to its own site, which counts only where the browser says
-/// that it is the same site. Whoever forges all of that is no browser, and has no cookie of one.
+/// Whether a POST may be processed. If the browser reveals where a request comes from, that must be this site;
+/// otherwise the request must name this origin. A page without referrer posts `Origin: null` to its own site, which
+/// counts only if the browser declares the same site. A client that forges all of that is no browser, and has no
+/// browser's cookie.
 pub fn is_own(headers: &HeaderMap, site: &Site) -> bool {
     let Ok(fetched) = one(headers, "sec-fetch-site") else { return false };
     let Ok(origin) = one(headers, header::ORIGIN.as_str()) else { return false };
@@ -17,7 +18,7 @@ pub fn is_own(headers: &HeaderMap, site: &Site) -> bool {
     }
 }
 
-/// Whether a GET of something that no page of another site may have, such as a stream, was sent by one.
+/// Whether a GET was sent by a page of another site, for things that such a page may not have, such as a stream.
 pub fn is_foreign(headers: &HeaderMap) -> bool {
     !matches!(one(headers, "sec-fetch-site"), Ok(None | Some("same-origin" | "none")))
 }

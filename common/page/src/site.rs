@@ -1,12 +1,12 @@
-//! Where a page is served: an origin, and how cookies are called there.
+//! The site of a page: its origin, and the names of its cookies.
 
 use http::{HeaderMap, Uri, header, uri::Authority};
 
-/// The origin under which a browser has asked, where pages are served at all: over https, and on this machine over http.
-/// Whoever listens to anything else would hear sessions.
+/// The origin that a browser has requested, if pages are served there: over https, and on this machine over http, since
+/// anybody could listen to sessions otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
-    /// As a browser writes it.
+    /// The origin as browsers write it.
     pub origin: String,
     is_secure: bool,
     port: u16,
@@ -28,19 +28,19 @@ impl Site {
         Some(Self { origin: format!("{scheme}://{host}{suffix}"), is_secure, port })
     }
 
-    /// The name of a cookie here. Browsers let nobody else set one of the first kind, and share those of one host among its
-    /// ports, so that over http each port has one of its own.
+    /// The name of a cookie on this site. Browsers let nobody else set one with the prefix `__Host-`; cookies of a host
+    /// are shared by its ports, so over http each port has its own.
     pub fn cookie(&self, name: &str) -> String {
         if self.is_secure { format!("__Host-{name}") } else { format!("{name}-{}", self.port) }
     }
 
-    /// Whether cookies go over https only.
+    /// Whether cookies are sent over https only.
     pub fn is_secure(&self) -> bool {
         self.is_secure
     }
 }
 
-/// Whether a host is this machine, whatever resolves names (RFC 6761, section 6.3).
+/// Whether a host is this machine, regardless of name resolution (RFC 6761, section 6.3).
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
     host == "localhost" || host.ends_with(".localhost") || address.is_ok_and(|address| address.is_loopback())

@@ -1,6 +1,6 @@
-//! The colours of pages, computed from the few that somebody chooses, and the stylesheet with them.
+//! The colours of pages, computed from the few that are chosen, and the stylesheet with them.
 //!
-//! Who chooses may choose what nobody can read; what comes out can be read.
+//! Whatever colours are chosen, the result is readable.
 
 use std::{fmt::Write, sync::LazyLock};
 
@@ -9,40 +9,40 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use crate::colour::{BLACK, Colour, WHITE};
 
-/// What is the same whatever the colours are.
+/// The rules that do not depend on the colours.
 const RULES: &str = include_str!("../assets/page.css");
 
-/// The colours that are chosen.
+/// The chosen colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheme {
-    /// Of the page.
+    /// The colour of the page.
     pub background: Colour,
-    /// Of text.
+    /// The colour of text.
     pub font: Colour,
-    /// Of what is pressed.
+    /// The colour of buttons.
     pub primary: Colour,
-    /// Of what is dangerous or wrong.
+    /// The colour of what is dangerous or wrong.
     pub warn: Colour,
 }
 
 /// The colours of every part of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
-    /// The page.
+    /// The background of the page.
     pub page: Colour,
-    /// What lies on it: cards, tables, fields.
+    /// The background of cards, tables and fields.
     pub surface: Colour,
     /// Text.
     pub text: Colour,
-    /// Text that matters less.
+    /// Secondary text.
     pub muted: Colour,
     /// Lines around fields and tables.
     pub border: Colour,
-    /// What is pressed.
+    /// Buttons.
     pub primary: Colour,
-    /// The same under the pointer.
+    /// Buttons under the pointer.
     pub hover: Colour,
-    /// Text on it.
+    /// Text on buttons.
     pub on_primary: Colour,
     /// The focus, edges of buttons, and lines of charts.
     pub focus: Colour,
@@ -50,9 +50,9 @@ pub struct Theme {
     pub link: Colour,
     /// What is dangerous or wrong.
     pub danger: Colour,
-    /// What is well.
+    /// What is in order.
     pub ok: Colour,
-    /// What is to be looked at.
+    /// What needs attention.
     pub warning: Colour,
 }
 
@@ -72,7 +72,7 @@ const OK: Colour = Colour { channels: [0x1a, 0x7f, 0x37] };
 const WARNING: Colour = Colour { channels: [0x9a, 0x67, 0x00] };
 
 impl Scheme {
-    /// The colours of every part.
+    /// Computes the colours of every part of a page.
     pub fn theme(self) -> Theme {
         let Self { background: page, font, primary, warn } = self;
         let lifted = page.lighter(0.03);
@@ -124,7 +124,7 @@ impl Theme {
     }
 }
 
-/// The stylesheet with these colours, the second where a browser asks for dark ones and there are others for that.
+/// The stylesheet with these colours, and others for browsers that prefer dark ones, if any are given.
 pub fn stylesheet(light: Scheme, dark: Option<Scheme>) -> String {
     let mut text = format!(":root{{{}}}\n", light.theme().declarations());
     if let Some(dark) = dark {
@@ -133,7 +133,7 @@ pub fn stylesheet(light: Scheme, dark: Option<Scheme>) -> String {
     text + RULES
 }
 
-/// What names the rules of this build, whatever the colours are.
+/// A digest of this build's rules, regardless of the colours.
 pub fn rules() -> &'static str {
     static NAME: LazyLock<String> = LazyLock::new(|| URL_SAFE_NO_PAD.encode(&secret::sha256(RULES.as_bytes())[..12]));
     &NAME
@@ -148,7 +148,7 @@ pub fn built_in() -> String {
 mod tests {
     use super::*;
 
-    /// What must be read, on what, and with which contrast.
+    /// Asserts that all texts and lines have enough contrast.
     fn assert_readable(scheme: Scheme) {
         let theme = scheme.theme();
         let on = [theme.page, theme.surface];
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn whatever_is_chosen_can_be_read() {
-        // A walk through all of them in steps that have no common factor with a byte.
+        // A linear congruential walk through all colours.
         let mut next = 0_u32;
         let mut colour = || {
             next = next.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

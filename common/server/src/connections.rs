@@ -1,4 +1,4 @@
-//! Accepts connections, HTTP/1.1 and HTTP/2 on one port, with TLS or without, within bounds, until it is told to stop.
+//! Accepts connections, HTTP/1.1 and HTTP/2 on one port, with TLS or without, within bounds, until it is shut down.
 
 mod activity;
 mod headers;
@@ -40,7 +40,7 @@ use crate::tls::Certificate;
 pub(crate) use seats::network;
 pub use seats::site;
 
-/// How long an idle connection may take to end once it was told so.
+/// How long an idle connection may take to end after it was asked to.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// The bounds of a server.
@@ -52,19 +52,19 @@ pub struct Limits {
     pub connections_per_address: usize,
     /// How many requests an HTTP/2 connection may have at a time.
     pub streams: u32,
-    /// How long a TLS handshake or the head of a request may take, how long a connection may be idle, and how long what
-    /// is written may wait for a client that does not read.
+    /// How long a TLS handshake or the head of a request may take, how long a connection may be idle, and how long
+    /// written data may wait for a client that does not read.
     pub head: Duration,
-    /// How long the next piece of an answer may wait for an HTTP/2 client that takes other answers.
+    /// How long the next piece of an answer may wait for an HTTP/2 client that reads other answers.
     pub unread: Duration,
     /// How large the head of a request may be, in bytes.
     pub head_size: u32,
-    /// How many requests a client may reset on an HTTP/2 connection before the server has taken them up
+    /// How many requests a client may reset on an HTTP/2 connection before the server has accepted them
     /// (CVE-2023-44487); then the connection is closed.
     pub resets: usize,
-    /// How often an HTTP/2 connection that says nothing is asked whether it is still there, and how long it has for that.
+    /// How often a silent HTTP/2 connection is pinged, and how long the client has to reply.
     pub keep_alive: Duration,
-    /// How long requests may go on after the server was told to stop.
+    /// How long requests may go on after the server was asked to stop.
     pub drain: Duration,
 }
 
@@ -84,14 +84,14 @@ impl Default for Limits {
     }
 }
 
-/// Where a server listens, and what it shows to clients that speak TLS; without a certificate there is no TLS.
+/// The socket of a server, and its certificate for TLS; without one there is no TLS.
 #[derive(Debug)]
 pub struct Listening {
     /// The socket.
     pub listener: TcpListener,
     /// The certificate.
     pub certificate: Option<Certificate>,
-    /// The proxies that are believed what they say of requests.
+    /// The proxies whose forwarding headers are trusted.
     pub proxies: Networks,
 }
 
@@ -99,10 +99,10 @@ pub struct Listening {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
-/// Serves until `shutdown` is ready; then accepts nothing more, and gives the requests that are under way some time.
+/// Serves until `shutdown` is ready; then accepts nothing more, and gives the requests in flight some time.
 pub async fn serve(listening: Listening, router: Router, shutdown: impl Future<Output = ()>, limits: Limits) {
     let Listening { listener, certificate, proxies } = listening;
-    // Puts the layers around the routes once; without it axum does so for every request.
+    // Applies the layers to the routes once; axum would do so for every request otherwise.
     let router = router.with_state(());
     let stopping = CancellationToken::new();
     let renewing = certificate
@@ -117,7 +117,7 @@ pub async fn serve(listening: Listening, router: Router, shutdown: impl Future<O
         while let Ok(place) = room.clone().acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, peer)) => {
-                    // A proxy has those of many.
+                    // A proxy has the connections of many clients.
                     let seat = if server.proxies.has(peer.ip()) { None } else { Some(seats.take(peer.ip())) };
                     if let Some(None) = seat {
                         tracing::debug!(%peer, "an address has all the connections that it may have");
@@ -156,7 +156,7 @@ struct Server {
 
 impl Server {
     async fn connection(self: Arc<Self>, stream: TcpStream, peer: Peer, _seat: (OwnedSemaphorePermit, Option<Seat>)) {
-        // Small answers must not wait for the acknowledgement of what was sent before.
+        // Small answers must not wait for the acknowledgement of earlier data.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(error = %explain(&error), "a connection keeps its delay");
         }
@@ -239,7 +239,7 @@ fn builder(limits: Limits) -> auto::Builder<Streams> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
-        // Whoever has sent all may say so and still wait for the answer.
+        // A client that has sent everything may close its side and still wait for the answer.
         .half_close(true)
         .max_buf_size(limits.head_size.try_into().unwrap_or(usize::MAX));
     builder

@@ -1,4 +1,4 @@
-//! What browsers may do from pages of other origins (Fetch standard, CORS protocol).
+//! What pages of other origins may do in browsers (Fetch standard, CORS protocol).
 //!
 //! No cookie means anything to the API, nor to what an app gets tokens from: who asks without a token, a code or a secret gets nothing, so
 //! a page of any origin may ask. That the tokens of an app are used by pages of that app is seen where requests are admitted, which knows
@@ -12,11 +12,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use tower::util::MapResponseLayer;
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
-/// How long a browser may keep what it was told.
+/// How long a browser may cache the answer to a preflight request.
 const MAX_AGE: Duration = Duration::from_hours(2);
-/// What apps that run in a page ask themselves, by what they have: keys, tokens, the end of tokens, and who somebody is.
+/// The endpoints that apps in pages use themselves: keys, tokens, revocation, and user info.
 const OF_APPS: [&str; 4] = ["/oauth/v2/keys", "/oauth/v2/token", "/oauth/v2/revoke", "/oidc/v1/userinfo"];
-/// What a page may read of an answer beyond its body.
+/// The headers of an answer that a page may read.
 const EXPOSED: [&str; 12] = [
     "consistency-token",
     "etag",
@@ -32,7 +32,7 @@ const EXPOSED: [&str; 12] = [
     "x-request-id",
 ];
 
-/// Keeps answers from pages.
+/// The layer that hides answers from pages.
 type Closing = MapResponseLayer<fn(Response) -> Response>;
 
 /// Lets pages of every origin use the API, discovery, keys and what apps in pages ask for, without credentials of the browser.
@@ -47,7 +47,7 @@ pub fn cors() -> (Closing, CorsLayer) {
     (MapResponseLayer::new(closed_to_strangers), layer)
 }
 
-/// Lets the page that asked read an answer that was given before CORS was looked at.
+/// Lets the requesting page read an answer that was made before the CORS layer.
 pub(crate) fn permit(path: &str, origin: Option<HeaderValue>, answer: &mut HeaderMap) {
     let Some(origin) = origin.filter(|_| is_open(path)) else { return };
     answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -57,7 +57,7 @@ pub(crate) fn permit(path: &str, origin: Option<HeaderValue>, answer: &mut Heade
     }
 }
 
-/// An answer, which no page may read that was refused because of its origin.
+/// Hides an answer from the page if the request was refused because of its origin.
 fn closed_to_strangers(mut response: Response) -> Response {
     if response.extensions().get().is_some_and(|Refused(reason)| *reason == Reason::OriginNotAllowed.name()) {
         response.headers_mut().remove(header::ACCESS_CONTROL_ALLOW_ORIGIN);

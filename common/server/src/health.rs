@@ -9,7 +9,7 @@ use tower::{Layer, ServiceExt};
 
 use crate::stream::{bound_request, bound_response};
 
-/// Says `SERVING` of the node and of every service that is mounted, until `stopping`.
+/// Reports `SERVING` for the node and for every mounted service, until `stopping` is cancelled.
 pub async fn health(mounted: &[&'static Facts], stopping: CancellationToken) -> Router {
     let (reporter, service) = health_reporter();
     let mut services: Vec<&str> = mounted.iter().map(|facts| facts.service).collect();

@@ -1,7 +1,7 @@
-//! No rule of the platform enters here: this is what stands around requests, and it would serve another router as well.
+//! Everything around requests. No rule of the platform enters here: it would serve another router as well.
 //!
-//! [`connections`] accepts connections within bounds, over TLS or not ([`tls`]); [`limit`] and [`cors`] come before routes;
-//! [`management`] is a port of its own; [`health`], [`reflection`] and [`openapi`] tell what is served.
+//! [`connections`] accepts connections within bounds, over TLS or not ([`tls`]); [`limit`] and [`cors`] come before
+//! routes; [`management`] is a port of its own; [`health`], [`reflection`] and [`openapi`] describe what is served.
 
 pub mod connections;
 pub mod cors;

@@ -1,11 +1,11 @@
-//! How often a client may ask: token buckets per address, client and instance (`RateLimit` header fields for HTTP,
+//! Rate limits: token buckets per address, client and instance (`RateLimit` header fields for HTTP,
 //! draft-ietf-httpapi-ratelimit-headers-10).
 //!
-//! A client is known by what it authenticates with, unchecked: this comes before anything that costs. So whoever
-//! invents clients meets the bucket of the address. The bucket of an instance is for those whose token is valid there;
-//! everybody else shares a smaller one of the host, so that no stranger takes what belongs to a tenant.
+//! A client is identified by its credentials, unchecked, since this comes before anything that costs. So somebody who
+//! invents clients meets the bucket of the address. The bucket of an instance is for requests with a token that is
+//! valid there; all others share a smaller one of the host, so that no stranger uses up what belongs to a tenant.
 //!
-//! Buckets are known by hashes, so none is larger for what a client sends.
+//! Buckets are stored by hashes, so that clients cannot make them larger.
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -36,29 +36,29 @@ use crate::{
 
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// A bucket holds what this many seconds allow.
+/// How many seconds' worth of requests a bucket holds.
 const WINDOW: u32 = 5;
-/// How often buckets that are full again are forgotten.
+/// How often full buckets are removed.
 const FORGET_EVERY: Duration = Duration::from_mins(1);
 
-/// How many requests a second each may send; without a number there is no limit.
+/// The allowed requests per second of each kind; without a number there is no limit.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rates {
-    /// An address, or a /64 of IPv6.
+    /// For each address, or /64 of IPv6.
     pub address: Option<NonZeroU32>,
-    /// A client: what is sent as Authorization.
+    /// For each client, which is identified by its Authorization header.
     pub client: Option<NonZeroU32>,
-    /// All who have a token of an instance, together.
+    /// For all requests with a token of an instance, together.
     pub instance: Option<NonZeroU32>,
-    /// All who have none, together, of a host.
+    /// For all other requests to a host, together.
     pub strangers: Option<NonZeroU32>,
     /// Whether requests from this machine count too.
     pub includes_loopback: bool,
 }
 
-/// Tells who has a valid token from who has none.
+/// Finds out whether a request has a valid token.
 pub trait Recognise: Send + Sync + 'static {
-    /// The instance whose token a request has. What was found of it may be left among the extensions.
+    /// Returns the instance whose token a request has. The result may be stored in its extensions.
     fn instance(&self, parts: &mut Parts) -> impl Future<Output = Option<String>> + Send;
 }
 
@@ -68,7 +68,7 @@ impl Recognise for Edge {
     }
 }
 
-/// What a bucket is known by.
+/// The key of a bucket.
 type Name = [u8; 32];
 type Buckets = RateLimiter<Name, DefaultKeyedStateStore<Name>, DefaultClock, StateInformationMiddleware>;
 
@@ -89,14 +89,14 @@ pub struct Limiter<R> {
     doorkeeper: Arc<R>,
 }
 
-/// What is left in the bucket that has the least.
-struct Left {
+/// The rest of the bucket that has the least left.
+struct Remaining {
     name: &'static str,
     size: u32,
     remaining: u32,
 }
 
-/// A bucket that is empty, and for how long.
+/// An empty bucket, and the time until it has something again.
 struct Empty {
     name: &'static str,
     size: u32,
@@ -118,18 +118,18 @@ impl Kind {
         Some(Self { name, size: size.get(), buckets })
     }
 
-    fn take(&self, whose: &[u8]) -> Result<Left, Empty> {
+    fn take(&self, whose: &[u8]) -> Result<Remaining, Empty> {
         let Self { name, size, buckets } = self;
         let taken: Result<StateSnapshot, _> = buckets.check_key(&sha256(whose));
         match taken {
-            Ok(state) => Ok(Left { name, size: *size, remaining: state.remaining_burst_capacity() }),
+            Ok(state) => Ok(Remaining { name, size: *size, remaining: state.remaining_burst_capacity() }),
             Err(until) => Err(Empty { name, size: *size, wait: until.wait_time_from(DefaultClock::default().now()) }),
         }
     }
 }
 
 impl<R: Recognise> Limiter<R> {
-    /// Full buckets of these rates. What they know of those that ask no more is forgotten as long as this lives.
+    /// Creates full buckets with these rates. Those of idle clients are removed as long as this lives.
     pub fn new(rates: Rates, doorkeeper: Arc<R>) -> Arc<Self> {
         let Rates { address, client, instance, strangers, includes_loopback } = rates;
         let limiter = Arc::new(Self {
@@ -158,14 +158,14 @@ impl<R: Recognise> Limiter<R> {
         }
     }
 
-    /// Takes one from each bucket that the request belongs to, the narrowest first; `None` where there is no limit.
-    async fn take(&self, parts: &mut Parts) -> Result<Option<Left>, Empty> {
+    /// Takes one token from each bucket that the request belongs to, the narrowest first; `None` if there is no limit.
+    async fn take(&self, parts: &mut Parts) -> Result<Option<Remaining>, Empty> {
         let address = parts.extensions.get().map(|Peer(peer)| network(peer.ip()));
         if !self.includes_loopback && address.is_none_or(|address| address.is_loopback()) {
             return Ok(None);
         }
-        let mut least: Option<Left> = None;
-        let mut keep = |left: Left| {
+        let mut least: Option<Remaining> = None;
+        let mut keep = |left: Remaining| {
             if least.as_ref().is_none_or(|least| left.remaining < least.remaining) {
                 least = Some(left);
             }
@@ -200,7 +200,7 @@ impl<R: Recognise> Limiter<R> {
     }
 }
 
-/// A layer that refuses what is too much and tells what is left.
+/// A middleware that refuses requests beyond the limits, and reports what is left.
 pub async fn limit<R: Recognise>(State(limiter): State<Arc<Limiter<R>>>, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let taken = limiter.take(&mut parts).await;
@@ -208,12 +208,12 @@ pub async fn limit<R: Recognise>(State(limiter): State<Arc<Limiter<R>>>, request
     match taken {
         Ok(left) => {
             let mut response = next.run(request).await;
-            let Some(Left { name, size, remaining }) = left else { return response };
+            let Some(Remaining { name, size, remaining }) = left else { return response };
             set_limit_headers(response.headers_mut(), (name, size), &format!("r={remaining}"));
             response
         }
         Err(Empty { name, size, wait }) => {
-            // Not kept: a name is looked up in less time than a refusal takes.
+            // The counter is not cached: a lookup takes less time than a refusal.
             RATE_LIMITED.with(&[name]).count();
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             let message = format!("too many requests of this {name}; try again in {seconds} s");

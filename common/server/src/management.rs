@@ -1,5 +1,5 @@
-//! What a node tells of itself on a port of its own: whether it lives, whether it takes requests, what it is, and its
-//! metrics. It asks nobody who they are, so it belongs on an address that only operators reach.
+//! The management port of a node: liveness, readiness, version and metrics. It does not authenticate anybody, so it
+//! belongs on an address that only operators can access.
 
 mod process;
 
@@ -13,7 +13,7 @@ use axum::{
 };
 use base::{
     clock,
-    health::{Health, Part, State as Condition},
+    health::{Component, Health, State as Condition},
     metric::{self, catalog::BUILD_INFO},
 };
 use http::{StatusCode, header};
@@ -22,17 +22,17 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// How Prometheus knows its text format.
+/// The content type of Prometheus's text format.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What runs.
+/// The running program.
 #[derive(Debug, Clone, Serialize)]
 pub struct Version {
     /// The program.
     pub name: &'static str,
     /// Its version.
     pub version: &'static str,
-    /// The commit that it was built from, where the build knew it.
+    /// The commit that it was built from, if the build knew it.
     pub commit: Option<&'static str>,
     /// The compiler.
     pub rust: &'static str,
@@ -47,16 +47,16 @@ pub struct Management {
     pub role: &'static str,
     /// The name of the node.
     pub node: String,
-    /// What runs.
+    /// The running program.
     pub version: Version,
-    /// How the parts of the node are.
+    /// The health of the parts of the node.
     pub health: Health,
-    /// Cancelled when the node was told to end.
+    /// Cancelled when the node is asked to stop.
     pub stopping: CancellationToken,
     started: Timestamp,
 }
 
-/// Whether a node takes requests, and what it says of its parts.
+/// The readiness of a node and the state of its parts.
 #[derive(Debug, PartialEq, Serialize)]
 struct Readiness<'a> {
     role: &'a str,
@@ -70,11 +70,11 @@ struct Readiness<'a> {
 struct Check {
     name: String,
     #[serde(flatten)]
-    part: Part,
+    part: Component,
 }
 
 impl Management {
-    /// A node that has just been started.
+    /// Describes a node that has just started.
     pub fn new(
         (role, node): (&'static str, String),
         version: Version,
@@ -108,12 +108,12 @@ impl Management {
     }
 }
 
-/// The state of a node whose parts report here, as its readiness has it.
+/// The state of a node whose parts report here, as in its readiness.
 pub fn state_of(health: &Health) -> &'static str {
     worst(health.parts().values().map(|part| &part.state))
 }
 
-/// The state of a node with parts in these states. A node without any has not begun.
+/// The state of a node with parts in these states. A node without parts is starting.
 fn worst<'a>(states: impl Iterator<Item = &'a Condition>) -> &'static str {
     let told = states.map(|state| match state {
         Condition::Ok | Condition::Standby => (0, "ready"),

@@ -1,7 +1,7 @@
 //! The description of the HTTP API (OpenAPI 3.1), and a page to read and try it.
 //!
-//! Both are made when one is first asked for, of the descriptors and of what the build says of each operation. What they
-//! share with all operations (security, headers, the form of errors) is in assets/openapi.json.
+//! Both are made at the first request for one, from the descriptors and the build's facts about each operation. What
+//! all operations share (security, headers, the form of errors) is in assets/openapi.json.
 
 mod comment;
 mod duration;
@@ -28,8 +28,8 @@ use self::{comment::Comments, name::Names, schema::Schemas};
 const SHARED: &str = include_str!("../assets/openapi.json");
 const VALID: &str = "the descriptors come from the build, which has read them";
 
-/// Serves the description of what is mounted at `/openapi.json` and the page at `/docs`. `further` is a description of
-/// endpoints that are no operations, in the same form.
+/// Serves the description of the mounted operations at `/openapi.json` and the page at `/docs`. `further` is a
+/// description of endpoints that are not operations, in the same form.
 pub fn routes(mounted: &[&'static Facts], further: &'static str, limits: Limits) -> Router {
     let mounted = mounted.to_vec();
     serve::routes(move || {
@@ -87,19 +87,19 @@ impl Source {
         self.comments.at(&service.parent_file(), method.path()).to_owned()
     }
 
-    /// What operations of one service are gathered under.
+    /// The tag of the operations of one service.
     fn tag(&self, facts: &Facts) -> String {
         self.service(facts).name().to_owned()
     }
 
-    /// What the proto file says of a service.
+    /// The comment of the proto file on a service.
     fn about(&self, facts: &Facts) -> Value {
         let service = self.service(facts);
         json!(self.comments.at(&service.parent_file(), service.path()))
     }
 }
 
-/// Puts one document into another: objects member by member, lists one after the other.
+/// Merges one document into another: objects member by member, lists by appending.
 fn merge(into: &mut Value, from: Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {

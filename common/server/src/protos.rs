@@ -1,4 +1,4 @@
-//! The proto files of the platform, for whoever makes a client: their text, and a descriptor set.
+//! The proto files of the platform, for authors of clients: their text, and a descriptor set.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn answer(content: Bytes, kind: &'static str, name: &str) -> Response {
     (headers, content).into_response()
 }
 
-/// Files as an archive (POSIX.1-1988, ustar). Their paths have less than 100 characters.
+/// Packs files as an archive (POSIX.1-1988, ustar). Their paths must have less than 100 characters.
 fn archive(files: &[(&str, &str)]) -> Vec<u8> {
     let mut archive = vec![];
     for (path, text) in files {
@@ -59,7 +59,7 @@ fn head(path: &str, size: usize) -> [u8; BLOCK] {
     put(116, "0000000\0");
     put(124, &format!("{size:011o}\0"));
     put(136, "00000000000\0");
-    // The sum is made as if it were spaces.
+    // The checksum is computed as if its field had spaces.
     put(148, "        ");
     put(156, "0");
     put(257, "ustar\x0000");

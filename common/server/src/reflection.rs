@@ -27,8 +27,8 @@ pub fn reflection(descriptors: &[u8]) -> Router {
         .route_service("/grpc.reflection.v1alpha.ServerReflection/{rpc}", GrpcWebLayer::new().layer(v1alpha))
 }
 
-/// The descriptors of what is mounted, as an encoded set: without comments and without rpcs that are not mounted. The files
-/// that they import are there in full. They are changed as dynamic messages, because the generated types for descriptors
+/// The descriptors of the mounted operations, as an encoded set: without comments and without other rpcs. The files
+/// that they import are complete. They are changed as dynamic messages, because the generated types for descriptors
 /// lose the options.
 pub fn restricted(mounted: &[&Facts]) -> Vec<u8> {
     let mut files = descriptors();

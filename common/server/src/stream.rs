@@ -1,5 +1,5 @@
-//! Bounds for gRPC services that are not ours and whose calls are streams: how long a call lasts, and how much is sent
-//! and answered in it. Whoever wants more calls again.
+//! Bounds for third-party gRPC services with streaming calls: how long a call lasts, and how much is sent and answered
+//! in it. A client that wants more calls again.
 
 use std::{
     pin::Pin,
@@ -15,17 +15,17 @@ use tonic::{Code, Status, body::Body};
 
 /// How long a call lasts.
 const LONGEST: Duration = Duration::from_mins(5);
-/// How many bytes its messages may have: those of a client, which asks in a few words, and those of the answer, which
-/// may be the description of everything.
+/// How many bytes the messages of a call may have: those of a client, which are short, and those of the answer, which
+/// may describe everything.
 const MOST_ASKED: usize = 64 * 1024;
 const MOST_ANSWERED: usize = 8 * 1024 * 1024;
 
-/// Bounds what a client sends in a call.
+/// Limits what a client sends in a call.
 pub(crate) fn bound_request(request: Request<Body>) -> Request<Body> {
     request.map(|body| Bounded::of(body, MOST_ASKED, Err))
 }
 
-/// Bounds what a client is answered in a call. The end is told in trailers, as gRPC wants.
+/// Limits what a client receives in a call. The end is reported in trailers, as gRPC requires.
 pub(crate) fn bound_response(response: Response<Body>) -> Response<Body> {
     response.map(|body| {
         Bounded::of(body, MOST_ANSWERED, |status| {
@@ -39,12 +39,12 @@ pub(crate) fn bound_response(response: Response<Body>) -> Response<Body> {
     })
 }
 
-/// What is told at the end of a body that was cut off.
+/// Makes the last frame of a body that was cut off.
 type Farewell = fn(Status) -> Result<Frame<Bytes>, Status>;
 
-/// A body with an end.
+/// A body that is limited in time and size.
 struct Bounded {
-    /// `None` behind the end.
+    /// The body; `None` after the end.
     body: Option<Body>,
     /// How many bytes it may still have.
     left: usize,

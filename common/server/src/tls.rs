@@ -1,4 +1,4 @@
-//! TLS with a certificate that is read again when its files change, so that it is renewed without a restart.
+//! TLS with a certificate that is reloaded when its files change, so that it can be renewed without a restart.
 
 use std::{
     fs, io,
@@ -21,7 +21,7 @@ use tokio_rustls::{
     server::TlsStream,
 };
 
-/// How often the files are looked at.
+/// How often the files are checked.
 fn look_every() -> Duration {
     shortened(Duration::from_secs(2), Duration::from_millis(200))
 }
@@ -36,18 +36,18 @@ pub enum TlsFailure {
     File {
         /// The file.
         path: PathBuf,
-        /// What the machine answered.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A file does not hold what it must.
+    /// A file does not have the required content.
     #[error("{} must hold {wanted} in PEM", path.display())]
     Contents {
         /// The file.
         path: PathBuf,
-        /// What it must hold.
+        /// The required content.
         wanted: &'static str,
     },
-    /// They are not a pair, or not of a kind that is known.
+    /// The certificate and the key do not match, or are of an unknown kind.
     #[error("the certificate and the private key do not fit together")]
     Pair(#[source] tokio_rustls::rustls::Error),
 }
@@ -65,7 +65,7 @@ struct Files {
     key: PathBuf,
 }
 
-/// The pair that new connections get.
+/// The certificate and key for new connections.
 #[derive(Debug)]
 struct Current(RwLock<Arc<CertifiedKey>>);
 
@@ -95,7 +95,7 @@ impl Certificate {
         Ok(Self { files: Arc::new(files), current, acceptor: TlsAcceptor::from(Arc::new(config)) })
     }
 
-    /// Looks at the files from now on, for ever. What cannot be used is told once, and the pair before it stays.
+    /// Watches the files for ever. An unusable pair is reported once, and the previous one stays.
     pub async fn keep_current(self) {
         let provider = aws_lc_rs::default_provider();
         let mut last = self.files.read().ok();
@@ -112,7 +112,7 @@ impl Certificate {
                     }
                     tracing::info!(file = %self.files.certificate.display(), "the certificate was read again");
                 }
-                // A file is replaced before the other.
+                // One file is replaced before the other.
                 Err(failure) => {
                     let error = base::explain::explain(&failure);
                     tracing::warn!(error, "the new certificate is not used, the one before goes on");
@@ -122,7 +122,7 @@ impl Certificate {
         }
     }
 
-    /// Shakes hands with a client.
+    /// Performs the handshake with a client.
     pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         self.acceptor.accept(stream).await
     }

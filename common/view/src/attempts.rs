@@ -1,5 +1,5 @@
-//! The last attempts to deliver events to each target, for whoever runs the target. They are noted once in a while, so a process that
-//! dies takes some along, and nothing has them but Postgres.
+//! The last attempts to deliver events to each target, for whoever operates the target. They are written to Postgres at
+//! intervals and stored nowhere else, so a process that dies loses some of them.
 
 use deadpool_postgres::GenericClient;
 use jiff::Timestamp;
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::database::{Database, DatabaseFailure};
 
-/// How many are kept of a target.
+/// How many attempts are retained per target.
 pub const KEPT: usize = 20;
 
-/// One attempt.
+/// An attempt to deliver an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// The delivery, which keeps its id however often it is made.
+    /// The id of the delivery, which is the same for all of its attempts.
     pub delivery_id: String,
     /// The type of the event.
     pub event_type: String,
@@ -25,13 +25,13 @@ pub struct Attempt {
     pub number: u32,
     /// When it ended.
     pub at: Timestamp,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
     /// Why it failed; empty where it did not.
     pub error: String,
 }
 
-/// What came of an attempt.
+/// The outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -54,7 +54,7 @@ pub struct OfTarget {
     pub attempts: Vec<Attempt>,
 }
 
-/// Notes attempts before those that there are.
+/// Stores attempts before those that are stored already, and drops the oldest beyond the limit.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -75,7 +75,7 @@ pub async fn note(client: &impl GenericClient, all: &[OfTarget]) -> Result<(), D
     Ok(())
 }
 
-/// Forgets those of targets to which nothing was delivered for so many days.
+/// Deletes the attempts of targets for which none was stored for so many days.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -101,6 +101,6 @@ pub async fn of_target(
         Ok(connection.query_opt(&statement, &[&instance_id, &target_id]).await?)
     };
     let row = database.within(read).await?;
-    // What a newer build noted in another form is not for this one.
+    // Attempts that a newer build stored in another form are ignored.
     Ok(row.and_then(|row| serde_json::from_str(row.get(0)).ok()).unwrap_or_default())
 }

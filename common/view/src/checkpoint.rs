@@ -1,4 +1,4 @@
-//! How far a projection is: the record whose rows it committed last, and who may commit next.
+//! Checkpoints of projections: the last record whose rows were committed, and the worker that may commit next.
 
 use base::explain::explain;
 use deadpool_postgres::{Client, GenericClient};
@@ -12,25 +12,25 @@ use crate::{
     projection::{PROJECTIONS, Projection, with_beside},
 };
 
-/// How far one projection of one shard is.
+/// The progress of one projection of one shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Which worker may move it; a worker of a lower epoch changes nothing.
+    /// The epoch of the worker that may move the checkpoint; workers of lower epochs change nothing.
     pub epoch: i64,
-    /// The last record that it has.
+    /// The position of the last record that was applied.
     pub position: Position,
     /// When that record was committed.
     pub committed_at: Timestamp,
 }
 
-/// The lock of those who change the generations of a projection; who compares them shares it.
+/// The advisory lock on the generations of a projection: exclusive to change them, shared to compare them.
 pub(crate) const CHANGING: i32 = 7_105_772;
 
 /// Another worker took the projection over, or Postgres lost its last commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fenced;
 
-/// How far each projection is that is kept in Postgres, in one statement; `None` before it first ran.
+/// Returns the checkpoint of each projection that is stored in Postgres, in one statement; `None` before it first ran.
 pub async fn checkpoints(
     client: &impl GenericClient,
     shard: u16,
@@ -49,8 +49,8 @@ pub async fn checkpoints(
     Ok(kept.map(|projection| (projection, of(projection))).collect())
 }
 
-/// Which projection of a log is least far, and its stream sequence: 0 of one that never ran. Generations beside those that answer
-/// count where there are any.
+/// Returns the projection of a log that lags most, and its stream sequence: 0 if it never ran. Generations that are
+/// built beside the ones that answer count, too, once they have a checkpoint.
 pub async fn least(
     client: &impl GenericClient,
     class: LogClass,
@@ -72,8 +72,8 @@ pub async fn least(
 }
 
 impl Checkpoint {
-    /// Takes the projection over: from now on the workers before change nothing. Who begins at the beginning of the log
-    /// begins with empty tables, whatever was left in them.
+    /// Takes the projection over: earlier workers can change nothing from then on. A worker that begins at the
+    /// beginning of the log begins with empty tables, whatever was left in them.
     pub(crate) async fn take_over(
         client: &mut Client,
         projection: &Projection,
@@ -118,8 +118,8 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Moves the checkpoint, if it still is the one that this worker left. In a transaction it comes before the rows: from
-    /// then on whoever takes over knows whose transaction it is.
+    /// Moves the checkpoint, unless another worker has changed it. Within a transaction this comes before the rows, so
+    /// that a worker that takes over can find the transaction by its lock on the checkpoint.
     pub(crate) async fn advance(
         self,
         client: &impl GenericClient,
@@ -179,11 +179,11 @@ pub(crate) fn position(row: &Row) -> Position {
     }
 }
 
-/// Ends the session that moves the checkpoint just now. Its worker stands still or is cut off, or else it would hold the
-/// lease, and all would wait for its locks. No timeout of Postgres ends a session that waits for the rest of a `copy`. One that
-/// has gone on to other work just then loses that, and does it again.
+/// Terminates the session of Postgres whose transaction is moving the checkpoint. Its worker hangs or is cut off, or
+/// else it would hold the lease, and everybody would wait for its locks. No timeout of Postgres ends a session that
+/// waits for the rest of a `copy`. A session that has just gone on to other work loses that work and does it again.
 async fn end_move(client: &Client, projection: &Projection, shard: u16) -> Result<(), DatabaseFailure> {
-    // One that changes generations ends by itself.
+    // A session that changes generations is spared: it ends by itself.
     let text = "select pg_terminate_backend(l.pid) from platform.checkpoints c \
                 join pg_locks l on l.locktype = 'transactionid' and l.mode = 'ExclusiveLock' and l.transactionid = c.xmax \
                 where projection = $1 and version = $2 and shard = $3 and not exists (select from pg_locks a \

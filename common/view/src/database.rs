@@ -15,7 +15,7 @@ use tokio_postgres::{Config, IsolationLevel, NoTls};
 
 /// How long a read may take, all its statements together.
 const READ_TIME: Duration = Duration::from_secs(5);
-/// How long a connection may be silent before it counts as broken: nobody says so when a server has lost its power.
+/// How long a connection may be silent before it counts as broken: a server that loses its power closes no connections.
 const SILENT: Duration = Duration::from_secs(5);
 /// How long a caller waits for a connection.
 const WAIT: Duration = Duration::from_secs(2);
@@ -45,8 +45,8 @@ impl Database {
 
     /// A pool whose commits do not wait for the disk: for read models only, which are rebuilt from the log.
     ///
-    /// Whoever stands still inside a transaction keeps its locks, for which others would wait. Postgres ends such a session,
-    /// save in the middle of a `copy`; see [`ReadModel::take_over`](crate::read_model::ReadModel::take_over).
+    /// A worker that hangs inside a transaction holds locks that others wait for. Postgres ends such a session, except
+    /// in the middle of a `copy`; see [`ReadModel::take_over`](crate::read_model::ReadModel::take_over).
     pub fn for_read_models(url: &str, size: usize) -> Result<Self, DatabaseFailure> {
         let idle = IDLE_IN_TRANSACTION.as_millis();
         let options = format!("-c synchronous_commit=off -c idle_in_transaction_session_timeout={idle}");
@@ -54,7 +54,7 @@ impl Database {
     }
 
     fn build(mut config: Config, options: &str, (size, name): (usize, &'static str)) -> Result<Self, DatabaseFailure> {
-        // What the address says has the last word.
+        // Options in the address take precedence.
         config.options(format!("{options} {}", config.get_options().unwrap_or_default()));
         config.application_name("platform");
         config.connect_timeout(WAIT).tcp_user_timeout(SILENT).keepalives_idle(SILENT).keepalives_interval(WAIT);
@@ -100,7 +100,7 @@ impl Database {
         }
     }
 
-    /// Gives a read so much time and no more: a server that hangs must not hang its callers.
+    /// Runs a read within a time limit: a server that hangs must not hang its callers.
     pub async fn within<T>(
         &self,
         read: impl Future<Output = Result<T, DatabaseFailure>>,
@@ -113,7 +113,7 @@ fn config(url: &str) -> Result<Config, DatabaseFailure> {
     Config::from_str(url).map_err(|error| DatabaseFailure::Address(error.to_string()))
 }
 
-/// Reads of one moment, which see nothing of what is committed meanwhile, and all of one generation: see
+/// Begins a transaction whose reads see the data of one moment, and one generation of each projection: see
 /// [`crate::generation::exchange`].
 pub async fn snapshot(
     connection: &mut deadpool_postgres::Client,
@@ -123,7 +123,7 @@ pub async fn snapshot(
     Ok(transaction)
 }
 
-/// The same, without the last step, which [`limited`] takes.
+/// Begins the transaction of a [`snapshot`] without the lock on the generations, which [`limited`] takes.
 pub(crate) async fn begin(
     connection: &mut deadpool_postgres::Client,
 ) -> Result<deadpool_postgres::Transaction<'_>, DatabaseFailure> {
@@ -131,12 +131,12 @@ pub(crate) async fn begin(
     Ok(transaction.start().await?)
 }
 
-/// Waits for generations that are just exchanged, and has others wait. It comes before the moment that is read: Postgres chooses that
-/// with the first statement that reads, and finds tables by their names with each.
+/// Waits for an exchange of generations that is under way, and holds back later ones. It precedes all reads: Postgres
+/// takes the snapshot at the first statement that reads, but looks tables up by name in each statement.
 const OF_ONE_GENERATION: &str = "lock table platform.checkpoints in access share mode";
 
-/// The last step of [`begin`], which is to be sent before all that is read. Postgres ends a statement that takes longer than the limit,
-/// if it is given.
+/// Completes [`begin`] with the lock on the generations, and has to precede all reads. Where a limit is given, Postgres
+/// ends each statement that takes longer.
 pub(crate) async fn limited(
     transaction: &deadpool_postgres::Transaction<'_>,
     limit: Option<Duration>,

@@ -1,8 +1,8 @@
-//! Who is who: the instances and organizations, what a user may do, and the projects, apps, keys and grants that tokens stand
-//! on, through a cache of a second.
+//! The directory: instances and organizations, users with their roles, and the projects, apps, keys and grants that
+//! tokens depend on, read through a cache of one second.
 //!
-//! The answers are early refusals and permissions of reads. A write decides on history again, in its turn. So what was
-//! known goes on for a while when Postgres does not answer: writes to aggregates that the writer knows need no Postgres.
+//! Its answers serve early refusals and permissions of reads: a write is decided again, on history, in its turn. So the
+//! last answers serve for a while when Postgres is down: writes to aggregates in the writer's memory need no Postgres.
 
 mod key;
 mod metadata;
@@ -59,7 +59,7 @@ const LONGEST_HOST: usize = 255;
 const MOST_TENANTS: u64 = 10_000;
 /// How many of each other kind are remembered.
 const MOST: u64 = 100_000;
-/// Of how many users the metadata is remembered, which may be long.
+/// For how many users the metadata is remembered, which may be long.
 const MOST_USERS_WITH_METADATA: u64 = 1_000;
 
 /// An instance as requests see it.
@@ -71,7 +71,7 @@ pub struct Tenant {
     pub id: String,
     /// The shard where it lives.
     pub shard: u16,
-    /// What it is.
+    /// The state of the instance.
     pub instance: Instance,
     /// The host of its issuer.
     pub primary_domain: String,
@@ -107,7 +107,7 @@ pub struct Tenancy {
 
 /// How an instance or an organization is named.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Named {
+pub enum Locator {
     /// By id.
     Id(String),
     /// By one of its verified domains.
@@ -123,7 +123,7 @@ pub enum Name {
     Username(String),
 }
 
-impl Named {
+impl Locator {
     /// What kind of name it is, and the name.
     fn parts(&self) -> (&'static str, &str) {
         match self {
@@ -148,7 +148,7 @@ impl Name {
 pub struct Directory {
     database: Database,
     progress: Progress,
-    /// How far the read model was when Postgres was asked.
+    /// The highest sequence that the read model was found to have processed when Postgres was asked.
     looked: Arc<AtomicU64>,
     shard: u16,
     tenants: Arc<ReadThrough<Tenant>>,
@@ -196,13 +196,13 @@ impl Directory {
         }
     }
 
-    /// How far the read model is known to be.
+    /// The highest sequence that the read model is known to have processed.
     fn processed(&self) -> u64 {
         self.progress.of(&ACCESS).borrow().sequence.max(self.looked.load(Relaxed))
     }
 
-    /// How far the read model is when it has processed a sequence, or when the time is over. What is told of progress may get
-    /// lost, or was told before this node listened, so Postgres has the last word.
+    /// Waits until the read model has processed a sequence or the time is over, and returns how far it is. Reports of
+    /// progress may get lost, or precede the subscription of this node, so Postgres has the last word.
     ///
     /// # Errors
     /// When Postgres does not answer.
@@ -224,7 +224,7 @@ impl Directory {
     }
 
     /// An instance, as of `sequence` or later if the read model has it.
-    pub async fn tenant(&self, host: Named, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<DatabaseFailure>> {
+    pub async fn tenant(&self, host: Locator, sequence: u64) -> Result<Option<Arc<Tenant>>, Arc<DatabaseFailure>> {
         let (kind, text) = host.parts();
         if text.len() > LONGEST_HOST || text.contains('\0') {
             return Ok(None);
@@ -237,7 +237,7 @@ impl Directory {
     pub async fn organization(
         &self,
         instance_id: &str,
-        name: Named,
+        name: Locator,
         sequence: u64,
     ) -> Result<Option<Arc<Tenancy>>, Arc<DatabaseFailure>> {
         let (kind, text) = name.parts();
@@ -263,11 +263,11 @@ impl Directory {
         self.principals.get(&Lookup::of(kind, &[instance_id, text]), (sequence, self.processed()), load).await
     }
 
-    async fn load_tenant(&self, host: &Named) -> Result<Cached<Tenant>, DatabaseFailure> {
+    async fn load_tenant(&self, host: &Locator) -> Result<Cached<Tenant>, DatabaseFailure> {
         let connection = self.database.connection().await?;
         let (text, value) = match host {
-            Named::Id(id) => (&TENANT_BY_ID, id),
-            Named::Domain(name) => (&TENANT_BY_DOMAIN, name),
+            Locator::Id(id) => (&TENANT_BY_ID, id),
+            Locator::Domain(name) => (&TENANT_BY_DOMAIN, name),
         };
         let statement = connection.prepare_cached(text).await?;
         let parameters: [&(dyn ToSql + Sync); 4] = [&ACCESS.name, &ACCESS.version, &i32::from(self.shard), &value];
@@ -286,7 +286,7 @@ impl Directory {
         Ok(Cached { processed, found: Some(Arc::new(found)) })
     }
 
-    /// The row that a statement has of something in an instance.
+    /// Runs a statement about something in an instance, and returns its row.
     async fn row(&self, text: &Sql, instance_id: &str, values: &[&str]) -> Result<Row, DatabaseFailure> {
         let connection = self.database.connection().await?;
         let statement = connection.prepare_cached(text).await?;
@@ -296,10 +296,10 @@ impl Directory {
         Ok(connection.query_one(&statement, &parameters).await?)
     }
 
-    async fn load_organization(&self, instance_id: &str, name: &Named) -> Result<Cached<Tenancy>, DatabaseFailure> {
+    async fn load_organization(&self, instance_id: &str, name: &Locator) -> Result<Cached<Tenancy>, DatabaseFailure> {
         let (text, value) = match name {
-            Named::Id(id) => (&ORGANIZATION_BY_ID, id),
-            Named::Domain(name) => (&ORGANIZATION_BY_DOMAIN, name),
+            Locator::Id(id) => (&ORGANIZATION_BY_ID, id),
+            Locator::Domain(name) => (&ORGANIZATION_BY_DOMAIN, name),
         };
         let row = self.row(text, instance_id, &[value]).await?;
         let processed = unsigned(row.get("processed"));
@@ -357,7 +357,7 @@ impl Principal {
         self.contexts(permission).any(|context| contexts.contains(context))
     }
 
-    /// The contexts in which the user's roles permit something, and below which they do.
+    /// The contexts in which, and below which, the user's roles permit something.
     pub fn contexts(&self, permission: &str) -> impl Iterator<Item = &Owner> {
         self.permitting(permission).filter(|held| held.part.is_none()).map(|held| &held.context)
     }
@@ -367,7 +367,7 @@ impl Principal {
         self.permitting(permission).filter_map(|held| Some((&held.context, held.part.as_ref()?)))
     }
 
-    /// Whether there is anything to which the user's roles permit something.
+    /// Whether the user's roles permit something in any context or part of one.
     pub fn may_somewhere(&self, permission: &str) -> bool {
         self.permitting(permission).next().is_some()
     }

@@ -2,11 +2,11 @@
 //! keys of users, apps and instances, roles of projects and who was granted them, which ends also when it gives other roles from now on. It is in memory, loaded once and then updated
 //! from the log alone, so that whether a token is still good needs no database.
 //!
-//! A token says which sequence its issuer had seen. It is dead when anything that it stands on ended later than that. A grant does
-//! not count from when it ended until the read model says something newer of it.
+//! A token names the sequence that its issuer had seen. It is dead when anything that it depends on ended later than
+//! that. A grant that ended is ignored until the read model has something newer of it.
 //!
-//! Beside it stands which tokens were revoked, by the other log. A node that hears neither from NATS nor from Postgres for too long
-//! does not know what is dead, and says so.
+//! Which tokens were revoked is known beside it, from the other log. A node that hears from neither NATS nor Postgres
+//! for too long does not know what is dead, and reports that.
 
 mod kinds;
 mod lately;
@@ -51,9 +51,9 @@ use crate::{
     table::{Effect, Table},
 };
 
-/// How long tokens are accepted when it is not known what has ended, unless told otherwise.
+/// How long tokens are accepted by default while it is unknown what has ended.
 pub const SILENCE: Duration = Duration::from_mins(5);
-/// That so much time has passed that it is not known any more which grants have ended since.
+/// The error when it is forgotten which grants have ended since a sequence, because that is too long ago.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Forgotten;
 
@@ -63,28 +63,28 @@ pub struct Ended(Arc<State>);
 
 struct State {
     ends: RwLock<Ends>,
-    /// What those lacked when they were loaded.
+    /// The events that the rows lacked when they were loaded.
     baseline: Baseline,
     lately: Lately,
     reached: Reached,
-    /// Up to which sequence some of what ended may not be known any more.
+    /// The sequence up to which some of what ended may be forgotten.
     forgotten: AtomicU64,
-    /// The same of grants.
+    /// The sequence up to which some of the grants that ended may be forgotten.
     forgotten_grants: AtomicU64,
     hearing: Hearing,
-    /// Which tokens were revoked.
+    /// The tokens that were revoked.
     revoked: Revoked,
 }
 
-/// By instance, then by kind and id.
+/// What has ended, by instance, then by kind and id.
 type Ends = HashMap<String, HashMap<(&'static str, String), End>>;
 
-/// The last time that it ended.
+/// The last time that something ended.
 #[derive(Debug, Clone, Copy)]
 struct End {
     sequence: u64,
     at: Timestamp,
-    /// Whether it will never be again.
+    /// Whether it was removed.
     is_removed: bool,
 }
 
@@ -95,8 +95,8 @@ impl std::fmt::Debug for Ended {
 }
 
 impl Ended {
-    /// What has ended up to now, and follows the logs from here. It is known as long as neither NATS nor Postgres is silent
-    /// for longer than `silence`.
+    /// Loads what has ended so far, and follows the logs from there. It counts as known unless both NATS and Postgres
+    /// are silent for longer than `silence`.
     ///
     /// # Errors
     /// When a log cannot be read.
@@ -127,7 +127,7 @@ impl Ended {
     }
 
     fn new(ends: Ends, baseline: Baseline, (silence, revoked): (Duration, Revoked)) -> Self {
-        // Of grants more is loaded than is remembered.
+        // More grants are loaded than are remembered.
         let [forgotten, forgotten_grants] = [baseline.processed, 0].map(AtomicU64::new);
         let at = baseline.position;
         let (reached, hearing) = (Reached::new(at.sequence), Hearing::new(at, silence));
@@ -150,40 +150,40 @@ impl Ended {
         self.0.hearing.is_known() && self.0.revoked.is_known()
     }
 
-    /// Which tokens were revoked.
+    /// The tokens that were revoked.
     pub fn revoked(&self) -> &Revoked {
         &self.0.revoked
     }
 
-    /// Whether all is known that ended after a sequence. Tokens that are older have expired; what does not expire with them, such as
-    /// a key, must be known as of a later one.
+    /// Whether everything is known that ended after a sequence. Older tokens have expired; what does not expire with
+    /// them, such as a key, must have been read as of a later sequence.
     pub fn knows_since(&self, sequence: u64) -> bool {
         self.0.forgotten.load(Ordering::Acquire) <= sequence
     }
 
-    /// How far it is by the log.
+    /// How far the log was followed.
     pub fn reached(&self) -> &Reached {
         &self.0.reached
     }
 
-    /// Whether it is updated from what happens to aggregates of this type.
+    /// Whether aggregates of this type are among those that can end.
     pub fn follows(aggregate_type: &str) -> bool {
         ENDS.iter().any(|(kind, _)| *kind == aggregate_type)
     }
 
-    /// What rows say that were loaded again: who has read the log as far as they go knows what they lack.
+    /// Adapts rows that were loaded again, unless the log was read as far and it is known what the rows lack.
     fn beside(&self, loaded: Loaded) -> Loaded {
         let has_all = *self.0.reached.changes().borrow() >= loaded.baseline.processed;
         if has_all { loaded } else { loaded.without_log() }
     }
 
-    /// Something has ended, which may be heard of late.
+    /// Notes that something has ended. Ends may arrive out of order.
     fn has_ended(&self, instance_id: &str, what: (&'static str, String), end: End) {
         let mut ends = self.0.ends.write().unwrap_or_else(PoisonError::into_inner);
         note(&mut ends, instance_id.to_owned(), what, end);
     }
 
-    /// Takes up what has ended by a record, as is said of each event: whether it was removed, where it has ended.
+    /// Applies a record. `has_ended` returns whether an event removed its aggregate; `None` where it has not ended.
     fn take_up(&self, record: &Record, has_ended: impl Fn(&Table, &Recorded) -> Option<bool>) {
         for recorded in record.events.iter().filter(|recorded| self.0.baseline.lacks(recorded)) {
             let table = ENDED.table(&recorded.event.aggregate_type);
@@ -201,13 +201,13 @@ impl Ended {
         self.0.reached.advance(record.position().sequence);
     }
 
-    /// Whether something is dead that belongs to an owner and stands on these, each a kind and an id, where whoever looked at
-    /// them had seen a sequence.
+    /// Whether something is dead that belongs to an owner and depends on these objects, each a kind and an id, when
+    /// they were looked at as of a sequence.
     pub fn is_dead(&self, instance_id: &str, owner: &Owner, on: &[(&'static str, &str)], sequence: u64) -> bool {
         self.last(instance_id, owner, on, |end| end.sequence > sequence || end.is_removed).is_some()
     }
 
-    /// The last end like this of any of these, or of the contexts of their owner.
+    /// The sequence of the last end that is meant, of any of these objects or of the contexts of their owner.
     fn last(
         &self,
         instance_id: &str,
@@ -223,11 +223,11 @@ impl Ended {
         found.filter(|end| is_meant(end)).map(|end| end.sequence).max()
     }
 
-    /// When grants and roles, or what they stand on, ended or gave something else after they were read, when a sequence had been
-    /// processed. What is removed may be there again: a role has the same id whenever it is made.
+    /// The sequence at which grants and roles, or what they depend on, last ended or changed after they were read as of
+    /// `processed`. What was removed may exist again: a role has the same id each time it is created.
     ///
     /// # Errors
-    /// Where that is so long ago that it is not known.
+    /// When that is so long ago that it is forgotten.
     pub fn withdrawn(
         &self,
         instance_id: &str,
@@ -246,19 +246,19 @@ impl Ended {
         self.is_dead(instance_id, &Owner::system(), &[], sequence)
     }
 
-    /// Whether an organization was removed: what belonged to it is there no more.
+    /// Whether a context is an organization that was removed, with everything that belonged to it.
     pub fn is_removed(&self, instance_id: &str, context: &Owner) -> bool {
         context.kind == OwnerType::Organization && self.was_removed(instance_id, (Organization::NAME, &context.id))
     }
 
-    /// Whether something of this kind and id was removed lately: what it holds goes with it, though a sweep may come to that later.
+    /// Whether something of this kind and id was removed: what it holds goes with it, even if a sweep is still to come.
     pub fn was_removed(&self, instance_id: &str, (kind, id): (&'static str, &str)) -> bool {
         let ended = self.0.ends.read().unwrap_or_else(PoisonError::into_inner);
         let Some(ended) = ended.get(instance_id) else { return false };
         ended.get(&(kind, id.to_owned())).is_some_and(|end| end.is_removed)
     }
 
-    /// The ids of what was removed of a kind within the hour and is swept after it, in these instances or in all of them.
+    /// The ids of objects of a kind that were removed within the last hour and are swept, in these or in all instances.
     pub fn removed_lately(&self, instances: Option<&[String]>, kind: &str) -> Vec<String> {
         self.0.lately.of(instances, kind)
     }
@@ -275,7 +275,7 @@ impl Ended {
     }
 }
 
-/// The last time counts. What was removed once stays so: by rows of what is parked something ends later that was removed before.
+/// Notes an end. The last one counts, but what was removed stays so: rows of a parked aggregate may end it again.
 fn note(ends: &mut Ends, instance_id: String, what: (&'static str, String), end: End) {
     let newest = ends.entry(instance_id).or_default().entry(what).or_insert(end);
     let is_removed = newest.is_removed || end.is_removed;
@@ -317,7 +317,7 @@ impl Hears for Ended {
         }
     }
 
-    /// What was switched off too long ago for any token, and what is still asked for: removed contexts.
+    /// Forgets what ended too long ago for any token. Removed contexts stay, since they are still looked up.
     fn forget(&self) {
         let now = clock::now();
         self.0.lately.forget(now);
@@ -342,7 +342,7 @@ impl Follower for Ended {
     fn apply(&mut self, record: &Record) {
         self.take_up(record, |table, recorded| match (table.apply)(recorded) {
             Ok(Effect::Keep | Effect::End) => None,
-            // Of what cannot be read it is not known that it has not ended.
+            // What cannot be read may have ended.
             Ok(Effect::Set(_)) | Err(_) => Some(is_removal(recorded)),
         });
     }
@@ -352,7 +352,7 @@ impl Follower for Ended {
     }
 }
 
-/// Whether something will never be again from an event on: its type says so, also where the rest cannot be read.
+/// Whether an event removes its aggregate: its type says so, even where the payload cannot be read.
 fn is_removal(recorded: &Recorded) -> bool {
     recorded.event.r#type.ends_with(".removed")
 }

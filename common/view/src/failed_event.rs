@@ -1,10 +1,10 @@
-//! Events that a projection could not process, and that later events of their aggregates wait behind.
+//! Events that a projection could not process, and for which later events of their aggregates wait.
 //!
-//! An aggregate whose event fails is *parked* in the projection: its row stays what it was, and what comes after the failed
-//! event waits, in order, in history. All others go on.
+//! An aggregate whose event fails is *parked* in the projection: its row stays as it was, and the events from the
+//! failed one on wait in history, in order. All other aggregates go on.
 //!
-//! The table is part of what a projection in Postgres is: it is written in the transaction that moves the checkpoint. Of a
-//! search index, whose files know what they lack, it is a copy that people read.
+//! For a projection in Postgres, the table is part of its state, and written in the transaction that moves the
+//! checkpoint. For a search index, whose files record what they lack, it is a copy for people to read.
 
 mod baseline;
 pub mod decided;
@@ -37,10 +37,10 @@ use crate::{
     table::Table,
 };
 
-/// How many bytes of an error are kept.
+/// How many bytes of an error are stored.
 const LONGEST: usize = 2000;
 
-/// An aggregate that is parked, at the event with which its projection could not go on.
+/// A parked aggregate, and the event that its projection could not process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParkedAt {
     /// The aggregate.
@@ -55,7 +55,7 @@ pub struct ParkedAt {
     pub last_failed: Option<Timestamp>,
 }
 
-/// What an event failed in.
+/// The view in which an event failed.
 #[derive(Clone, Copy)]
 pub enum View {
     /// A projection.
@@ -65,7 +65,7 @@ pub enum View {
 }
 
 impl View {
-    /// Its name, whatever the version.
+    /// The name of the view, without its version.
     pub fn name(self) -> &'static str {
         match self {
             Self::Projection(projection) => projection.view,
@@ -73,7 +73,7 @@ impl View {
         }
     }
 
-    /// Where it is kept.
+    /// The name of the database that stores it.
     pub fn database(self) -> &'static str {
         match self {
             Self::Projection(projection) if matches!(projection.kind, Kind::Index(_)) => "tantivy",
@@ -91,7 +91,7 @@ impl View {
     }
 }
 
-/// What one projection of one shard has parked.
+/// The aggregates that one projection of one shard has parked.
 #[derive(Clone, Copy)]
 pub struct Parking {
     projection: &'static Projection,
@@ -99,26 +99,26 @@ pub struct Parking {
 }
 
 impl Parking {
-    /// That of a projection, where it parks at all. History interprets nothing that could fail.
+    /// Returns the parking of a projection; `None` for history, which interprets nothing that could fail.
     pub fn of(projection: &'static Projection, shard: u16) -> Option<Self> {
         let parks = !matches!(projection.kind, Kind::History);
         parks.then_some(Self { projection, shard })
     }
 
-    /// Whether the rows of what is parked are taken away from a table until it goes on: where somebody is let in by them, that counts as
-    /// ended. What is set stays: without its row more might be permitted.
+    /// Whether the rows of parked aggregates are removed from a table until they go on. Rows that admit somebody are:
+    /// their aggregates count as ended. Rows of settings stay, since more might be permitted without them.
     pub fn withholds(self, table: &Table) -> bool {
         let lets_in = [&*ACCESS, &*SESSIONS].iter().any(|view| view.view == self.projection.view);
         lets_in && !table.inherits
     }
 
-    /// Whether the projection stands still at an event of an aggregate: without the system nobody could mend anything, and without data
-    /// keys others could not go on.
+    /// Whether the projection stops at a failed event of an aggregate instead of parking it: without the system nobody
+    /// could repair anything, and without data keys other aggregates could not go on.
     pub fn needs(self, key: &AggregateKey) -> bool {
         admits(self.projection.view) && (key.instance_id == SYSTEM || key.aggregate_type == DataKey::NAME)
     }
 
-    /// What is parked.
+    /// Returns what is parked.
     pub async fn parked(self, client: &impl GenericClient) -> Result<Vec<ParkedAt>, DatabaseFailure> {
         let text = "select * from platform.failed_events \
                     where projection = $1 and version = $2 and shard = $3";
@@ -128,7 +128,7 @@ impl Parking {
         Ok(rows.iter().map(parked_at).collect())
     }
 
-    /// Looks up in history when the events were committed that aggregates are parked at. What it does not have stays unknown.
+    /// Looks up in history when the failed events of parked aggregates were committed, where history has them.
     pub async fn date(self, client: &impl GenericClient, all: &mut [ParkedAt]) -> Result<(), DatabaseFailure> {
         static SELECT: OfHistories = OfHistories::new(|| {
             of_histories(
@@ -150,8 +150,8 @@ impl Parking {
         Ok(())
     }
 
-    /// Notes that aggregates are parked at their failed events, which come after a position, or that these failed once more. One that
-    /// fails at another event than before has failed there for the first time.
+    /// Notes that aggregates are parked at their failed events, which come after a position, or that these failed once
+    /// more. The count of failures begins anew when an aggregate fails at another event than before.
     pub async fn park(
         self,
         client: &impl GenericClient,
@@ -160,7 +160,7 @@ impl Parking {
     ) -> Result<(), DatabaseFailure> {
         let keys: Vec<AggregateKey> = failed.iter().map(|failed| failed.key.clone()).collect();
         self.settle(client, &keys).await?;
-        // What was there before the projection was built again may have had them, too.
+        // An earlier build of the projection may have failed at the same events.
         if !self.projection.is_beside() {
             let ids: Vec<u64> = failed.iter().map(|failed| self.id(failed.sequence)).collect();
             retrying::unmark(client, &ids).await?;
@@ -201,7 +201,7 @@ impl Parking {
         Ok(())
     }
 
-    /// Makes the rows those of what a projection has parked that is kept elsewhere.
+    /// Makes the rows list exactly what a projection outside of Postgres has parked.
     pub async fn copy(self, transaction: &impl GenericClient, all: &[ParkedAt]) -> Result<(), DatabaseFailure> {
         let before: HashMap<_, _> =
             self.parked(transaction).await?.into_iter().map(|parked| (parked.key.clone(), parked)).collect();
@@ -210,7 +210,7 @@ impl Parking {
         self.release(transaction, &gone).await?;
         let is_known = |parked: &&ParkedAt| {
             let known = before.get(&parked.key).filter(|known| known.sequence == parked.sequence);
-            // Postgres keeps microseconds.
+            // Postgres stores microseconds.
             let at = |parked: &ParkedAt| parked.last_failed.map(Timestamp::as_microsecond);
             known.is_some_and(|known| at(parked) <= at(known))
         };
@@ -218,15 +218,15 @@ impl Parking {
         self.park(transaction, Position::default(), &new).await
     }
 
-    /// Forgets that aggregates were parked: the projection has what waited.
+    /// Removes aggregates that are not parked any more: the projection has applied the events that waited.
     pub async fn release(self, client: &impl GenericClient, keys: &[AggregateKey]) -> Result<(), DatabaseFailure> {
         self.settle(client, keys).await?;
         self.on(client, keys, "delete from platform.failed_events as f using {keys}").await
     }
 
-    /// Forgets that somebody has had aggregates tried again.
+    /// Removes the marks of requested retries from parked aggregates.
     pub async fn settle(self, client: &impl GenericClient, keys: &[AggregateKey]) -> Result<(), DatabaseFailure> {
-        // People are shown what answers, and a generation beside it has the same ids.
+        // People are shown the generation that answers, and a generation beside it has the same ids.
         if self.projection.is_beside() {
             return Ok(());
         }
@@ -238,7 +238,7 @@ impl Parking {
         .await
     }
 
-    /// Does something with what is parked, `f`, of these aggregates.
+    /// Runs a statement on the rows of these parked aggregates, which it calls `f`.
     async fn on(
         self,
         client: &impl GenericClient,
@@ -260,7 +260,7 @@ impl Parking {
         Ok(())
     }
 
-    /// Marks what somebody has had tried again.
+    /// Marks failed events whose retry was requested.
     pub async fn mark(self, client: &impl GenericClient, meant: &[(u64, Retrying)]) -> Result<(), DatabaseFailure> {
         if self.projection.is_beside() {
             return Ok(());
@@ -272,7 +272,7 @@ impl Parking {
         Ok(())
     }
 
-    /// Whether what is parked fulfils a condition.
+    /// Whether a parked aggregate matches a filter.
     pub fn finds(self, filter: &Filter, parked: &ParkedAt) -> bool {
         let ParkedAt { key, sequence, error, last_failed, .. } = parked;
         let failed = last_failed.map(Timestamp::as_microsecond);
@@ -295,8 +295,8 @@ impl Parking {
     }
 }
 
-/// Whether requests are admitted by what a view says. What it has parked counts as ended, and only operators of the system decide that
-/// an event is left out of it.
+/// Whether requests are admitted by the rows of a view. Whatever such a view has parked counts as ended, and only
+/// operators of the system can discard an event of it.
 pub fn admits(view: &str) -> bool {
     [&*ACCESS, &*ENDED].iter().any(|admitting| admitting.view == view)
 }
@@ -307,14 +307,14 @@ fn id(name: &str) -> u64 {
 }
 
 impl ParkedAt {
-    /// An aggregate of which an event failed just now.
+    /// Returns an aggregate as parked at an event that has just failed.
     pub fn now(recorded: &Recorded, error: String) -> Self {
         let (committed_at, last_failed) = (Some(recorded.committed_at), Some(clock::now()));
         Self { key: recorded.key(), sequence: recorded.sequence, committed_at, error, last_failed }
     }
 }
 
-/// An error as Postgres can keep it, and people want to read it.
+/// Shortens an error, and replaces characters that Postgres cannot store.
 fn legible(error: &str) -> String {
     let end = error.floor_char_boundary(LONGEST);
     error[..end].replace('\0', "\u{fffd}")

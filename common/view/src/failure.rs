@@ -1,9 +1,9 @@
-//! What can go wrong with Postgres.
+//! Failures of Postgres.
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::SqlState;
 
-/// Postgres did not do what it was asked.
+/// Why Postgres did not do what was requested.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseFailure {
     /// No connection could be had.
@@ -18,7 +18,7 @@ pub enum DatabaseFailure {
     /// Nothing was answered in time.
     #[error("Postgres does not answer")]
     Silent,
-    /// What is asked for in Postgres is kept elsewhere.
+    /// The projection is not stored in Postgres.
     #[error("{0} is not kept in Postgres")]
     Elsewhere(&'static str),
     /// Somebody else changes the generations of a projection, or compares them.
@@ -37,20 +37,20 @@ pub enum DatabaseFailure {
 }
 
 impl DatabaseFailure {
-    /// Whether Postgres will refuse the same again, because of the values that it is given.
+    /// Whether Postgres would refuse the same statement again, because of its values.
     pub fn is_of_values(&self) -> bool {
         // Data exceptions, violated constraints, and limits of Postgres itself.
         let code = if let Self::Statement(error) = self { error.code() } else { None };
         code.is_some_and(|code| ["22", "23", "54"].contains(&&code.code()[..2]))
     }
 
-    /// Whether others held for too long what it would have changed.
+    /// Whether others held the required locks for too long.
     pub fn is_of_locks(&self) -> bool {
         let code = if let Self::Statement(error) = self { error.code() } else { None };
         matches!(self, Self::Busy(_)) || code == Some(&SqlState::LOCK_NOT_AVAILABLE)
     }
 
-    /// What Postgres refuses, for people to read. It quotes nothing of what Postgres says, which may be values.
+    /// Describes the failure for people. It quotes no messages of Postgres, since they may contain values.
     pub fn without_values(&self) -> String {
         let refused = if let Self::Statement(error) = self { error.as_db_error() } else { None };
         let Some(refused) = refused else { return self.to_string() };

@@ -1,7 +1,7 @@
 //! Generations: a projection in Postgres is built anew beside the one that answers, is compared with it, and takes its place.
 //!
-//! Each place has a schema of its own, and a checkpoint of its own. What takes the place of what answers gets its names, in one
-//! transaction, so that no reader and no statement knows of it. What answered before is kept up to date, to go back to.
+//! Each place has its own schema and checkpoint. A generation that takes over is renamed in one transaction, so that
+//! readers and statements need not know of it. The one that answered before is kept up to date, to go back to.
 
 mod comparison;
 mod first;
@@ -23,53 +23,53 @@ use crate::{
     projection::{GenerationSlot, PROJECTIONS, Projection, beside},
 };
 
-/// For how long an exchange is tried where what is beside is just a little behind, or others keep it waiting, and the pause between
-/// two tries. Postgres ends what takes longer than [`LIMIT`].
+/// How long an exchange is tried again while the other generation lags a little or others hold locks, and the pause
+/// between two tries. Postgres ends a wait for a lock that takes longer than [`LIMIT`].
 const PATIENCE: Duration = Duration::from_secs(3);
 const BREATH: Duration = Duration::from_millis(20);
-/// How often a moment is looked for at which two generations have come equally far, and the pause before the next look.
+/// How often it is checked whether two generations have come equally far, and the pause before the next check.
 const LOOKS: usize = 100;
 const GLANCE: Duration = Duration::from_millis(2);
-/// How long a change of generations waits for whoever builds indexes or vacuums, in milliseconds: nobody waits behind it.
+/// How long a change of generations waits for index builds and vacuums, in milliseconds: nobody has to wait meanwhile.
 const LIMIT: u32 = 2000;
-/// How long it may stand still, in milliseconds: a node that dies or stops in the middle of one would keep everybody waiting.
+/// How long a change may idle in its transaction, in milliseconds: everybody waits if a node stops amid one.
 const STANDSTILL: u32 = 1000;
-/// How long an exchange waits for readers and workers, in milliseconds: others wait behind it meanwhile.
+/// How long an exchange waits for readers and workers, in milliseconds: others have to wait meanwhile.
 const ALONE_WITHIN: u32 = 50;
 
 /// A generation beside the one that answers.
 #[derive(Clone)]
 pub struct Generation {
-    /// What keeps it up to date.
+    /// The projection that keeps it up to date.
     pub projection: &'static Projection,
-    /// Where it is.
+    /// Its place.
     pub place: GenerationSlot,
-    /// Since when.
+    /// Since when it is at that place.
     pub since: Timestamp,
-    /// How far it is; `None` before it began.
+    /// Its checkpoint; `None` before it began.
     pub checkpoint: Option<Checkpoint>,
     /// How many events it could not process.
     pub failed: u64,
-    /// How it compares with the one that answers, once that was looked at.
+    /// How it compares with the one that answers, once they were compared.
     pub verified: Option<Verified>,
-    /// Whether it is to be compared.
+    /// Whether a comparison was requested and is not done yet.
     pub is_due: bool,
 }
 
-/// What came of a wish to exchange generations.
+/// The outcome of an attempt to exchange generations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exchanged {
-    /// It answers from now on.
+    /// The generation has taken over.
     Done,
-    /// There is none at that place.
+    /// There is no generation at that place.
     Absent,
-    /// It is behind the one that answers.
+    /// The generation lags the one that answers.
     Behind,
-    /// It could not process more events than the one that answers.
+    /// The generation has failed at events that the one that answers could process.
     Fails,
 }
 
-/// Every generation there is beside those that answer.
+/// Returns every generation beside those that answer.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -100,11 +100,11 @@ pub async fn generations(database: &Database, shard: u16) -> Result<Vec<Generati
     database.within(read).await
 }
 
-/// Makes room for a generation that is built beside the one that answers; projectors begin with it. Where one is built already that
-/// goes on, and it is `false`.
+/// Prepares a generation that projectors build beside the one that answers. Returns `false` if one is being built
+/// already, which goes on.
 ///
 /// # Errors
-/// When Postgres does not answer, others hold what has to change, or the projection is not kept there.
+/// When Postgres does not answer, others hold the required locks, or the projection is not stored there.
 pub async fn replay(database: &Database, projection: &Projection) -> Result<bool, DatabaseFailure> {
     let next = at(projection, GenerationSlot::Next)?;
     patiently(|| try_replay(database, projection, next)).await
@@ -117,7 +117,7 @@ async fn try_replay(database: &Database, projection: &Projection, next: &Project
     if is_new {
         forget(&transaction, next).await?;
         transaction.batch_execute(&next.schema().unwrap_or_default()).await?;
-        // What is left of a worker of an earlier one must not pass for one of this.
+        // A leftover worker of an earlier generation must not pass for a worker of this one, so the epoch is higher.
         let begin = "insert into platform.checkpoints select $3, version, shard, \
                      (extract(epoch from clock_timestamp()) * 1000)::bigint, 0, 0, decode(repeat('00', 32), 'hex'), 'epoch' \
                      from platform.checkpoints where projection = $1 and version = $2";
@@ -127,7 +127,7 @@ async fn try_replay(database: &Database, projection: &Projection, next: &Project
     Ok(is_new)
 }
 
-/// Tries a change again while others hold what has to change.
+/// Tries a change again while others hold the required locks.
 async fn patiently<T, F: Future<Output = Result<T, DatabaseFailure>> + Send>(
     change: impl Fn() -> F,
 ) -> Result<T, DatabaseFailure> {
@@ -140,15 +140,15 @@ async fn patiently<T, F: Future<Output = Result<T, DatabaseFailure>> + Send>(
     }
 }
 
-/// Lets the generation at a place answer instead of the one that does. That one is kept: behind the next one as the previous one, and
-/// behind the previous one as the next one. What was there before is dropped.
+/// Lets the generation at a place answer instead of the one that does, which is retained at the opposite place: as the
+/// previous one if the next one takes over, and the other way round. What was there before is dropped.
 ///
-/// Nobody reads half of each. Who reads several things at one moment holds a lock on the checkpoints, see
-/// [`crate::database::snapshot`], as does a single statement that tells how fresh its answer is; any other holds one on its table,
-/// with which Postgres has its plans made anew. And nobody gets to know less than before: what is behind has to wait.
+/// Nobody reads a mixture of both. A reader of several things at one moment holds a lock on the checkpoints, see
+/// [`crate::database::snapshot`], as does a single statement that returns how fresh its answer is; any other locks its
+/// table, and Postgres plans it anew. And no answer is older than those before: a generation that lags has to wait.
 ///
 /// # Errors
-/// When Postgres does not answer, or the projection is not kept there.
+/// When Postgres does not answer, or the projection is not stored there.
 pub async fn exchange(
     database: &Database,
     (projection, place): (&Projection, GenerationSlot),
@@ -171,7 +171,7 @@ async fn attempt(
     if !is_there(&transaction, projection, place).await? {
         return Ok(Exchanged::Absent);
     }
-    // First Postgres ends what it does to tables by itself, which may take a second and nobody waits for; then alone, for a moment.
+    // First wait for maintenance by Postgres, which may take a second and blocks nobody; then lock all, briefly.
     let mut tables = [projection.tables(), other.tables()].concat();
     if is_there(&transaction, projection, kept_at).await? {
         tables.extend(kept.tables());
@@ -236,7 +236,7 @@ async fn try_drop(
     Ok(was_there)
 }
 
-/// Begins a change of the generations of a projection, which only one makes at a time. Who compares them is ended.
+/// Begins a change of the generations of a projection. Only one is made at a time; it cancels a comparison.
 async fn change<'a>(connection: &'a mut Client, projection: &Projection) -> Result<Transaction<'a>, DatabaseFailure> {
     let transaction = connection.transaction().await?;
     let limits = format!(
@@ -256,7 +256,7 @@ async fn change<'a>(connection: &'a mut Client, projection: &Projection) -> Resu
     Err(DatabaseFailure::Busy(projection.view))
 }
 
-/// What a projection is at a place beside it.
+/// The generation of a projection at a place beside it.
 fn at(projection: &Projection, place: GenerationSlot) -> Result<&'static Projection, DatabaseFailure> {
     beside(projection, place).ok_or(DatabaseFailure::Elsewhere(projection.view))
 }
@@ -266,7 +266,7 @@ async fn note(
     projection: &Projection,
     place: GenerationSlot,
 ) -> Result<bool, DatabaseFailure> {
-    // What answered before is compared only where somebody asks for that.
+    // A previous generation is compared only on request.
     let text = "insert into platform.generations values ($1, $2, $3, now(), case when $4 then now() end) on conflict do nothing";
     let is_compared = place == GenerationSlot::Next;
     Ok(transaction.execute(text, &[&projection.view, &projection.version, &place.name(), &is_compared]).await? > 0)
@@ -281,7 +281,7 @@ async fn is_there(
     Ok(client.query_opt(text, &[&projection.view, &projection.version, &place.name()]).await?.is_some())
 }
 
-/// Whether there is a shard of which it has less than the one that answers.
+/// Whether there is a shard in which the other generation lags the one that answers.
 async fn is_behind(
     client: &impl GenericClient,
     projection: &Projection,
@@ -294,7 +294,7 @@ async fn is_behind(
     Ok(behind.is_some())
 }
 
-/// Whether an aggregate is parked there that is not in the one that answers, or is there only at a later event.
+/// Whether the other generation has parked an aggregate that the one that answers has not, or only at a later event.
 async fn fails_more(
     client: &impl GenericClient,
     projection: &Projection,
@@ -308,7 +308,7 @@ async fn fails_more(
     Ok(more.is_some())
 }
 
-/// Removes all that there is of a generation. The checkpoint comes first, as it does for its worker.
+/// Removes everything of a generation. The checkpoint comes first, as it does for its worker.
 async fn forget(transaction: &Transaction<'_>, other: &Projection) -> Result<(), DatabaseFailure> {
     for table in ["checkpoints", "failed_events"] {
         let text = format!("delete from platform.{table} where projection = $1 and version = $2");
@@ -317,7 +317,7 @@ async fn forget(transaction: &Transaction<'_>, other: &Projection) -> Result<(),
     Ok(transaction.batch_execute(&format!("drop schema if exists {} cascade", other.schema_name())).await?)
 }
 
-/// Gives a generation another name, with all that there is of it.
+/// Renames a generation: its schema, its checkpoints and its failed events.
 async fn rename(transaction: &Transaction<'_>, version: i32, (from, to): (&str, &str)) -> Result<(), DatabaseFailure> {
     transaction.batch_execute(&format!("alter schema {from}_{version} rename to {to}_{version}")).await?;
     for table in ["checkpoints", "failed_events"] {
@@ -327,7 +327,7 @@ async fn rename(transaction: &Transaction<'_>, version: i32, (from, to): (&str, 
     Ok(())
 }
 
-/// Has the workers of both begin anew: each holds the checkpoint of the other one now.
+/// Fences the workers of both generations, which begin anew: each has the checkpoint of the other one.
 async fn fence(transaction: &Transaction<'_>, one: &Projection, other: &Projection) -> Result<(), DatabaseFailure> {
     let text = "update platform.checkpoints set epoch = 1 + (select max(epoch) from platform.checkpoints \
                 where version = $3 and projection in ($1, $2)) where version = $3 and projection in ($1, $2)";

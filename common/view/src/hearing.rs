@@ -1,5 +1,5 @@
-//! Whether it is known up to now what a log says. Every second NATS is asked where the log ends. Where it does not answer, or the
-//! reader is not there, the read model is read instead, with the time at which it had all that was in the log.
+//! Whether a state in memory is up to date with its log. Every second NATS is asked where the log ends. Where it does
+//! not answer, or the reader lags, the read model is read instead, with the time at which it had everything in the log.
 
 use std::{
     sync::{
@@ -17,28 +17,28 @@ use crate::database::Database;
 
 /// The longest that a token lives.
 pub const LONGEST_LIFE: Duration = Duration::from_hours(24);
-/// That, and a little for clocks that differ: what ended before has no tokens left.
+/// [`LONGEST_LIFE`] with a margin for clocks that differ: tokens of what ended before have expired.
 pub const REMEMBERED: Duration = Duration::from_hours(25);
 /// How often NATS is asked where the log ends, and how often what is too old is forgotten.
 const BEAT: Duration = Duration::from_secs(1);
 const FORGET_EVERY: u64 = 60;
 
-/// How far a state in memory is, and when it was known that this was all.
+/// How far a state in memory is, and when it was last known to be complete.
 pub(crate) struct Hearing {
     /// The stream sequence of the last record that it has.
     reached: AtomicU64,
-    /// Up to when everything is known, by [`since_start`].
+    /// The time up to which everything is known, by [`since_start`].
     heard: RwLock<Duration>,
-    /// How long that may be ago.
+    /// How long ago that may be.
     silence: Duration,
 }
 
-/// A state that hears of a log.
+/// A state in memory that follows a log.
 pub(crate) trait Hears: Clone + Send + Sync + 'static {
-    /// What it has heard.
+    /// How far it is.
     fn hearing(&self) -> &Hearing;
 
-    /// Takes what the read model has, which hears of the log by another way.
+    /// Takes over what the read model has, which follows the log by itself.
     fn look_up(&self, database: &Database, shard: u16) -> impl Future<Output = ()> + Send;
 
     /// Forgets what is too old.
@@ -46,23 +46,23 @@ pub(crate) trait Hears: Clone + Send + Sync + 'static {
 }
 
 impl Hearing {
-    /// That of a state which is at a position, and knows for so long without hearing more.
+    /// Returns the progress of a state at a position, which counts as known for so long without further news.
     pub(crate) fn new(at: Position, silence: Duration) -> Self {
         Self { reached: AtomicU64::new(at.stream_sequence), heard: RwLock::new(since_start()), silence }
     }
 
-    /// Whether it is known what the log says.
+    /// Whether the state is known to be up to date.
     pub(crate) fn is_known(&self) -> bool {
         let heard = *self.heard.read().unwrap_or_else(PoisonError::into_inner);
         since_start().saturating_sub(heard) <= self.silence
     }
 
-    /// The state has a record now.
+    /// Notes that the state has a record.
     pub(crate) fn reach(&self, stream_sequence: u64) {
         self.reached.store(stream_sequence, Ordering::Release);
     }
 
-    /// Everything was known at a time.
+    /// Notes that everything was known at a time.
     pub(crate) fn heard(&self, at: Duration) {
         let mut heard = self.heard.write().unwrap_or_else(PoisonError::into_inner);
         *heard = at.max(*heard);
@@ -73,7 +73,7 @@ impl Hearing {
     }
 }
 
-/// Keeps hearing. Whoever had what was the end of the log one beat ago knew everything then.
+/// Checks the state at every beat. If it has what was the end of the log one beat ago, it knew everything then.
 pub(crate) async fn hear<H: Hears>(hears: H, log: Log, database: Database, shard: u16) {
     let mut beats = interval(BEAT);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);

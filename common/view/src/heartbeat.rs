@@ -1,5 +1,5 @@
-//! When all that was in a log was in the read model of what has ended by it. Who does not hear from NATS knows by it how old what
-//! Postgres says may be.
+//! When the read model of what has ended was last known to have everything in its log. By this, a node that does not
+//! hear from NATS knows how old the rows in Postgres may be.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::{
     read_model::ReadModel,
 };
 
-/// How far the clock of Postgres may have gone back before a heartbeat of the future says nothing.
+/// How many seconds the clock of Postgres may have gone back before a heartbeat from the future is ignored.
 const JITTER: f64 = 1.0;
 
-/// The read model that says what has ended by a log.
+/// The read model of what has ended according to a log.
 fn of(class: LogClass) -> &'static Projection {
     match class {
         LogClass::Events => *ENDED,
@@ -26,7 +26,7 @@ fn of(class: LogClass) -> &'static Projection {
     }
 }
 
-/// Where its heartbeats are.
+/// The table of the heartbeats of a log.
 const fn table(class: LogClass) -> &'static str {
     match class {
         LogClass::Events => "platform.heartbeats",
@@ -34,8 +34,8 @@ const fn table(class: LogClass) -> &'static str {
     }
 }
 
-/// Notes, where the read model has the message that was the last of the log at a time, by [`since_start`], that it had all
-/// then.
+/// Notes that the read model had everything at a time, by [`since_start`], if it has the message that was the last one
+/// of the log then.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -61,7 +61,7 @@ pub async fn beat(
     Ok(())
 }
 
-/// How long ago rows that are at a position were all that there was to know; `None` where nobody said so of them.
+/// Returns how long ago rows at a position were known to be complete; `None` where no heartbeat is about them.
 pub(crate) async fn age(
     client: &impl GenericClient,
     (class, shard): (LogClass, u16),

@@ -23,7 +23,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_postgres::{Row, types::Type};
 
 pub use self::{
-    answers::{ANSWERS_KEPT, Answered},
+    answers::{ANSWERS_KEPT, StoredAnswer},
     followed::Followed,
     referrers::{MOST_REFERRERS, ReferenceChange, Referred, Referrers, fold_references, reference_changes},
 };
@@ -33,13 +33,13 @@ use crate::{
     projection::{HISTORY, OfHistories, Projection, Sql, history_of, of_histories},
 };
 
-/// How long events of the log that ages out are kept: as long as sessions live at most, and a week.
+/// How long events of `SESSIONS` are retained: the longest life of a session, and a week.
 pub const SESSIONS_KEPT: SignedDuration = SignedDuration::from_hours((90 + 7) * 24);
 
 /// A keyed hash of a value that only one aggregate may hold.
 pub type ClaimHash = [u8; 32];
 
-/// What a batch of records does to the claims: the last word on each.
+/// Folds a batch of events to the holder of each claim after it; `None` for a claim that was released.
 pub fn fold_claims(events: &[Arc<Recorded>]) -> HashMap<ClaimHash, Option<AggregateKey>> {
     let mut claims = HashMap::new();
     for recorded in events {
@@ -53,7 +53,7 @@ pub fn fold_claims(events: &[Arc<Recorded>]) -> HashMap<ClaimHash, Option<Aggreg
     claims
 }
 
-/// The claims of an event; what is no hash is no claim.
+/// Parses the claims of an event, and skips what is not a hash.
 pub fn hashes(claims: &[Bytes]) -> impl Iterator<Item = ClaimHash> {
     claims.iter().filter_map(|claim| claim.as_ref().try_into().ok())
 }
@@ -79,8 +79,8 @@ pub async fn apply(
     }
 }
 
-/// Forgets what has aged out by the time of the newest of these records, so that history is the same from a log that was purged, and gives
-/// those that have not. It comes before they are written: what has aged out may begin anew, with the first version.
+/// Deletes what has aged out by the time of the newest record, and returns the events that have not, so that history is
+/// the same from a purged log. It precedes the write: what has aged out may begin anew, with the first version.
 async fn without_aged(
     transaction: &Transaction<'_>,
     history: &Projection,
@@ -183,7 +183,7 @@ async fn apply_claims(
     Ok(())
 }
 
-/// Keys as the arrays that statements take.
+/// Splits keys into the arrays that statements take.
 pub(crate) fn columns<'a>(
     keys: impl IntoIterator<Item = &'a AggregateKey>,
 ) -> (Vec<&'a str>, Vec<&'a str>, Vec<&'a str>) {
@@ -199,27 +199,27 @@ pub struct Needs {
     pub aggregates: Vec<AggregateKey>,
     /// Claims.
     pub claims: Vec<ClaimHash>,
-    /// Who refers to something.
+    /// Aggregates whose referrers are needed.
     pub referrers: Vec<Referred>,
     /// Idempotent commands.
     pub commands: Vec<Bytes>,
-    /// Of which claims and referrers the aggregates are read too. It takes as long where there are none.
+    /// The claims and referrers whose aggregates are read too. Reading them takes as long if none are found.
     pub followed: Followed,
 }
 
-/// What history knows of it, all from one snapshot.
+/// What history knows of the [`Needs`], all from one snapshot.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Where the snapshot stands in each log.
+    /// The checkpoint of the snapshot in each log.
     pub checkpoints: OfEach<Checkpoint>,
-    /// The events of every aggregate that was asked for, from the last one that restores its state.
+    /// The events of every requested aggregate, from the last one that restores its state.
     pub aggregates: HashMap<AggregateKey, Vec<Arc<Recorded>>>,
-    /// The holder of every claim that was asked for.
+    /// The holder of every requested claim.
     pub claims: HashMap<ClaimHash, Option<AggregateKey>>,
-    /// Who refers to everything for which that was asked.
+    /// The referrers of every aggregate for which they were requested.
     pub referrers: HashMap<Referred, Referrers>,
-    /// The answer of every command that was asked for.
-    pub commands: HashMap<Bytes, Option<Answered>>,
+    /// The stored answer to every requested command.
+    pub commands: HashMap<Bytes, Option<StoredAnswer>>,
 }
 
 impl Needs {
@@ -233,8 +233,8 @@ impl Needs {
         self.aggregates.len() + self.claims.len() + self.referrers.len() + self.commands.len()
     }
 
-    /// Reads what is needed in one snapshot; `None` before history has a checkpoint. Postgres ends a statement that takes
-    /// longer than the limit, which is that of all reads where none is given.
+    /// Reads what is needed in one snapshot; `None` before history has a checkpoint. Postgres ends a statement that
+    /// takes longer than the limit; where none is given, the limit of all reads applies.
     pub async fn load(
         self,
         database: &Database,
@@ -304,7 +304,7 @@ async fn read_aggregates(
     Ok(found)
 }
 
-/// The aggregates that have events, in the order of their keys after one of them, at most so many.
+/// Returns the aggregates with events whose keys come after a key, in the order of their keys, at most `limit`.
 pub async fn aggregates_after(
     client: &impl GenericClient,
     key: &AggregateKey,
@@ -343,7 +343,7 @@ pub async fn last_event(
     Ok(row.as_ref().map(recorded).transpose()?)
 }
 
-/// An event as it is stored.
+/// Reads an event from its row.
 pub(crate) fn recorded(row: &Row) -> Result<Recorded, tokio_postgres::Error> {
     let event = Event {
         id: row.try_get("event_id")?,

@@ -1,4 +1,4 @@
-//! Data keys: unwrapped with the master key when first needed, then kept in memory.
+//! Data keys: unwrapped with the master key when first needed, then cached in memory.
 
 mod master;
 
@@ -28,7 +28,7 @@ use crate::{
     history::ClaimHash,
     projection::ACCESS,
     read_model::{ReadModel, Select},
-    rows::{Found, Stored},
+    rows::{Stored, StoredResource},
 };
 
 /// The instance id of what belongs to the system.
@@ -51,7 +51,7 @@ pub enum Purpose {
     Consistency,
 }
 
-/// How many keys a node keeps at hand.
+/// How many keys a node caches.
 const MOST_KEYS: usize = 100_000;
 /// The purposes of the keys that an instance has.
 pub const OF_INSTANCE: [Purpose; 5] =
@@ -59,7 +59,7 @@ pub const OF_INSTANCE: [Purpose; 5] =
 /// The purposes of the keys that the system has.
 pub const OF_SYSTEM: [Purpose; 3] = [Purpose::Claim, Purpose::Consistency, Purpose::Resource];
 
-/// A data key that cannot be had.
+/// Why a data key is unavailable.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum KeyringFailure {
     /// There is no such key yet: nothing is set up, or the read model has not seen it.
@@ -88,9 +88,9 @@ pub struct Outdated {
     pub instance_id: String,
     /// The id of the data key.
     pub id: String,
-    /// As it is wrapped now.
+    /// The data key as the older master key wraps it.
     pub wrapped: Wrapped,
-    /// Wrapped by the newest master key.
+    /// The data key as the newest master key wraps it.
     pub anew: Wrapped,
 }
 
@@ -100,7 +100,7 @@ pub struct Keyring {
     master: Arc<RwLock<Arc<MasterKeys>>>,
     database: Database,
     keys: Arc<Cache<Name, Arc<SymmetricKey>>>,
-    /// What is being loaded, for all who ask for it meanwhile; gone when none of them is left.
+    /// The loads that are under way, shared by all callers that wait for one; a load ends with the last of them.
     loading: Arc<Mutex<HashMap<Name, WeakShared<Loading>>>>,
 }
 
@@ -115,7 +115,7 @@ impl std::fmt::Debug for Keyring {
 }
 
 impl Keyring {
-    /// Keys that these master keys wrap.
+    /// Creates a keyring of the data keys that these master keys wrap.
     pub fn new(master: MasterKeys, database: Database) -> Self {
         let master = Arc::new(RwLock::new(Arc::new(master)));
         Self { master, database, keys: Arc::new(Cache::new(MOST_KEYS)), loading: Arc::default() }
@@ -125,15 +125,15 @@ impl Keyring {
         self.master.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Names the master key that wraps.
+    /// The id of the master key that wraps.
     pub fn master_key_id(&self) -> String {
         self.master().id()
     }
 
-    /// Takes other master keys from now on.
+    /// Replaces the master keys.
     ///
     /// # Errors
-    /// Where they do not open what there is; those from before go on.
+    /// When they do not open the existing data keys; the previous ones stay in use.
     pub async fn change_master(&self, master: MasterKeys) -> Result<(), KeyringFailure> {
         self.open(&master, SYSTEM, Purpose::Consistency).await?;
         *self.master.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(master);
@@ -222,7 +222,7 @@ impl Keyring {
             return Err(KeyringFailure::Lags);
         }
         let (master, mut outdated) = (self.master(), vec![]);
-        for Stored { instance_id, found: Found { id, state: DataKey { purpose, wrapped }, .. } } in keys {
+        for Stored { instance_id, found: StoredResource { id, state: DataKey { purpose, wrapped }, .. } } in keys {
             let associated = associated(&instance_id, &purpose);
             let (opened, is_newest) =
                 master.open(&associated, wrapped.expose()).map_err(|_| KeyringFailure::WrongMasterKey)?;
@@ -236,7 +236,7 @@ impl Keyring {
         Ok((outdated, more))
     }
 
-    /// A data key that the read model does not have yet.
+    /// Unwraps a data key that the read model does not have yet.
     ///
     /// # Errors
     /// Where the master key is not the one that wrapped it.
@@ -273,7 +273,7 @@ fn unwrap(
 /// The hash of a claim under the key of its bounds.
 pub fn claim_hash(key: &SymmetricKey, claim: &Claim) -> ClaimHash {
     if claim.is_hashed {
-        // A text that is no hash is hashed like any other, and is nobody else's.
+        // A text that is not a hash is hashed like any other, and collides with no other claim.
         let hash = URL_SAFE_NO_PAD.decode(&claim.value).ok().and_then(|hash| hash.try_into().ok());
         if let Some(hash) = hash {
             return hash;
@@ -302,7 +302,7 @@ pub fn opens(master: &MasterKeys, instance_id: &str, key: &DataKey) -> bool {
     master.open(&associated(instance_id, &key.purpose), key.wrapped.expose()).is_ok()
 }
 
-/// The same as text, for states of which the value is sealed.
+/// The hash of a claim as text, for states whose value is sealed.
 pub fn hashed_claim(key: &SymmetricKey, claim: &Claim) -> Hashed {
     Hashed::new(URL_SAFE_NO_PAD.encode(claim_hash(key, claim)))
 }

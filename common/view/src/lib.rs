@@ -1,9 +1,10 @@
-//! Nothing that only this crate knows enters here: all of it is derived from the log and kept in Postgres, and can be
-//! deleted and built again.
+//! The read models in Postgres. Everything in them is derived from the log, and can be deleted and built again.
 //!
-//! [`projection`] lists what is kept, in which [`table`]s; [`checkpoint`] says how far each is, and [`progress`] tells the other
-//! nodes; [`reaction`] tells how far reactions are; [`generation`] builds one anew beside the one that answers; [`failed_event`] is what a projection could not process. [`read_model`] writes and reads [`rows`], which the API answers; [`history`] is what the writer reads, and
-//! [`directory`], [`ended`], [`settings`] and [`keyring`] are what admits requests; [`persons`] opens what is personal.
+//! [`projection`] lists what is stored, in which [`table`]s; [`checkpoint`] is how far each projection is, which
+//! [`progress`] announces to the other nodes; [`reaction`] announces how far reactions are; [`generation`] builds a
+//! projection anew beside the one that answers; [`failed_event`] is what a projection could not process. [`read_model`]
+//! writes and reads the [`rows`] that the API returns; the writer reads [`history`]; [`directory`], [`ended`],
+//! [`settings`] and [`keyring`] admit requests; [`persons`] opens personal data.
 
 pub mod attempts;
 pub mod checkpoint;

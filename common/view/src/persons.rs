@@ -1,5 +1,5 @@
-//! The keys of people: one seals what is personal of one person. A key that was destroyed is never had again, so no key is kept
-//! in memory beyond what it was asked for.
+//! The keys of people: each seals the personal data of one person. A key that was destroyed must never be available
+//! again, so no key stays in memory longer than it is needed for a request.
 
 mod opening;
 
@@ -32,32 +32,32 @@ use crate::{
     keyring::{Keyring, KeyringFailure, Purpose},
 };
 
-/// The event after which nothing that is personal of a user is opened, and its key is destroyed.
+/// The event after which the personal data of a user is never opened, and the key is destroyed.
 pub const REMOVED: &str = "user.removed";
 
-/// A key of a person that cannot be had now.
+/// Why a key of a person is unavailable, or does not open something.
 #[derive(Debug, thiserror::Error)]
 pub enum PersonFailure {
     /// NATS does not answer.
     #[error(transparent)]
     Blocks(#[from] LogFailure),
-    /// The data key that wraps it cannot be had.
+    /// The data key that wraps the key is unavailable.
     #[error(transparent)]
     Keyring(#[from] KeyringFailure),
     /// Postgres cannot be read.
     #[error(transparent)]
     Database(#[from] DatabaseFailure),
-    /// The bucket does not have what it never loses by itself.
+    /// The bucket lacks a key, or has another one, and it never loses keys by itself.
     #[error(
         "the bucket KV_PERSONS lacks the key {} of block {}, or has another one, and nobody has destroyed it: restore the bucket from its backup, or \
          start with --accept-lost-keys to go on without what is personal of those whose keys are lost (docs/users.md)",
         .0.entry, .0.block
     )]
     Lost(Slot),
-    /// An event of a data key is not one that this build reads.
+    /// This build cannot read an event of a data key.
     #[error("a data key of instance {0} cannot be read by this build")]
     DataKey(String),
-    /// What is sealed is not what the person's key has sealed.
+    /// The key of the person has not sealed this.
     #[error("what is personal does not open with the key of the person")]
     Unopened,
 }
@@ -71,7 +71,7 @@ pub struct Persons {
     log: Log,
     shard: u16,
     accepts_lost: bool,
-    /// Where the log ended when something was opened for the first time.
+    /// The end of the log when this process first opened something.
     begun_at: Arc<OnceCell<u64>>,
 }
 
@@ -83,7 +83,7 @@ pub struct PersonKey {
 }
 
 impl PersonKey {
-    /// Seals what is personal.
+    /// Seals the personal data of the person.
     pub fn seal(&self, person: &Person) -> Personal {
         let text = Zeroizing::new(serde_json::to_vec(person).expect("it is plain data"));
         Personal::Sealed(self.seal_for(&sealing(&self.name), &text))
@@ -94,7 +94,7 @@ impl PersonKey {
         Sealed::new(self.seal_for(&sealing_password(&self.name), hash.as_bytes()))
     }
 
-    /// Opens it.
+    /// Opens the hash of the person's password.
     ///
     /// # Errors
     /// As [`PersonKey::open`] has them.
@@ -109,7 +109,7 @@ impl PersonKey {
         Sealed::new(self.seal_for(&sealing_metadata(&self.name, key), value.as_bytes()))
     }
 
-    /// Opens it.
+    /// Opens the value of an entry of the person's metadata.
     ///
     /// # Errors
     /// As [`PersonKey::open`] has them, and where it was sealed under another key.
@@ -118,7 +118,7 @@ impl PersonKey {
         str::from_utf8(&opened).map(str::to_owned).map_err(|_| PersonFailure::Unopened)
     }
 
-    /// The same, with the ciphertext that there is already where that has this value: what does not change is no event.
+    /// Seals a value of metadata, or returns the earlier ciphertext of the same value: what stays the same is no event.
     pub fn resealed_metadata(&self, key: &str, value: &str, before: Option<Sealed>) -> Sealed {
         let is_same = |sealed: &Sealed| self.open_metadata(key, sealed.expose()).is_ok_and(|opened| opened == value);
         before.filter(is_same).unwrap_or_else(|| self.seal_metadata(key, value))
@@ -130,7 +130,7 @@ impl PersonKey {
         Sealed::new(self.seal_for(&sealing_user_agent(&self.name, session_id), &text))
     }
 
-    /// Opens it.
+    /// Opens the user agent of a session of the person.
     ///
     /// # Errors
     /// As [`PersonKey::open`] has them, and where it was sealed for another session.
@@ -149,10 +149,10 @@ impl PersonKey {
         self.key.open(purpose, text).map(Zeroizing::new).map_err(|_| PersonFailure::Unopened)
     }
 
-    /// Opens what is sealed.
+    /// Opens the personal data of the person.
     ///
     /// # Errors
-    /// Where it was sealed with another key, for another person, or changed.
+    /// When it was sealed with another key, or for another person, or was changed.
     pub fn open(&self, sealed: &str) -> Result<Person, PersonFailure> {
         let opened = self.open_for(&sealing(&self.name), sealed)?;
         serde_json::from_slice(&opened).map_err(|_| PersonFailure::Unopened)
@@ -160,7 +160,8 @@ impl PersonKey {
 }
 
 impl Persons {
-    /// Keys in these blocks, which data keys of their instances wrap. Where it `accepts_lost` keys, they count as destroyed.
+    /// Keys in these blocks, wrapped by the data keys of their instances. `accepts_lost` has lost ones count as
+    /// destroyed.
     pub fn new(
         blocks: Blocks,
         (keyring, database): (Keyring, Database),
@@ -178,19 +179,19 @@ impl Persons {
         self.blocks.bucket().await
     }
 
-    /// A new key, which is durable when it is here.
+    /// Creates a key, which is durable once it is returned.
     ///
     /// # Errors
-    /// When NATS does not take it.
+    /// When NATS does not store it.
     pub async fn create(&self, instance_id: &str, person_id: &str) -> Result<PersonKey, PersonFailure> {
         let data_key = self.keyring.key(instance_id, Purpose::Resource).await?;
         self.create_under(&data_key, (instance_id, person_id)).await
     }
 
-    /// The same, of an instance whose data key no log has yet.
+    /// Creates a key of a person whose instance has a data key that is not in the log yet.
     ///
     /// # Errors
-    /// When NATS does not take it.
+    /// When NATS does not store it.
     pub async fn create_under(
         &self,
         data_key: &SymmetricKey,
@@ -205,7 +206,7 @@ impl Persons {
     /// The key with which something was sealed; `None` where it was destroyed.
     ///
     /// # Errors
-    /// When it cannot be had now.
+    /// When it is unavailable.
     pub async fn key(
         &self,
         instance_id: &str,
@@ -241,15 +242,15 @@ impl Persons {
     ) -> Result<Option<PersonKey>, PersonFailure> {
         match values.and_then(|values| values.get(&slot.entry)) {
             Some(None) => Ok(None),
-            // One that is not the person's is as good as none.
+            // A key that is not the person's counts as missing.
             Some(Some(wrapped)) if let Ok(key) = unwrapped(data_key, (slot.clone(), wrapped), name) => Ok(Some(key)),
             _ if self.accepts_lost => Ok(None),
             _ => Err(PersonFailure::Lost(slot)),
         }
     }
 
-    /// Those of these users that history says were removed, whatever there is of their keys: a bucket that was restored may have
-    /// keys that were destroyed since its backup. It waits until history is where the log ended when this process began to open.
+    /// Returns which of these users were removed by history, whatever keys they have: a restored bucket may have keys
+    /// that were destroyed since its backup. Waits until history has what the log had when this process began to open.
     async fn removed(&self, users: &[AggregateKey]) -> Result<HashSet<AggregateKey>, PersonFailure> {
         let end = || async { Ok::<_, LogFailure>(self.log.last().await?.map_or(0, |last| last.position().sequence)) };
         let begun_at = *self.begun_at.get_or_try_init(end).await?;
@@ -257,7 +258,7 @@ impl Persons {
         Ok(ask_at(&self.database, (self.shard, begun_at), question).await?)
     }
 
-    /// The data key of an instance, of which there is something at a sequence; `None` where it went with its instance.
+    /// The data key of an instance, which existed at a sequence; `None` if it was removed with the instance.
     async fn data_key(&self, instance_id: &str, sequence: u64) -> Result<Option<Arc<SymmetricKey>>, PersonFailure> {
         match self.keyring.key(instance_id, Purpose::Resource).await {
             // While read models are built again they lack it, or have it as an older master key wraps it.
@@ -283,7 +284,7 @@ fn unwrapped(data_key: &SymmetricKey, (slot, wrapped): (Slot, &str), name: &str)
     Ok(PersonKey { key: SymmetricKey::new(bytes), slot, name: name.to_owned() })
 }
 
-/// Where the key is with which something was sealed.
+/// The slot of the key with which something was sealed.
 fn slot_of(sealed: &str) -> Slot {
     let mut parts = sealed.split('.').map(str::to_owned);
     Slot { block: parts.next().unwrap_or_default(), entry: parts.next().unwrap_or_default() }
@@ -314,7 +315,7 @@ fn sealing_user_agent(name: &str, session_id: &str) -> String {
     format!("user-agent/{name}/{session_id}")
 }
 
-/// Whether something of a person may be sealed in what aggregates of a type are.
+/// Whether aggregates of a type may contain sealed personal data.
 pub fn is_of_people(aggregate_type: &str) -> bool {
     [User::NAME, UserMetadata::NAME, Session::NAME].contains(&aggregate_type)
 }

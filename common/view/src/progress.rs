@@ -1,7 +1,7 @@
-//! How far projections are, told over NATS as it happens, so that nobody polls.
+//! The progress of projections, announced over NATS as it happens, so that nobody polls.
 //!
-//! A message may be lost; projectors say it again every second. Readers check the sequence that they read with the
-//! data, so this only wakes them up. Why one goes no further is told, too: operators see it.
+//! A message may be lost; projectors repeat it every second. Readers check the sequence that they read with the data,
+//! so it only wakes them up. The reason why a projection has stopped is announced, too, for operators.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,7 @@ use crate::{
     reaction::Reactions,
 };
 
-/// For how long it is believed that a projection goes no further: who stopped it says so at least every 30 seconds.
+/// How long a projection counts as stopped after an announcement, which is repeated at least every 30 seconds.
 const BELIEVED: Duration = Duration::from_secs(100);
 /// The longest reason, in bytes.
 const LONGEST_REASON: usize = 1000;
@@ -34,20 +34,20 @@ pub struct Progress {
 #[derive(Debug, Default)]
 struct Heard {
     reached: watch::Sender<Reached>,
-    stopped: Mutex<Option<Stopped>>,
+    stopped: Mutex<Option<StopReason>>,
 }
 
-/// Why a projection goes no further.
+/// Why a projection has stopped.
 #[derive(Debug, Clone)]
-struct Stopped {
+struct StopReason {
     reason: String,
-    /// When it was heard, on the clock that only goes forward.
+    /// When it was heard, by the monotonic clock.
     heard: Duration,
-    /// Where it was: whoever begins with it again and comes to the same says that it is there, and goes no further.
+    /// Where it was. A worker that begins again and stops at the same event announces this position once more.
     at: Reached,
 }
 
-/// Tells the others how far a projection is.
+/// Announces the progress of a projection to other nodes.
 #[derive(Debug, Clone)]
 pub struct Announcer {
     client: async_nats::Client,
@@ -55,7 +55,7 @@ pub struct Announcer {
 }
 
 impl Progress {
-    /// Listens from now on. The task ends with the connection.
+    /// Subscribes to announcements. The task ends with the connection.
     pub async fn listen(client: &async_nats::Client, shard: u16) -> Result<Self, async_nats::SubscribeError> {
         let mut messages = client.subscribe(format!("progress.{shard}.>")).await?;
         let progress = Self::new();
@@ -86,44 +86,44 @@ impl Progress {
         }
     }
 
-    fn take_up(&self, projection: &Projection, told: Told) {
+    fn take_up(&self, projection: &Projection, told: ProgressReport) {
         let heard = &self.heard[projection.name];
         let mut stopped = heard.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         match told {
-            Told::Reached(reached) => {
+            ProgressReport::Reached(reached) => {
                 heard.reached.send_replace(reached);
                 stopped.take_if(|stopped| stopped.at != reached);
             }
-            Told::Stopped(reason) => {
-                *stopped = Some(Stopped { reason, heard: since_start(), at: *heard.reached.borrow() });
+            ProgressReport::Stopped(reason) => {
+                *stopped = Some(StopReason { reason, heard: since_start(), at: *heard.reached.borrow() });
             }
         }
     }
 
-    /// Why the projection goes no further until somebody acts, where that was told lately.
+    /// The reason why the projection has stopped until somebody acts, if it was announced recently.
     pub fn stopped(&self, projection: &Projection) -> Option<String> {
         let stopped = self.heard[projection.name].stopped.lock().unwrap_or_else(PoisonError::into_inner).clone();
         stopped.filter(|stopped| since_start() < stopped.heard + BELIEVED).map(|stopped| stopped.reason)
     }
 
-    /// How far the projection said last it is; it can go back when Postgres lost commits.
+    /// The progress that was announced last. It can go back when Postgres has lost commits.
     pub fn of(&self, projection: &Projection) -> watch::Receiver<Reached> {
         self.heard[projection.name].reached.subscribe()
     }
 }
 
 impl Announcer {
-    /// Announces for one projection of one shard.
+    /// An announcer for one projection of one shard.
     pub fn new(client: async_nats::Client, projection: &Projection, shard: u16) -> Self {
         Self { client, subject: format!("progress.{shard}.{}.{}", projection.name, projection.version) }
     }
 
-    /// Tells everybody who listens; nobody has to.
+    /// Announces progress to all that listen, if any.
     pub async fn announce(&self, reached: Reached) {
         self.tell(encode(reached)).await;
     }
 
-    /// Tells everybody why the projection goes no further until somebody acts.
+    /// Announces why the projection has stopped until somebody acts.
     pub async fn stops(&self, reason: &str) {
         let mut payload = encode(Reached::default());
         payload.extend(&reason.as_bytes()[..reason.floor_char_boundary(LONGEST_REASON)]);
@@ -142,22 +142,22 @@ fn encode(Reached { sequence, stream_sequence }: Reached) -> Vec<u8> {
     [sequence.to_be_bytes(), stream_sequence.to_be_bytes()].concat()
 }
 
-/// What was told of a projection.
+/// An announcement about a projection.
 #[derive(Debug, PartialEq)]
-enum Told {
+enum ProgressReport {
     Reached(Reached),
-    /// Builds that do not know this take no such message for progress, because it is longer.
+    /// Builds that do not know this do not mistake it for progress, because it is longer.
     Stopped(String),
 }
 
-fn decode(payload: &[u8]) -> Option<Told> {
+fn decode(payload: &[u8]) -> Option<ProgressReport> {
     let (sequence, rest) = payload.split_first_chunk()?;
     let (stream_sequence, reason) = rest.split_first_chunk()?;
     if !reason.is_empty() {
-        return Some(Told::Stopped(String::from_utf8_lossy(reason).into_owned()));
+        return Some(ProgressReport::Stopped(String::from_utf8_lossy(reason).into_owned()));
     }
     let [sequence, stream_sequence] = [sequence, stream_sequence].map(|bytes| u64::from_be_bytes(*bytes));
-    Some(Told::Reached(Reached { sequence, stream_sequence }))
+    Some(ProgressReport::Reached(Reached { sequence, stream_sequence }))
 }
 
 #[cfg(test)]
@@ -168,7 +168,7 @@ mod tests {
     fn a_projection_is_stopped_until_it_is_heard_to_go_on() {
         let (progress, projection) = (Progress::new(), &PROJECTIONS[0]);
         let reached = Reached { sequence: 7, stream_sequence: 3 };
-        assert_eq!(decode(&encode(reached)), Some(Told::Reached(reached)));
+        assert_eq!(decode(&encode(reached)), Some(ProgressReport::Reached(reached)));
         assert_eq!(decode(&encode(reached)[..15]), None);
         let stopped = [encode(Reached::default()), b"too many".to_vec()].concat();
         progress.take_up(projection, decode(&encode(reached)).unwrap());
@@ -176,9 +176,9 @@ mod tests {
         progress.take_up(projection, decode(&stopped).unwrap());
         assert_eq!(progress.stopped(projection).as_deref(), Some("too many"));
         assert_eq!(*progress.of(projection).borrow(), reached, "where it is stays known");
-        progress.take_up(projection, Told::Reached(reached));
+        progress.take_up(projection, ProgressReport::Reached(reached));
         assert_eq!(progress.stopped(projection).as_deref(), Some("too many"), "it has begun again");
-        progress.take_up(projection, Told::Reached(Reached { sequence: 8, stream_sequence: 4 }));
+        progress.take_up(projection, ProgressReport::Reached(Reached { sequence: 8, stream_sequence: 4 }));
         assert_eq!(progress.stopped(projection), None);
     }
 }

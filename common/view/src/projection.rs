@@ -27,33 +27,33 @@ use crate::{
 /// The text of a statement, made when it is first needed; see [`Projection::sql`].
 pub type Sql = LazyLock<String>;
 
-/// A projection that the code names.
-pub type Named = LazyLock<&'static Projection>;
+/// A projection that the code refers to by name.
+pub type ProjectionRef = LazyLock<&'static Projection>;
 
-/// What keeps a set of tables up to date.
+/// The definition of a projection: what is kept up to date from a log, in Postgres or in a search index.
 pub struct Projection {
-    /// The name, for example `targets`, or `targets_next` of the generation that is built beside it.
+    /// The name, for example `targets`, or `targets_next` for the generation that is built beside it.
     pub name: &'static str,
-    /// What operators call it and every generation of it.
+    /// The name by which operators know it and every generation of it.
     pub view: &'static str,
     /// The version; a change of tables or of their meaning needs a new one.
     pub version: i32,
     /// The log that it follows.
     pub class: LogClass,
-    /// What it keeps.
+    /// What it stores.
     pub kind: Kind,
 }
 
-/// Where a generation is beside the one that answers.
+/// The place of a generation beside the one that answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GenerationSlot {
-    /// It is built, to answer next.
+    /// The generation that is built to answer next.
     Next,
-    /// It answered before, and is kept up to date to go back to.
+    /// The generation that answered before, and is kept up to date to go back to.
     Previous,
 }
 
-/// The classes of projections.
+/// The kinds of projections.
 #[derive(Clone)]
 pub enum Kind {
     /// What the write node reads: envelopes of all events, claims, answers. It interprets no payload and never parks.
@@ -64,7 +64,7 @@ pub enum Kind {
     Index(Table),
 }
 
-/// Every projection there is: what follows from the catalog, and some of their own.
+/// Every projection: those that follow from the catalog, and a few others.
 pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
     let ended = vec![
         ended::<Instance>(),
@@ -80,7 +80,7 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
         ended::<ProjectGrant>(),
         ended::<UserGrant>(),
     ];
-    let mut found = Found { rows: vec![], indexes: vec![] };
+    let mut found = Tables { rows: vec![], indexes: vec![] };
     catalog::visit(&mut found);
     found.rows.push((WHAT_HAS_ENDED, LogClass::Events, ended));
     let histories = [
@@ -91,19 +91,19 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
     histories.into_iter().chain(rows).chain(found.indexes).collect()
 });
 
-/// The generations that can be beside those in Postgres.
+/// The generations that can exist beside the projections in Postgres.
 static BESIDE: LazyLock<Vec<(GenerationSlot, Projection)>> = LazyLock::new(|| {
     let in_postgres = PROJECTIONS.iter().filter(|projection| projection.schema().is_some());
     in_postgres.flat_map(|projection| GenerationSlot::ALL.map(|place| (place, projection.beside_at(place)))).collect()
 });
 
-/// The generation of a projection in Postgres at a place beside it; `None` for one that is kept elsewhere.
+/// The generation of a projection in Postgres at a place beside it; `None` for one that is stored elsewhere.
 pub fn beside(projection: &Projection, place: GenerationSlot) -> Option<&'static Projection> {
     let is_it = |(at, beside): &&(GenerationSlot, Projection)| *at == place && beside.view == projection.view;
     BESIDE.iter().find(is_it).map(|(_, beside)| beside)
 }
 
-/// Every projection in Postgres, and every generation that can be beside one.
+/// Every projection, and every generation that can exist beside one.
 pub(crate) fn with_beside() -> impl Iterator<Item = &'static Projection> {
     PROJECTIONS.iter().chain(BESIDE.iter().map(|(_, beside)| beside))
 }
@@ -112,13 +112,13 @@ const ENVELOPES: Name = Name { name: "history", version: 2 };
 const SESSION_ENVELOPES: Name = Name { name: "session_history", version: 1 };
 const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 7 };
 
-/// What the write node reads.
-pub static HISTORY: Named = LazyLock::new(|| named(Some(ENVELOPES)));
+/// The history of `EVENTS`, which the write node reads.
+pub static HISTORY: ProjectionRef = LazyLock::new(|| named(Some(ENVELOPES)));
 
-/// The same of the log that ages out.
-pub static SESSION_HISTORY: Named = LazyLock::new(|| named(Some(SESSION_ENVELOPES)));
+/// The history of `SESSIONS`, the log that ages out.
+pub static SESSION_HISTORY: ProjectionRef = LazyLock::new(|| named(Some(SESSION_ENVELOPES)));
 
-/// What the write node reads of a log.
+/// The history of a log, which the write node reads.
 pub fn history_of(class: LogClass) -> &'static Projection {
     match class {
         LogClass::Events => *HISTORY,
@@ -129,42 +129,42 @@ pub fn history_of(class: LogClass) -> &'static Projection {
 /// A statement on each history.
 pub(crate) type OfHistories = LazyLock<OfEach<String>>;
 
-/// The texts of one; see [`Projection::sql`].
+/// The text of a statement on each history; see [`Projection::sql`].
 pub(crate) fn of_histories(text: &str) -> OfEach<String> {
     OfEach { events: HISTORY.sql(text), sessions: SESSION_HISTORY.sql(text) }
 }
 
-/// The projections that follow a log: what is said of a sequence is said to them.
+/// The projections that follow a log, whose progress is given as sequences of that log.
 pub fn following(class: LogClass) -> impl Iterator<Item = &'static Projection> {
     PROJECTIONS.iter().filter(move |projection| projection.class == class)
 }
 
-/// What admits requests and issues tokens: tenants, users, roles, keys.
-pub static ACCESS: Named = LazyLock::new(|| named(Some(projection::ACCESS)));
+/// The rows by which requests are admitted and tokens are issued: tenants, users, roles, keys.
+pub static ACCESS: ProjectionRef = LazyLock::new(|| named(Some(projection::ACCESS)));
 
-/// What has ended, on which tokens may stand.
-pub static ENDED: Named = LazyLock::new(|| named(Some(WHAT_HAS_ENDED)));
+/// What has ended, of what tokens may depend on.
+pub static ENDED: ProjectionRef = LazyLock::new(|| named(Some(WHAT_HAS_ENDED)));
 
 /// The targets of executions.
-pub static TARGETS: Named = LazyLock::new(rows_of::<Target>);
+pub static TARGETS: ProjectionRef = LazyLock::new(rows_of::<Target>);
 
 /// The sessions.
-pub static SESSIONS: Named = LazyLock::new(rows_of::<Session>);
+pub static SESSIONS: ProjectionRef = LazyLock::new(rows_of::<Session>);
 
 /// The executions.
-pub static EXECUTIONS: Named = LazyLock::new(rows_of::<Execution>);
+pub static EXECUTIONS: ProjectionRef = LazyLock::new(rows_of::<Execution>);
 
-/// What keeps the rows of a resource.
+/// The projection of the rows of a resource.
 pub fn rows_of<R: Resource>() -> &'static Projection {
     named(R::ROWS)
 }
 
-/// What keeps the rows of a settings service.
+/// The projection of the rows of a settings service.
 pub(crate) fn rows_of_settings<P: Properties>() -> &'static Projection {
     named(Some(P::ROWS))
 }
 
-/// What keeps the search index of a resource.
+/// The projection of the search index of a resource.
 pub fn index_of<R: Resource>() -> &'static Projection {
     named(R::INDEX)
 }
@@ -174,12 +174,12 @@ fn named(wanted: Option<Name>) -> &'static Projection {
     PROJECTIONS.iter().find(is_it).expect("what is read is kept")
 }
 
-struct Found {
+struct Tables {
     rows: Vec<(Name, LogClass, Vec<Table>)>,
     indexes: Vec<Projection>,
 }
 
-impl Found {
+impl Tables {
     /// # Panics
     /// Where a projection would keep rows of both logs, of which it follows one: such a node must not start.
     fn row(&mut self, name: Name, class: LogClass, table: Table) {
@@ -193,7 +193,7 @@ impl Found {
     }
 }
 
-impl Visitor for Found {
+impl Visitor for Tables {
     fn resource<R: Resource>(&mut self) {
         if let Some(name) = R::ROWS {
             self.row(name, R::CLASS, standard::<R>());
@@ -207,7 +207,7 @@ impl Visitor for Found {
 }
 
 impl GenerationSlot {
-    /// The other one.
+    /// The other place.
     pub(crate) const fn opposite(self) -> Self {
         match self {
             Self::Next => Self::Previous,
@@ -215,10 +215,10 @@ impl GenerationSlot {
         }
     }
 
-    /// Both.
+    /// Both places.
     pub const ALL: [Self; 2] = [Self::Next, Self::Previous];
 
-    /// Its name.
+    /// The name of the place.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Next => "next",
@@ -237,7 +237,7 @@ impl Projection {
         Self { name: format!("{view}_{}", place.name()).leak(), view, version, class, kind: kind.clone() }
     }
 
-    /// The tables that events are folded for: history has tables of its own, and indexes are kept in files.
+    /// The tables that events are folded into. History has tables of its own, and indexes are stored in files.
     pub fn row_tables(&self) -> &[Table] {
         if let Kind::Rows(tables) = &self.kind { tables } else { &[] }
     }
@@ -257,13 +257,13 @@ impl Projection {
         format!("{}_{}", self.name, self.version)
     }
 
-    /// What it is called among the parts of a node.
+    /// Its name among the parts of a node.
     pub fn part(&self) -> String {
         format!("projection.{}", self.name)
     }
 
-    /// A statement on the tables of this version. Its text names the table of a resource by that, as in `{user}`, and any
-    /// other as in `{schema}.events`.
+    /// Completes a statement on the tables of this version. Its text names the table of a resource as in `{user}`, and
+    /// any other one as in `{schema}.events`.
     pub fn sql(&self, text: &str) -> String {
         let schema = self.schema_name();
         let text = text.replace("{schema}", &schema);
@@ -291,7 +291,7 @@ impl Projection {
         names.map(|name| format!("{}.{name}", self.schema_name())).collect()
     }
 
-    /// The SQL that creates what is missing; `None` for what is not in Postgres.
+    /// The SQL that creates what is missing; `None` for a projection that is not in Postgres.
     pub fn schema(&self) -> Option<String> {
         let schema = self.schema_name();
         let tables = match &self.kind {

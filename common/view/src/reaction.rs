@@ -1,4 +1,4 @@
-//! How far reactions are, told over NATS once a second by whoever does them, for people to read. It decides nothing.
+//! The progress of reactions, reported over NATS every second by whoever does them, for people. It decides nothing.
 
 use std::{
     collections::HashMap,
@@ -23,19 +23,19 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// The reactions that follow a log, by the names by which they are told of. Those that go by the clock have no place to tell.
+/// The names of the reactions that follow a log. Those that go by the clock have no position to report.
 pub const REACTIONS: [&str; 5] = [DELIVERIES, "mending", "sweep", "session_ends", "erasures"];
-/// The one that queues the deliveries of events and makes them, by the name of its place.
+/// The name of the reaction that queues the deliveries of events and makes them.
 pub const DELIVERIES: &str = "actions";
 
-/// How often one is told of.
+/// How often a reaction is reported.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long that may take.
+/// How long a report may take.
 const LONGEST: Duration = Duration::from_secs(5);
-/// For how long that is believed.
+/// How long a report is believed.
 const BELIEVED: Duration = Duration::from_secs(15);
 
-/// How far a reaction is.
+/// The progress of a reaction.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reaction {
@@ -45,16 +45,16 @@ pub struct Reaction {
     pub sequence: u64,
     /// How many events it lacks.
     pub lag_events: u64,
-    /// How old the first is that it lacks, or has taken up and is not done with, in seconds.
+    /// How old the first event is that it lacks, or has taken up and not finished, in seconds.
     pub lag_seconds: f64,
-    /// How much of what it has taken up is not done: of deliveries those that are queued.
+    /// How much of what it has taken up is not finished: for deliveries, how many are queued.
     pub waiting: u64,
-    /// How much of that was given up, and waits for somebody who decides.
+    /// How much of that was given up, and waits for a decision.
     #[serde(default)]
     pub given_up: u64,
 }
 
-/// The subject on which nodes hear of reactions: one for all, so that a node which may not tell of them is refused one thing.
+/// The subject of reports on reactions: one for all, so that a node that may not report them is refused only one.
 pub fn subject(shard: u16) -> String {
     format!("progress.{shard}.reaction")
 }
@@ -66,12 +66,12 @@ pub struct Reactions(Arc<Mutex<HashMap<&'static str, Heard>>>);
 #[derive(Debug)]
 struct Heard {
     reaction: Reaction,
-    /// When, on the clock that only goes forward.
+    /// When it was heard, by the monotonic clock.
     at: Duration,
 }
 
 impl Reactions {
-    /// Takes up what was told. What this build does not know is left out.
+    /// Stores a report. Reactions that this build does not know are ignored.
     pub(crate) fn hear(&self, payload: &[u8]) {
         let Ok(reaction) = serde_json::from_slice::<Reaction>(payload) else { return };
         let Some(name) = REACTIONS.iter().find(|name| **name == reaction.name) else { return };
@@ -79,27 +79,27 @@ impl Reactions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, heard);
     }
 
-    /// How far a reaction is; `None` where nobody has said so lately.
+    /// The progress of a reaction; `None` if it was not reported recently.
     pub fn of(&self, name: &str) -> Option<Reaction> {
         let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         heard.get(name).filter(|heard| since_start() < heard.at + BELIEVED).map(|heard| heard.reaction.clone())
     }
 }
 
-/// Where a reaction is, as who does it knows.
+/// The progress of a reaction, as its worker knows it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stand {
-    /// The position up to which it has taken up all.
+    /// The position up to which it has taken up all events.
     pub at: Position,
-    /// How much of that is not done.
+    /// How much of that is not finished.
     pub waiting: u64,
-    /// Since when the first of it is not done.
+    /// Since when the first of that is not finished.
     pub waits_since: Option<Timestamp>,
     /// How much of it was given up.
     pub given_up: u64,
 }
 
-/// Tells of one reaction of one shard, beside its work and as long as this is there: a step of it may take long.
+/// Reports one reaction of one shard in the background until this is dropped, since a step of it may take long.
 #[derive(Debug)]
 pub struct Telling {
     stand: watch::Sender<Stand>,
@@ -107,7 +107,7 @@ pub struct Telling {
 }
 
 impl Telling {
-    /// Tells of this one from now on, which is at a position.
+    /// Begins to report a reaction that is at a position.
     pub fn start(log: &Log, shard: u16, (name, at): (&'static str, Position)) -> Self {
         debug_assert!(REACTIONS.contains(&name), "{name} is one of those that are told of");
         let (stand, noted) = watch::channel(Stand { at, ..Stand::default() });
@@ -130,13 +130,13 @@ impl Telling {
         Self { stand, _task: task }
     }
 
-    /// Notes what is told the next time.
+    /// Changes what is reported next.
     pub fn note(&self, change: impl FnOnce(&mut Stand)) {
         self.stand.send_modify(change);
     }
 }
 
-/// Tells once.
+/// Reports once.
 async fn tell(log: &Log, subject: String, (name, stand): (&str, Stand)) -> Result<(), LogFailure> {
     let Stand { at, waiting, waits_since, given_up } = stand;
     // Most of the time there is nothing that it lacks, and no record needs to be read.

@@ -22,15 +22,15 @@ use tokio_postgres::types::ToSql;
 use crate::{
     checkpoint::{Checkpoint, Fenced, signed, unsigned},
     database::{Database, DatabaseFailure},
-    projection::{Kind, Named, Projection, with_beside},
-    rows::{Found, Fresh, Stored},
+    projection::{Kind, Projection, ProjectionRef, with_beside},
+    rows::{Fresh, Stored, StoredResource},
     table::{
         Change, Row, Table,
         layout::{self, Layout},
     },
 };
 
-/// What a projection keeps in Postgres, as one shard writes and reads it.
+/// The rows of a projection in Postgres, as one shard writes and reads them.
 #[derive(Clone, Copy)]
 pub struct ReadModel<'a> {
     /// The projection.
@@ -44,8 +44,8 @@ impl<'a> ReadModel<'a> {
         Self { projection, shard }
     }
 
-    /// Takes the projection over: from now on the workers before change nothing. Who begins at the beginning of the log
-    /// begins with empty tables, whatever was left in them.
+    /// Takes the projection over: earlier workers can change nothing from then on. A worker that begins at the
+    /// beginning of the log begins with empty tables, whatever was left in them.
     pub async fn take_over(self, client: &mut Client) -> Result<Checkpoint, DatabaseFailure> {
         Checkpoint::take_over(client, self.projection, self.shard).await
     }
@@ -55,8 +55,8 @@ impl<'a> ReadModel<'a> {
         Checkpoint::read(client, self.projection, self.shard).await
     }
 
-    /// Moves the checkpoint, if it still is `from`. In a transaction it comes before the rows: from then on whoever takes
-    /// over knows whose transaction it is.
+    /// Moves the checkpoint, if it still is `from`. In a transaction this comes before the rows, so that a worker that
+    /// takes over can find the transaction by its lock on the checkpoint.
     pub async fn advance(
         self,
         client: &impl GenericClient,
@@ -114,7 +114,7 @@ impl<'a> ReadModel<'a> {
         aggregate_type: &'static str,
         (instance_id, id): (&str, &str),
     ) -> Result<Fresh<Option<Stored<Box<RawValue>>>>, DatabaseFailure> {
-        // Postgres has no U+0000, so no id has one; an empty id is nobody's.
+        // Postgres cannot store U+0000, so no id has one; nothing has an empty id.
         let id = if id.contains('\0') { "" } else { id };
         database.within(self.read(database, aggregate_type, (instance_id, id))).await
     }
@@ -156,7 +156,7 @@ impl<'a> ReadModel<'a> {
 
 /// A statement that finds rows of one table; its text is made when it is first needed.
 pub struct Select<R> {
-    projection: &'static Named,
+    projection: &'static ProjectionRef,
     aggregate_type: &'static str,
     condition: &'static str,
     text: OnceLock<String>,
@@ -164,12 +164,16 @@ pub struct Select<R> {
 }
 
 impl<R: DeserializeOwned> Select<R> {
-    /// Rows of an aggregate's table under a condition, which is all that follows the table in the statement.
-    pub const fn new(projection: &'static Named, aggregate_type: &'static str, condition: &'static str) -> Self {
+    /// A statement for rows of an aggregate's table under a condition, which is all that follows the name of the table.
+    pub const fn new(
+        projection: &'static ProjectionRef,
+        aggregate_type: &'static str,
+        condition: &'static str,
+    ) -> Self {
         Self { projection, aggregate_type, condition, text: OnceLock::new(), resource: PhantomData }
     }
 
-    /// The rows that there are.
+    /// Returns the rows that the statement finds.
     pub async fn rows(
         &self,
         client: &impl GenericClient,
@@ -221,12 +225,12 @@ fn found<R: DeserializeOwned>(
     instance_id: &str,
     id: String,
     row: &tokio_postgres::Row,
-) -> Result<Found<R>, DatabaseFailure> {
+) -> Result<StoredResource<R>, DatabaseFailure> {
     let owner = owner_of(i32::from(row.get::<_, i16>("owner_type")), row.get("owner_id"));
     let Ok(state) = serde_json::from_str(row.get("state")) else {
         return Err(DatabaseFailure::Inconsistent { table: aggregate_type, instance_id: instance_id.to_owned(), id });
     };
-    Ok(Found { id, owner, sequence: unsigned(row.get("sequence")), changed_at: row.get("changed_at"), state })
+    Ok(StoredResource { id, owner, sequence: unsigned(row.get("sequence")), changed_at: row.get("changed_at"), state })
 }
 
 type Parameter = Box<dyn ToSql + Sync + Send>;

@@ -1,5 +1,5 @@
-//! Which access tokens were revoked, in memory, until they would have expired: single ones by their ids, all that was got by one
-//! code or in one session, and all that a client got for a user until then. It is loaded from history once and then updated from the log.
+//! Revoked access tokens, in memory until they would have expired: single ones by id, all from one code or session, and
+//! all that a client got for a user until a time. They are loaded from history once and then updated from the log.
 
 mod of_instance;
 
@@ -40,10 +40,10 @@ use crate::{
     projection::{SESSION_HISTORY, Sql},
 };
 
-/// The event with which a session ends, and what was got in it.
+/// The event that ends a session and all tokens that were issued in it.
 const SESSION_ENDED: &str = "session.removed";
 
-/// What is known of revoked tokens.
+/// The revoked tokens that are known.
 #[derive(Clone)]
 pub struct Revoked(Arc<State>);
 
@@ -51,7 +51,7 @@ struct State {
     known: RwLock<HashMap<String, OfInstance>>,
     reached: Reached,
     hearing: Hearing,
-    /// Up to which sequence history was read.
+    /// The sequence up to which history was read.
     read: AtomicU64,
 }
 
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Revoked {
 }
 
 impl Revoked {
-    /// What was revoked up to now, and follows the log from here.
+    /// Loads what was revoked so far, and follows the log from there.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -77,7 +77,7 @@ impl Revoked {
             tracing::warn!(error, "the read models cannot be read; what was revoked is read from the log");
             Loaded::default()
         });
-        // Of a log that was lost, history may have the only copy: what it says was revoked stays so.
+        // If the log was lost, history may have the only copy: what was revoked by it stays so.
         let at = if log.has(loaded.at).await? { loaded.at } else { Position::default() };
         let revoked = Self::new(at, silence);
         revoked.take_all_up(&loaded.events);
@@ -96,12 +96,12 @@ impl Revoked {
         self.0.hearing.is_known()
     }
 
-    /// How far it is by the log.
+    /// How far the log was followed.
     pub fn reached(&self) -> &Reached {
         &self.0.reached
     }
 
-    /// The sequence that tokens carry that are issued now.
+    /// The sequence that newly issued tokens carry.
     pub fn sequence(&self) -> u64 {
         *self.0.reached.changes().borrow()
     }
@@ -112,7 +112,7 @@ impl Revoked {
         known.get(instance_id).is_some_and(|of_instance| of_instance.has(token))
     }
 
-    /// Whether a session has ended, which nobody forgets as long as there may be tokens that were got in it.
+    /// Whether a session has ended, which is remembered as long as there may be tokens that were issued in it.
     pub fn has_session_ended(&self, instance_id: &str, session_id: &str) -> bool {
         let known = self.0.known.read().unwrap_or_else(PoisonError::into_inner);
         known.get(instance_id).is_some_and(|of_instance| of_instance.has_session_ended(session_id))
@@ -135,7 +135,7 @@ impl Revoked {
         }
     }
 
-    /// Takes up a revocation, as far as it can be read.
+    /// Applies a revocation, as far as it can be read.
     fn take_up(&self, recorded: &Recorded, read: Option<Event>) {
         let event = &recorded.event;
         let at = recorded.committed_at.as_millisecond();
@@ -166,7 +166,7 @@ impl Revoked {
                     of_instance.revoke(&event.aggregate_id, Single { client_id: revoked.client_id, until });
                 }
             }
-            // What cannot be read is at least about what it is named after.
+            // An event that cannot be read still revokes what its id names.
             None => match token_revocation::named_all(&event.aggregate_id) {
                 Some((user_id, client_id)) => {
                     of_instance.revoke_all((user_id.to_owned(), client_id.to_owned()), &all(longest));
@@ -227,16 +227,16 @@ impl Hears for Revoked {
     }
 }
 
-/// What history has.
+/// What history has of revocations.
 #[derive(Default)]
 struct Loaded {
     events: Vec<Recorded>,
     at: Position,
-    /// How long ago that was all that was in the log.
+    /// How long ago history was known to have everything in the log.
     age: Option<Duration>,
 }
 
-/// What history has after a sequence up to which it was read before.
+/// Reads what history has after a sequence up to which it was read before.
 async fn load(database: &Database, shard: u16, after: u64) -> Result<Loaded, DatabaseFailure> {
     database.within(read(database, shard, after)).await
 }
@@ -254,7 +254,7 @@ async fn read(database: &Database, shard: u16, after: u64) -> Result<Loaded, Dat
     let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
     let age = heartbeat::age(&transaction, (LogClass::Sessions, shard), at).await?;
     let since = clock::now() - REMEMBERED;
-    // One that has gone back is filled anew.
+    // A history that has gone back is filled anew.
     let after = if at.sequence < after { 0 } else { signed(after) };
     let rows = [&TokenRevocation::NAME as &(dyn ToSql + Sync), &since, &after, &Session::NAME, &SESSION_ENDED];
     let rows = transaction.query(&**SELECT, &rows).await?;

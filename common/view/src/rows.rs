@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::database::DatabaseFailure;
 
-/// The largest page of a list, in bytes of what is stored: less than the 4 MiB that clients of gRPC take unless told otherwise.
+/// The largest page of a list, in bytes as stored: less than the 4 MiB that gRPC clients accept by default.
 pub const LARGEST_PAGE: usize = 3 << 20;
 
 /// An answer of a read model and how fresh it is, both from one snapshot.
@@ -17,17 +17,17 @@ pub struct Fresh<T> {
     pub processed: u64,
     /// When the event of that sequence was committed.
     pub timestamp: Timestamp,
-    /// Whether what was asked for is parked, and lacks its later events however far the read model is.
+    /// Whether the requested object is parked, and lacks its later events however far the read model is.
     pub is_parked: bool,
-    /// What was asked for.
+    /// The answer itself.
     pub answer: T,
 }
 
 impl<T> Fresh<T> {
-    /// As fresh, with what is made of the answer.
+    /// Converts the answer, which stays as fresh.
     ///
     /// # Errors
-    /// Those of what makes it.
+    /// Those of the conversion.
     pub fn try_map<U, E>(self, make: impl FnOnce(T) -> Result<U, E>) -> Result<Fresh<U>, E> {
         let Self { processed, timestamp, is_parked, answer } = self;
         Ok(Fresh { processed, timestamp, is_parked, answer: make(answer)? })
@@ -48,7 +48,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Whether something of this size goes in. The first always does: a page without anything would have no next one.
+    /// Whether something of this size fits in. The first always does: a page without anything would have no next one.
     pub fn takes(&mut self, size: usize) -> bool {
         let fits = self.is_empty || size <= self.left;
         self.left = if fits { self.left.saturating_sub(size) } else { 0 };
@@ -59,7 +59,7 @@ impl Room {
 
 /// A resource as the read model has it.
 #[derive(Debug, Clone)]
-pub struct Found<R> {
+pub struct StoredResource<R> {
     /// The id.
     pub id: String,
     /// The context that it belongs to.
@@ -78,18 +78,18 @@ pub struct Stored<R> {
     /// The instance that it belongs to.
     pub instance_id: String,
     /// The resource.
-    pub found: Found<R>,
+    pub found: StoredResource<R>,
 }
 
 impl Stored<Box<RawValue>> {
-    /// Reads the resource, of this aggregate.
+    /// Reads the state as a resource of this aggregate type.
     ///
     /// # Errors
-    /// Where the row is not one of such a resource.
-    pub fn read<R: DeserializeOwned>(self, aggregate_type: &'static str) -> Result<Found<R>, DatabaseFailure> {
-        let Self { instance_id, found: Found { id, owner, sequence, changed_at, state } } = self;
+    /// When the row is not that of such a resource.
+    pub fn read<R: DeserializeOwned>(self, aggregate_type: &'static str) -> Result<StoredResource<R>, DatabaseFailure> {
+        let Self { instance_id, found: StoredResource { id, owner, sequence, changed_at, state } } = self;
         match serde_json::from_str(state.get()) {
-            Ok(state) => Ok(Found { id, owner, sequence, changed_at, state }),
+            Ok(state) => Ok(StoredResource { id, owner, sequence, changed_at, state }),
             Err(_) => Err(DatabaseFailure::Inconsistent { table: aggregate_type, instance_id, id }),
         }
     }

@@ -1,4 +1,4 @@
-//! The schemas of the read models in Postgres: their SQL, and making what is missing of them.
+//! The schemas of the read models in Postgres: their SQL, and the creation of what is missing.
 
 use deadpool_postgres::GenericClient;
 
@@ -9,7 +9,7 @@ use crate::{
     projection::{PROJECTIONS, Projection},
 };
 
-/// What all projections share.
+/// The tables that all projections share.
 const OF_ALL: &str = "\
 create schema if not exists platform;
 
@@ -139,8 +139,8 @@ pub fn sql() -> String {
 
 /// Creates what is missing of the schemas. Nodes that start at the same time wait for each other.
 ///
-/// A projection that misses a table begins again: its checkpoint speaks of rows that are gone. One that misses
-/// nothing is left alone: it may be at work, and also `if not exists` waits for its locks.
+/// A projection that lacks a table begins again: its checkpoint counts rows that are gone. A complete one is left
+/// alone: it may be at work, and even `if not exists` waits for its locks.
 pub async fn prepare(database: &Database) -> Result<(), DatabaseFailure> {
     let mut connection = database.connection().await?;
     let transaction = connection.transaction().await?;
@@ -160,7 +160,7 @@ pub async fn prepare(database: &Database) -> Result<(), DatabaseFailure> {
     Ok(transaction.commit().await?)
 }
 
-/// Whether nothing is missing of what a projection keeps.
+/// Whether no table of a projection is missing.
 pub async fn is_complete(database: &Database, projection: &Projection) -> Result<bool, DatabaseFailure> {
     let tables = projection
         .tables()

@@ -1,5 +1,5 @@
-//! The settings index: what is set in every context, settings and state policies, in memory, loaded from the read models once and then updated from the
-//! log alone. So what holds in a context asks nobody, and is known as soon as the log tells it.
+//! The settings index: the settings and state policies of every context, in memory. It is loaded from the read models
+//! once and then updated from the log alone. So reading it needs no I/O, and changes hold once the log has them.
 
 mod follow;
 mod kind;
@@ -26,47 +26,47 @@ pub use self::policy::{Policies, SetPolicy, has_policies};
 use self::{kind::KINDS, policy::OfInstance};
 use crate::{database::Database, failed_event::Baseline, keyring::SYSTEM};
 
-/// What is set in every context.
+/// The settings and state policies of every context.
 #[derive(Clone)]
 pub struct SettingsIndex {
     contexts: Arc<RwLock<Contexts>>,
     reached: Reached,
 }
 
-/// The settings as they hold in a context.
+/// The effective settings of a context.
 #[derive(Debug)]
 pub struct Effective<P> {
     /// The sequence of the last event that the index has.
     pub processed: u64,
     /// The sequence of the last change in the context itself; 0 when nothing was ever set there.
     pub sequence: u64,
-    /// When that was.
+    /// When that change was committed.
     pub changed_at: Timestamp,
-    /// What is set there and above.
+    /// The settings of the context and of those above it.
     pub chain: Chain<P>,
 }
 
-/// By instance, by the id of the settings in it, which begins with that of their context, and by the name of the settings service.
+/// Settings by instance, by their id, which begins with the id of their context, and by the name of their service.
 #[derive(Default)]
 struct Contexts {
     by_instance: HashMap<String, HashMap<String, HashMap<&'static str, Entry>>>,
-    /// By instance.
+    /// State policies, by instance.
     policies: HashMap<String, OfInstance>,
-    /// The sequence of the last event that is in them.
+    /// The sequence of the last event that was applied.
     processed: u64,
-    /// What was read of them when it began.
+    /// The events that the rows lacked when they were loaded.
     baseline: Baseline,
 }
 
-/// What is set in one context.
+/// The settings of one service in one context.
 struct Entry {
     sequence: u64,
     changed_at: Timestamp,
-    /// The properties, of the type that the name of the service stands for.
+    /// The properties, of the type that belongs to the service.
     set: AnySettings,
 }
 
-/// Properties of whatever service.
+/// The properties of any service.
 type AnySettings = Arc<dyn Any + Send + Sync>;
 
 impl std::fmt::Debug for SettingsIndex {
@@ -75,7 +75,7 @@ impl std::fmt::Debug for SettingsIndex {
     }
 }
 
-/// An index of a log that has nothing yet.
+/// An index of an empty log.
 impl Default for SettingsIndex {
     fn default() -> Self {
         Self::of(Contexts::default())
@@ -83,7 +83,7 @@ impl Default for SettingsIndex {
 }
 
 impl SettingsIndex {
-    /// An index that is as far as the log now, and follows it from here.
+    /// Opens an index that is as far as the log at this time, and follows the log from there.
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -99,12 +99,12 @@ impl SettingsIndex {
         Self { contexts: Arc::new(RwLock::new(contexts)), reached }
     }
 
-    /// What holds in a context of an instance.
+    /// The effective settings of a context of an instance.
     pub fn effective<P: Properties>(&self, instance_id: &str, context: &Owner) -> Effective<P> {
         self.effective_of(instance_id, context, "")
     }
 
-    /// The same of settings of which a context has several of a kind, one for each variant.
+    /// The effective settings of one variant, for settings of which a context has several of a kind.
     pub fn effective_of<P: Properties>(&self, instance_id: &str, context: &Owner, variant: &str) -> Effective<P> {
         let above = context.chain(instance_id).into_iter().skip(1);
         let contexts = self.contexts.read().unwrap_or_else(PoisonError::into_inner);
@@ -121,12 +121,12 @@ impl SettingsIndex {
         }
     }
 
-    /// Whether it is updated from what happens to aggregates of this type.
+    /// Whether aggregates of this type are in the index.
     pub fn follows(aggregate_type: &str) -> bool {
         KINDS.iter().any(|kind| kind.name == aggregate_type) || policy::is_kind(aggregate_type)
     }
 
-    /// How far it is.
+    /// How far the log was followed.
     pub fn reached(&self) -> &Reached {
         &self.reached
     }
@@ -144,7 +144,7 @@ impl Entry {
     }
 }
 
-/// Which aggregate the settings of a context are.
+/// The key of the aggregate that holds the settings of a context.
 pub fn key<P: Properties>(instance_id: &str, context: &Owner, variant: &str) -> AggregateKey {
     AggregateKey::of::<Settings<P>>(instance_of(instance_id, context), id(context, variant).into_owned())
 }
@@ -154,7 +154,7 @@ fn id<'a>(context: &'a Owner, variant: &str) -> Cow<'a, str> {
     if variant.is_empty() { Cow::Borrowed(&context.id) } else { Cow::Owned(format!("{}.{variant}", context.id)) }
 }
 
-/// The instance in which is kept what belongs to a context of an instance: what is of the system is in none.
+/// The instance that stores what belongs to a context: what belongs to the system is in none.
 pub fn instance_of<'a>(instance_id: &'a str, context: &Owner) -> &'a str {
     if context.kind == OwnerType::System { SYSTEM } else { instance_id }
 }

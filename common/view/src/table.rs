@@ -27,9 +27,9 @@ const ACTIVITY: &str = "is_active";
 /// What the events of one aggregate in a batch add up to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// The aggregate.
+    /// The instance of the aggregate.
     pub instance_id: String,
-    /// Its id.
+    /// The id of the aggregate.
     pub id: String,
     /// The row after the batch; `None` when it is gone.
     pub row: Option<Row>,
@@ -52,7 +52,7 @@ pub struct Row {
     pub values: Vec<Value>,
 }
 
-/// How one table is kept, without the type of its resource.
+/// The definition of one table, without the type of its resource.
 #[derive(Clone, Copy)]
 pub struct Table {
     /// Its name in its schema.
@@ -67,9 +67,9 @@ pub struct Table {
     pub also_seen_by: fn() -> Option<Definition>,
     /// The column with the end of a resource that ages out with its log, in milliseconds since the Unix epoch.
     pub ends_at: fn() -> Option<Definition>,
-    /// Whether something else holds where the row is missing.
+    /// Whether inherited values hold where a row is missing.
     pub inherits: bool,
-    /// Where roles must be held for a resource, by its id and what it belongs to.
+    /// The context in which roles are required for a resource, given its id and its owner.
     pub context: fn(&str, &Owner) -> Owner,
     /// What one event means for the row.
     pub apply: fn(&Recorded) -> Result<Effect, Undecodable>,
@@ -78,25 +78,25 @@ pub struct Table {
 /// What one event means for its row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// The row is this now.
+    /// The row gets this content.
     Set(Content),
-    /// The row stays what it is.
+    /// The row stays as it is.
     Keep,
-    /// The row ends.
+    /// The row is deleted.
     End,
 }
 
-/// What a row says of its resource.
+/// What a row has of its resource.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Content {
     state: String,
     values: Vec<Value>,
 }
 
-/// What a row of [`ended`] says.
+/// The state in a row of [`ended`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HowEnded {
-    /// Whether it will never be again.
+    /// Whether the resource was removed.
     pub(crate) is_removed: bool,
 }
 
@@ -118,7 +118,7 @@ pub const fn standard<R: Resource>() -> Table {
     }
 }
 
-/// The name of several of a kind.
+/// The plural of a name.
 fn plural(name: &str) -> String {
     match name.strip_suffix("cy") {
         Some(stem) => format!("{stem}cies"),
@@ -145,8 +145,8 @@ pub const fn settings<P: Properties>() -> Table {
     }
 }
 
-/// When resources of a kind have ended, or give something else than before, one row for each that ever did: its sequence is that of the
-/// last time. It stays when the resource is removed.
+/// The table of when resources of a kind ended, or granted something else than before: one row for each that ever did,
+/// with the sequence of the last time. The row stays when the resource is removed.
 pub const fn ended<R: Resource>() -> Table {
     Table {
         name: || format!("ended_{}s", R::NAME),
@@ -165,7 +165,7 @@ pub const fn ended<R: Resource>() -> Table {
                 }
                 standard::Event::Changed { mut to, fields } => {
                     let gives_else = fields.iter().any(|field| R::GIVES.contains(&field.as_str()));
-                    // That it is off was written so before it had an event of its own.
+                    // Earlier events of deactivation look like this: there was no event of its own.
                     let is_off = to.known.activity().is_some_and(|is_active| !*is_active);
                     let has_ended = gives_else || is_off && fields.iter().any(|field| field == ACTIVITY);
                     if !has_ended {

@@ -51,7 +51,7 @@ fn command() -> impl Strategy<Value = Command<Target>> {
     ]
 }
 
-/// A log of what commands to a few targets came to; refused commands leave no trace.
+/// A log of the events of commands to a few targets; refused commands leave no trace.
 fn log() -> impl Strategy<Value = Vec<Arc<Recorded>>> {
     proptest::collection::vec((0..4_u8, command()), 0..60).prop_map(|commands| {
         let mut states: BTreeMap<u8, <Targets as Aggregate>::State> = BTreeMap::new();

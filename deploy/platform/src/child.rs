@@ -1,9 +1,9 @@
-//! A server that runs beside the platform, as its child: started, watched, stopped, and recognised when a platform that was
-//! killed left it behind.
+//! A server that runs as a child process of the platform: started, watched, stopped, and recognised when a platform
+//! that was killed has left it behind.
 //!
-//! The pid file is also a lock, and the child holds it: it is its standard input, which it can only read, so that it cannot
-//! name another process to be ended. So a free lock proves that no child is left, whatever became of the platform, and a
-//! held one is never started over. A signal to end with the platform
+//! The pid file is also a lock, and the child holds it: the file is its standard input, opened read-only, so that the
+//! child cannot name another process to be ended. So a free lock proves that no child is left, whatever became of the
+//! platform, and while the lock is held no other server is started. A signal to end with the platform
 //! (`PR_SET_PDEATHSIG`) is not used: it needs unsafe code, and fires when the *thread* that started the child ends.
 
 pub(crate) mod identity;
@@ -21,19 +21,19 @@ use tokio::time::{Instant, sleep, timeout};
 use self::identity::Identity;
 use crate::data_dir::{DataDirError, io_error};
 
-/// Takes the lines that tell a user what is being set up.
+/// A callback that gets lines for the user about what is being set up.
 pub(crate) type Progress<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
-/// The signals that end a server in order, each with the time it has; SIGKILL follows the last.
+/// The signals that end a server, in their order, each with the time that it has; SIGKILL follows the last.
 pub(crate) type StopSteps = &'static [(Signal, Duration)];
 
-/// How much of a log goes into an error.
+/// How many bytes of a log are shown in an error.
 const TAIL: u64 = 2_000;
-/// A log that is longer when its server starts is put aside.
+/// The length in bytes above which a log is put aside when its server starts.
 const LOG_LIMIT: u64 = 10 << 20;
 /// How long a server that is dropped has to end before it is left to itself.
 const DROP_LIMIT: Duration = Duration::from_secs(2);
-/// How long the rest of a leftover, whose main process has ended, has to end too.
+/// How long the other processes of a leftover server have to end after its main process.
 const REST_LIMIT: Duration = Duration::from_secs(5);
 
 /// Why a server does not run.
@@ -44,10 +44,10 @@ pub(crate) enum ChildError {
     Spawn {
         /// The program.
         program: PathBuf,
-        /// What the machine answered.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// It ended by itself.
+    /// The server has ended by itself.
     #[error("{name} ended ({status}); its log {} says:\n{tail}", log.display())]
     Ended {
         /// The server.
@@ -59,19 +59,19 @@ pub(crate) enum ChildError {
         /// The end of the log.
         tail: String,
     },
-    /// It runs, and does not answer.
+    /// The server runs, but does not answer.
     #[error("{name} did not answer within {} s; its log {} says:\n{tail}", limit.as_secs(), log.display())]
     Silent {
         /// The server.
         name: &'static str,
-        /// How long it was waited for.
+        /// How long the platform has waited.
         limit: Duration,
         /// Its log file.
         log: PathBuf,
         /// The end of the log.
         tail: String,
     },
-    /// A process of an earlier platform is still at work, and it is not known which.
+    /// A process of an earlier platform still runs, and cannot be identified.
     #[error(
         "a {name} that an earlier platform started still runs and cannot be told from other processes: \
          find it with `fuser {}`, end it, and start again",
@@ -83,21 +83,21 @@ pub(crate) enum ChildError {
         /// The file that it holds locked.
         pid_file: PathBuf,
     },
-    /// One of its files cannot be used.
+    /// A file of the server cannot be used.
     #[error(transparent)]
     File(#[from] DataDirError),
 }
 
-/// What there is to know about a server before it runs.
+/// The description of a server to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     /// Its name in messages.
     pub(crate) name: &'static str,
-    /// Where its output is appended.
+    /// The file that its output is appended to.
     pub(crate) log: PathBuf,
-    /// Where its identity is kept.
+    /// The file with the identity of its process.
     pub(crate) pid_file: PathBuf,
-    /// How it is ended.
+    /// The signals that end it.
     pub(crate) stop: StopSteps,
 }
 
@@ -169,7 +169,8 @@ impl Server {
     }
 }
 
-/// A running server. Dropped without [`Child::stop`], it is told to end and waited for, but not for long.
+/// A running server. If it is dropped without [`Child::stop`], it gets the first signal, and has up to [`DROP_LIMIT`]
+/// to end.
 #[derive(Debug)]
 pub(crate) struct Child {
     server: Server,
@@ -178,7 +179,7 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Waits until `answers`, which is asked again and again, for at most `limit`.
+    /// Waits until `answers`, which is called repeatedly, returns true, for at most `limit`.
     pub(crate) async fn ready<Answer: Future<Output = bool>>(
         &mut self,
         limit: Duration,
@@ -198,7 +199,7 @@ impl Child {
         }
     }
 
-    /// Waits until the server ends by itself, and returns how.
+    /// Waits until the server ends by itself, and returns the error that describes it.
     pub(crate) async fn died(&mut self) -> ChildError {
         let status = self.process.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string());
         let Server { name, log, .. } = &self.server;
@@ -264,7 +265,7 @@ impl Drop for Child {
             Some((signal, _)) => rustix::process::kill_process(pid, *signal),
             None => rustix::process::kill_process_group(pid, Signal::KILL),
         };
-        // Whoever drops it is at its own end and has nothing better to do.
+        // The process is ending anyway when this is dropped, so it may block.
         let until = Instant::now() + DROP_LIMIT;
         while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));

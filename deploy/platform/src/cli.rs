@@ -30,9 +30,9 @@ use view::ended::SILENCE;
 
 use self::address::{address, external_url, node_number, server, url};
 
-/// How many bytes of the log may be ahead of history, unless told otherwise.
+/// How many bytes of the log may be ahead of history by default.
 pub(crate) const TAIL_LIMIT: usize = 64 * 1024 * 1024;
-/// For how many seconds published files stay, unless told otherwise.
+/// For how many seconds published files stay by default.
 pub(crate) const INDEX_GRACE: u64 = 600;
 
 /// An identity platform on an event log.
@@ -104,7 +104,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Whether this runs a node, which tells of itself under its name.
+    /// Whether this runs a node, whose traces have its name.
     pub(crate) fn is_node(&self) -> bool {
         matches!(self, Self::Standalone(_) | Self::Command(_) | Self::Query(_) | Self::Projector(_) | Self::Oidc(_))
     }
@@ -321,7 +321,7 @@ pub(crate) struct Serving {
     pub(crate) tail_limit: usize,
 }
 
-/// How the address of Postgres is shown.
+/// The form of the address of Postgres in the help.
 const POSTGRES_URL: &str = "postgres://USER:PASSWORD@HOST/DATABASE";
 
 /// The Postgres that holds the read models.
@@ -367,7 +367,7 @@ pub(crate) struct Nats {
     pub(crate) unsafe_durability: bool,
 }
 
-/// A name that logs and leases can hold.
+/// Checks a node name, which has to fit into logs and leases.
 fn node_name(given: &str) -> Result<String, String> {
     if (1..=100).contains(&given.chars().count()) && !given.contains(char::is_control) {
         return Ok(given.to_owned());

@@ -1,7 +1,7 @@
-//! The configuration file: flags, written as TOML. What is given on the command line or in the environment wins.
+//! The configuration file: flags as TOML. The command line and the environment take precedence.
 //!
-//! One file may serve all roles: each takes what it knows. The values become arguments before the command line is read,
-//! so that they are checked like arguments.
+//! One file may serve all roles: each reads the settings that it has. The values become arguments before the command
+//! line is parsed, so that they are checked like arguments.
 
 use std::{env, ffi::OsString, fs, path::Path};
 
@@ -13,15 +13,14 @@ use crate::{Failure, cli::Cli};
 const FLAG: &str = "--config";
 const VARIABLE: &str = "PLATFORM_CONFIG";
 
-/// Reads the command line, with the configuration file that it names. What is wrong with the command line ends the
-/// process.
+/// Reads the command line, with the configuration file that it names. An error in the command line ends the process.
 pub(crate) fn parse() -> Result<Cli, Failure> {
     let given: Vec<OsString> = env::args_os().collect();
     let Some(file) = file(&given) else { return Ok(read(given).unwrap_or_else(|error| error.exit())) };
     let file = Path::new(&file);
     let failure = |error: &dyn std::fmt::Display| format!("the configuration file {}: {error}", file.display());
     let text = fs::read_to_string(file).map_err(|error| failure(&error))?;
-    // The error itself shows the line, which may hold a secret.
+    // The `Display` of the error shows the line, which may hold a secret.
     let values: toml::Table = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
         failure(&format_args!("line {line} is no TOML: {}", error.message()))
@@ -37,7 +36,7 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     }))
 }
 
-/// What processes of one role, and `setup`, cannot do without, where standalone has something of its own.
+/// The flags that processes of one role, and `setup`, require, while standalone has servers and a key of its own.
 const NEEDED: [(&str, &[&str]); 5] = [
     ("command", &["nats_url", "master_key_file"]),
     ("query", &["nats_url", "master_key_file"]),
@@ -46,7 +45,7 @@ const NEEDED: [(&str, &[&str]); 5] = [
     ("setup", &["nats_url"]),
 ];
 
-/// The command line. What is missing of it is told at once.
+/// Returns the command line with required flags, so that missing ones are reported at once.
 fn command_line() -> Command {
     NEEDED.iter().fold(Cli::command(), |root, (name, needed)| {
         root.mut_subcommand(name, |command| {
@@ -61,7 +60,7 @@ fn read(given: Vec<OsString>) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut root))
 }
 
-/// The file that the command line names, or the environment.
+/// Returns the file that the command line names, or the environment.
 fn file(given: &[OsString]) -> Option<OsString> {
     let mut words = given.iter().skip(1);
     while let Some(word) = words.next() {
@@ -75,7 +74,7 @@ fn file(given: &[OsString]) -> Option<OsString> {
     env::var_os(VARIABLE)
 }
 
-/// The command line, with the file's values as arguments of the subcommand in front of those that were given.
+/// Returns the command line, with the file's values as arguments of the subcommand before those that were given.
 fn with_file(
     mut given: Vec<OsString>,
     values: &toml::Table,
@@ -104,7 +103,7 @@ fn with_file(
             };
             excludes(argument, other) || excludes(other, argument)
         };
-        // What is given also stands instead of what cannot be given beside it.
+        // A given flag also replaces values of the file that conflict with it.
         if is_given(argument) || command.get_arguments().filter(excludes).any(is_given) {
             continue;
         }
@@ -122,7 +121,7 @@ fn with_file(
     Ok(given)
 }
 
-/// A setting that there is not, with the one that was probably meant.
+/// Returns the name of an unknown setting, with the one that was probably meant.
 fn told(unknown: &str, known: &[String]) -> String {
     let meant = known.iter().map(|name| (distance(unknown, name), name)).min();
     match meant.filter(|(distance, name)| *distance <= 1 + name.len() / 4) {
@@ -131,7 +130,7 @@ fn told(unknown: &str, known: &[String]) -> String {
     }
 }
 
-/// How many letters have to be put in, taken out or replaced to make one word of another; `_` is `-`.
+/// Returns the edit distance of two words, in which `_` equals `-`.
 fn distance(one: &str, other: &str) -> usize {
     let letters = |word: &str| word.replace('_', "-").chars().collect::<Vec<_>>();
     let (one, other) = (letters(one), letters(other));
@@ -147,9 +146,9 @@ fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// The names of all flags of all subcommands, sorted.
+/// Returns the names of the settings of all subcommands, sorted.
 fn flags(command: &Command) -> Vec<String> {
-    // What no variable sets is about one call of a tool.
+    // Flags without an environment variable concern a single call of a tool.
     let settings = command.get_arguments().filter(|argument| argument.get_env().is_some());
     let own = settings.filter_map(|argument| argument.get_long().map(str::to_owned));
     let mut flags: Vec<String> = own.chain(command.get_subcommands().flat_map(flags)).collect();
@@ -159,7 +158,7 @@ fn flags(command: &Command) -> Vec<String> {
     flags
 }
 
-/// The subcommand that is asked for, and where its arguments begin.
+/// Returns the subcommand that is called, and where its arguments begin.
 fn subcommand<'a>(root: &'a Command, given: &[OsString]) -> (&'a Command, usize) {
     let (mut command, mut place) = (root, given.len());
     for (index, word) in given.iter().enumerate().skip(1) {

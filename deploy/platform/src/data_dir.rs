@@ -1,7 +1,7 @@
-//! The data folder of a standalone platform: its lock, its format version, its secrets, and where everything in it lies.
+//! The data folder of a standalone platform: its lock, its format version, its secrets, and the paths in it.
 //!
-//! The format version is written last on a first start, so a folder with a version is a whole one. It has a master key
-//! from the first start of a node on; servers alone need none.
+//! The format version is written last on a first start, so a folder with a version is complete. It has a master key
+//! since the first start of a node; servers alone need none.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use base::private_file;
 use view::keyring::{Malformed, MasterKeys};
 
-/// What a start makes in a new folder before it works.
+/// The files that a start creates in a new folder before the platform runs.
 const MADE: [&str; 7] =
     ["bootstrap.plan.json", "system-users.json", "system-user.key", "master.key", "node-id", "version", "lock"];
 /// The file with the address at which the platform serves.
@@ -32,7 +32,7 @@ pub(crate) enum DataDirError {
     InUse {
         /// The folder.
         path: PathBuf,
-        /// The process that holds it, as far as it is known.
+        /// The process id in the lock file, where there is one.
         pid: String,
     },
     /// Another format of the folder.
@@ -59,7 +59,7 @@ pub(crate) enum DataDirError {
         /// The path.
         path: PathBuf,
     },
-    /// The data was written with a key that is not there any more.
+    /// The master key that the data was written with is missing.
     #[error(
         "{} is missing, and without it the data cannot be read: put it back, or name the key with --master-key-file",
         path.display()
@@ -68,7 +68,7 @@ pub(crate) enum DataDirError {
         /// Where the key should be.
         path: PathBuf,
     },
-    /// A key file with other contents than a key.
+    /// A key file with other contents than a master key.
     #[error("{} is no file of a master key: {source}; name the right one with --master-key-file", path.display())]
     BadKey {
         /// The file.
@@ -81,36 +81,36 @@ pub(crate) enum DataDirError {
     UnreadKey {
         /// The file.
         path: PathBuf,
-        /// What the machine answered.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The machine refused.
+    /// A file operation has failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// What was tried.
         action: &'static str,
-        /// On what.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// What the machine answered.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// A data folder that is open, and closed to every other platform until this value is dropped. It has no
+/// An open data folder, which is locked against other platforms until this value is dropped. It has no
 /// `Debug`: it holds the master key.
 pub(crate) struct DataDir {
     path: PathBuf,
     node_id: String,
-    /// The master keys and their file; none where it was opened for servers only.
+    /// The master keys and their file; none where the folder was opened for servers only.
     keys: Option<(MasterKeys, PathBuf)>,
-    /// Whether this process has made it.
+    /// Whether this process has created the folder.
     is_new: bool,
     random: fn() -> [u8; 32],
     _lock: File,
 }
 
 impl DataDir {
-    /// Opens the folder and makes what it lacks: the folder itself, its node id and, when no `master_key_file` is
+    /// Opens the folder and creates what is missing: the folder itself, its node id and, when no `master_key_file` is
     /// given, its master key.
     pub(crate) fn open(
         path: &Path,
@@ -132,7 +132,7 @@ impl DataDir {
         Ok(opened)
     }
 
-    /// Opens the folder without a key: its servers need none, and one that they made would belong to nothing.
+    /// Opens the folder without a key: its servers need none, and a key that they created would belong to nothing.
     pub(crate) fn for_servers(path: &Path, random: fn() -> [u8; 32]) -> Result<Self, DataDirError> {
         create_private(path)?;
         let path = path.canonicalize().map_err(io_error("find", path))?;
@@ -154,12 +154,12 @@ impl DataDir {
         Ok(Self { path, node_id, keys: None, is_new: version.is_none(), random, _lock: lock })
     }
 
-    /// Whether a log was set up with a key of this folder, as what a first start leaves shows.
+    /// Whether a log was set up with a key of this folder, as the files of a first start show.
     fn was_used(&self) -> bool {
         ["system-users.json", "bootstrap.json", "bootstrap.plan.json"].iter().any(|name| self.path.join(name).exists())
     }
 
-    /// Removes what this process has made in a new folder: keys and users that belong to nothing.
+    /// Removes what this process has created in a new folder: keys and users that belong to nothing.
     pub(crate) fn discard(self) {
         if !self.is_new {
             return;
@@ -171,13 +171,13 @@ impl DataDir {
         let _ = fs::remove_dir(&self.path);
     }
 
-    /// Fails where a folder is none of a platform.
+    /// Fails where a folder is not the data directory of a platform.
     pub(crate) fn insist(path: &Path) -> Result<(), String> {
         let refusal = || format!("{} is no data directory of a platform: check --data-dir", path.display());
         path.join("version").exists().then_some(()).ok_or_else(refusal)
     }
 
-    /// The process id of the platform that works on the folder, if one does.
+    /// Returns the process id of the platform that uses the folder, if there is one.
     pub(crate) fn running(path: &Path) -> Result<Option<u32>, DataDirError> {
         let path = path.join("lock");
         match File::open(&path) {
@@ -196,12 +196,12 @@ impl DataDir {
         &self.path
     }
 
-    /// The id of this node, kept over restarts.
+    /// Returns the id of this node, which stays the same over restarts.
     pub(crate) fn node_id(&self) -> &str {
         &self.node_id
     }
 
-    /// The keys that all other keys are wrapped with, and the file that has them.
+    /// Returns the master keys, and the file that has them.
     pub(crate) fn master_keys(&self) -> (&MasterKeys, &Path) {
         let (keys, file) = self.keys.as_ref().expect("only servers open it without keys");
         (keys, file)
@@ -217,40 +217,40 @@ impl DataDir {
         self.path.join("postgres")
     }
 
-    /// The password of the Postgres server. It is beside the folder, which may belong to another user.
+    /// The password file of the Postgres server. It is not in the server's folder, which may belong to another user.
     pub(crate) fn postgres_password(&self) -> PathBuf {
         self.path.join("postgres.password")
     }
 
-    /// The port of the Postgres server.
+    /// The file with the port of the Postgres server.
     pub(crate) fn postgres_port(&self) -> PathBuf {
         self.path.join("postgres.port")
     }
 
-    /// Where the first start leaves what its user needs.
+    /// The file that the first start leaves for its user.
     pub(crate) fn bootstrap(&self) -> PathBuf {
         self.path.join("bootstrap.json")
     }
 
-    /// Leaves the address of the management port where the tools of this machine find it.
+    /// Writes the address of the management port to where the tools of this machine find it.
     pub(crate) fn write_management_address(&self, address: SocketAddr) -> Result<(), DataDirError> {
         write_atomically(&self.management(), format!("{address}\n").as_bytes())
     }
 
-    /// Leaves the address at which the platform serves, for the tools of operators.
+    /// Writes the address at which the platform serves, for the operators' tools.
     pub(crate) fn write_address(&self, base: &str) -> Result<(), DataDirError> {
         write_atomically(&self.path.join(ADDRESS), format!("{base}\n").as_bytes())
     }
 
-    /// The address at which the platform of a folder serves, where one runs there.
+    /// Returns the address at which the platform of a folder serves, where one runs there.
     pub(crate) fn address(path: &Path) -> Option<String> {
         Self::running(path).ok().flatten()?;
         read_text(&path.join(ADDRESS)).ok().flatten()
     }
 
-    /// Removes the addresses, on which nobody listens any more.
+    /// Removes the addresses, at which nobody listens any more.
     pub(crate) fn forget_addresses(&self) {
-        // Those that are left behind are written anew by the next start.
+        // Files that cannot be removed are overwritten by the next start.
         let _ = fs::remove_file(self.management());
         let _ = fs::remove_file(self.path.join(ADDRESS));
     }
@@ -269,13 +269,13 @@ impl DataDir {
         self.path.join(format!("{server}.pid"))
     }
 
-    /// Reads the secret in `file`, and makes one on the first call.
+    /// Reads the secret in `file`, and creates one on the first call.
     pub(crate) fn secret(&self, file: &Path) -> Result<String, DataDirError> {
         read_or_write(file, || hex::encode((self.random)()))
     }
 }
 
-/// Chooses loopback ports that are free now: those in `file` when they still are, else others, which it keeps there.
+/// Chooses free loopback ports: those in `file` while they still are, else others, which are written to it.
 pub(crate) fn free_ports<const COUNT: usize>(file: &Path) -> Result<[u16; COUNT], DataDirError> {
     let kept: Vec<u16> =
         read_text(file)?.unwrap_or_default().split_whitespace().filter_map(|port| port.parse().ok()).collect();
@@ -297,13 +297,13 @@ pub(crate) fn free_ports<const COUNT: usize>(file: &Path) -> Result<[u16; COUNT]
     Ok(ports)
 }
 
-/// Writes a file that only its owner may read, in whole or not at all.
+/// Writes a file that only its owner may read, completely or not at all.
 pub(crate) fn write_atomically(path: &Path, contents: &[u8]) -> Result<(), DataDirError> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
     let temporary = PathBuf::from(temporary);
     let write = || {
-        // One that is there is of a write that was cut short, or a link; what it leads to must not be written.
+        // An existing one is left over from an interrupted write, or a planted link, whose target must not be written.
         fs::remove_file(&temporary).or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(()),
             _ => Err(error),
@@ -332,12 +332,12 @@ pub(crate) fn create_private(path: &Path) -> Result<(), DataDirError> {
     })
 }
 
-/// Makes the error of a file operation.
+/// Returns the error of a file operation.
 pub(crate) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> DataDirError {
     move |source| DataDirError::Io { action, path: path.to_owned(), source }
 }
 
-/// A folder without a version may hold what a first start that was cut short had made, and nothing else.
+/// Whether a folder without a version holds anything else than what an interrupted first start leaves.
 fn is_foreign(path: &Path) -> Result<bool, DataDirError> {
     const FIRST: [&str; 5] = ["lock", "master.key", "node-id", "logs", "version"];
     for entry in fs::read_dir(path).map_err(io_error("read", path))? {
@@ -371,7 +371,7 @@ fn lock(folder: &Path) -> Result<File, DataDirError> {
     Ok(file)
 }
 
-/// The master keys in a file.
+/// Reads the master keys in a file.
 pub(crate) fn read_master_keys(path: &Path) -> Result<MasterKeys, DataDirError> {
     let text = private_file::read(path).map_err(|source| DataDirError::UnreadKey { path: path.to_owned(), source })?;
     let keys = String::from_utf8_lossy(&text).parse();

@@ -1,11 +1,11 @@
-//! `platform deliveries`: what of the events for targets was given up, and how much waits. It changes nothing.
+//! `platform deliveries`: prints the deliveries to targets that were given up, and how many wait. It changes nothing.
 
 use command::reaction::delivery::{self, Failed};
 use serde_json::json;
 
 use crate::{Failure, cli, node::SHARD, output, running_servers};
 
-/// Prints what is in the queue.
+/// Prints the contents of the queue.
 pub(crate) async fn run(options: cli::Listed) -> Result<(), Failure> {
     let nats = running_servers::nats(&options.servers)?;
     let client = running_servers::connect(&nats, "platform deliveries").await?;

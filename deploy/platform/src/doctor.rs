@@ -1,4 +1,4 @@
-//! `platform doctor`: whether the servers and this machine are such that a platform runs well on them, and what to change.
+//! `platform doctor`: checks whether the servers and this machine suit a platform, and says what to change.
 //! It creates and changes nothing.
 
 mod machine;
@@ -51,7 +51,7 @@ async fn check(options: &cli::Doctor, report: &mut Report) {
     }
 }
 
-/// Whether the key opens what the log has. A file without one was told of before.
+/// Checks that the master key is the one that the log was set up with. A file without a key was reported before.
 async fn check_key(options: &cli::Doctor, log: &Log, file: &Path, report: &mut Report) {
     const CHECK: &str = "master key";
     let Ok(keys) = read_master_keys(file) else { return };
@@ -72,16 +72,17 @@ async fn check_key(options: &cli::Doctor, log: &Log, file: &Path, report: &mut R
     }
 }
 
-/// The seconds by which a server's clock is ahead of ours, when it told its time between two moments.
+/// How many seconds a server's clock is ahead of this machine's, at the moment of its answer.
 struct Ahead(f64);
 
 impl Ahead {
-    /// Asks for the time.
+    /// Asks a server for its time.
     async fn of(ask: impl Future<Output = Option<Timestamp>>) -> Option<Self> {
         clock::ahead(ask).await.map(Self)
     }
 
-    /// A second is the precision of what clients see; at ten seconds tokens of one node are of the future for another.
+    /// Reports the difference: it may be a second, the precision of what clients see; at ten seconds a node refuses
+    /// tokens of another as issued in the future.
     fn report(&self, check: &'static str, server: &str, report: &mut Report) {
         let (seconds, direction) = (self.0.abs(), if self.0 < 0.0 { "behind" } else { "ahead of" });
         let found = format!("the clock of {server} is {seconds:.3} s {direction} this machine's");
@@ -94,7 +95,7 @@ impl Ahead {
     }
 }
 
-/// Bytes for people.
+/// Formats a number of bytes for people.
 fn shown(bytes: u64) -> String {
     let (mib, gib) = (bytes >> 20, bytes >> 30);
     if gib >= 10 { format!("{gib} GiB") } else { format!("{mib} MiB") }

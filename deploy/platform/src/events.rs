@@ -1,4 +1,4 @@
-//! `platform events`: who did what, when and where, of all instances. It asks a running platform.
+//! `platform events`: lists and exports the events of all instances, as a running platform returns them.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::{Failure, cli, operator::Operator, output};
 
 const SEARCH: &str = "/system/v1/events/_search";
-/// The largest page that the platform answers.
+/// The largest page that the platform returns.
 const PAGE: u64 = 1000;
 
-/// Prints the newest events that are asked for, the newest last.
+/// Prints the newest of the selected events, the newest last.
 pub(crate) async fn list(options: cli::ListEvents) -> Result<(), Failure> {
     let operator = Operator::new(&options.wanted.at)?;
     let body = json!({ "query": { "limit": options.limit }, "filters": filters(&options.wanted) });
@@ -23,7 +23,7 @@ pub(crate) async fn list(options: cli::ListEvents) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints all events that are asked for as JSON, one a line, the oldest first, and says where to go on.
+/// Prints all selected events as JSON, one a line, the oldest first, and the sequence to continue after.
 pub(crate) async fn export(options: cli::ExportEvents) -> Result<(), Failure> {
     let operator = Operator::new(&options.wanted.at)?;
     let wanted = filters(&options.wanted);
@@ -48,7 +48,7 @@ pub(crate) async fn export(options: cli::ExportEvents) -> Result<(), Failure> {
     }
 }
 
-/// What is asked for, as the platform takes it.
+/// Returns the filters of the request to the platform.
 fn filters(wanted: &cli::WantedEvents) -> Vec<Value> {
     let texts = [
         ("instanceId", &wanted.instance),

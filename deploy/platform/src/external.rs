@@ -1,4 +1,4 @@
-//! How clients reach a node: scheme, host and port. The flag has been looked at where it was read.
+//! The address at which clients reach a node: scheme, host and port. The parser of the flag has checked it.
 
 use std::net::SocketAddr;
 
@@ -7,12 +7,12 @@ use url::Url;
 
 use crate::{Failure, cli};
 
-/// What the issuers of all instances have in common.
+/// Returns what the issuers of all instances have in common.
 pub(crate) fn external(url: &Url) -> External {
     External { scheme: url.scheme().to_owned(), port: url.port() }
 }
 
-/// How clients reach the node, where nobody says otherwise: as it listens.
+/// Returns the external URL: the one of the flag, or else the listen address.
 pub(crate) fn external_url(serving: &cli::Serving, listening: SocketAddr) -> Result<Url, Failure> {
     let scheme = if serving.tls_cert.is_some() { "https" } else { "http" };
     match &serving.external_url {

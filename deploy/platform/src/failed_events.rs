@@ -1,4 +1,4 @@
-//! `platform failed-events`: what views could not process or deliver, and what is done about it.
+//! `platform failed-events`: shows the events that views could not process or deliver, and retries or discards them.
 
 mod export;
 mod watch;
@@ -17,10 +17,10 @@ use crate::{
 pub(crate) use self::{export::export, watch::watch};
 
 const PATH: &str = "/system/v1/failedevents";
-/// How many are listed at most.
+/// How many failed events are listed at most.
 const LISTED: u64 = 1000;
 
-/// Prints those that are found.
+/// Prints the matching failed events.
 pub(crate) async fn list(options: cli::ListFailedEvents) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     let found = search(&operator, filters(&options.which), json!({ "limit": LISTED })).await?;
@@ -33,14 +33,14 @@ pub(crate) async fn list(options: cli::ListFailedEvents) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Some of those that match.
-struct Found {
+/// A page of the matching failed events.
+struct ListedEvents {
     events: Vec<Value>,
-    /// How many match.
+    /// How many match in total.
     total: String,
 }
 
-async fn search(operator: &Operator, filters: Vec<Value>, query: Value) -> Result<Found, Failure> {
+async fn search(operator: &Operator, filters: Vec<Value>, query: Value) -> Result<ListedEvents, Failure> {
     let body = json!({ "filters": filters, "query": query });
     let mut found = operator.ask(Method::POST, &format!("{PATH}/_search"), Some(body)).await?;
     let total = found["details"]["totalResult"].as_str().unwrap_or("0").to_owned();
@@ -48,7 +48,7 @@ async fn search(operator: &Operator, filters: Vec<Value>, query: Value) -> Resul
         Value::Array(events) => events,
         _ => vec![],
     };
-    Ok(Found { events, total })
+    Ok(ListedEvents { events, total })
 }
 
 fn line(event: &Value) -> String {
@@ -75,7 +75,7 @@ fn line(event: &Value) -> String {
     )
 }
 
-/// Prints one, with the event itself.
+/// Prints one failed event, with the event itself.
 pub(crate) async fn show(options: cli::ShowFailedEvent) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     let mut found = operator.ask(Method::GET, &one(&options.id)?, None).await?;
@@ -89,7 +89,7 @@ pub(crate) async fn show(options: cli::ShowFailedEvent) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One as an operator reads it: what failed, what waits, and the event.
+/// Formats a failed event for people: what failed, what waits, and the event.
 fn whole(found: &Value) -> String {
     let (failed, event) = (&found["failedEvent"], &found["event"]);
     let of = |value: &Value, member: &str| value[member].as_str().unwrap_or_default().to_owned();
@@ -110,7 +110,7 @@ fn whole(found: &Value) -> String {
     format!("{}\n{waiting}\n{event}{}", line(failed), personal(&found["personal"]))
 }
 
-/// What became of the members of a payload that are personal, a line each; nothing where nobody has asked to see them.
+/// Formats the state of the personal members of a payload, a line each; nothing where they were not requested.
 fn personal(members: &Value) -> String {
     let line = |member: &Value| {
         let (path, state) = (member["path"].as_str().unwrap_or_default(), member["state"].as_str().unwrap_or_default());
@@ -125,7 +125,7 @@ fn personal(members: &Value) -> String {
     members.as_array().into_iter().flatten().map(line).collect()
 }
 
-/// Has views try again.
+/// Retries failed events.
 pub(crate) async fn retry(options: cli::RetryFailedEvents) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     if let Some(id) = &options.id {
@@ -140,7 +140,7 @@ pub(crate) async fn retry(options: cli::RetryFailedEvents) -> Result<(), Failure
     Ok(())
 }
 
-/// Has a view leave one out.
+/// Discards a failed event.
 pub(crate) async fn discard(options: cli::DiscardFailedEvent) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     let body = json!({ "reason": options.reason });
@@ -149,7 +149,7 @@ pub(crate) async fn discard(options: cli::DiscardFailedEvent) -> Result<(), Fail
     Ok(())
 }
 
-/// Says what was done, for programs or for people.
+/// Prints what was done, for programs or for people.
 fn tell(is_json: bool, value: &Value, sentence: &str) {
     output::print(if is_json { value.to_string() } else { sentence.to_owned() });
 }
@@ -181,12 +181,12 @@ fn filters(which: &WhichFailedEvents) -> Vec<Value> {
     named.chain(since).chain(before).chain(state).collect()
 }
 
-/// A filter by when they failed the last time.
+/// Returns a filter by the time of the last failure.
 fn last_failed(at: &str, method: &str) -> Value {
     json!({ "lastFailed": { "lastFailed": at, "method": format!("TIMESTAMP_Filter_METHOD_{method}") } })
 }
 
-/// When one failed the last time.
+/// Returns the time of the last failure.
 fn time(event: &Value) -> Option<Timestamp> {
     event["lastFailed"].as_str()?.parse().ok()
 }

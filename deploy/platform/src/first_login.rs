@@ -1,4 +1,4 @@
-//! How the first person logs in: a file with a password that is good until another one is chosen.
+//! The file that tells how the first person logs in, with a one-time password.
 
 use std::path::{Path, PathBuf};
 
@@ -7,22 +7,22 @@ use jiff::{Timestamp, tz::TimeZone};
 
 use crate::{Failure, data_dir::write_atomically};
 
-/// How somebody logs in for the first time.
+/// The details of a first login.
 pub(crate) struct FirstLogin<'a> {
     pub(crate) issuer: &'a str,
     pub(crate) username: &'a str,
     pub(crate) password: &'a str,
-    /// From when the password lets nobody in any more, in milliseconds since 1970.
+    /// When the password expires, in milliseconds since the Unix epoch.
     pub(crate) expires_at: i64,
 }
 
 impl<'a> FirstLogin<'a> {
-    /// That of a person at an issuer.
+    /// Returns the first login of a person at an issuer.
     pub(crate) fn of(issuer: &'a str, FirstPerson { person, password, expires_at, .. }: &'a FirstPerson) -> Self {
         Self { issuer, username: &person.username, password, expires_at: *expires_at }
     }
 
-    /// Leaves it where only its owner reads it.
+    /// Writes it to a file that only its owner may read.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
         Ok(write_atomically(path, self.text().as_bytes())?)
     }
@@ -39,7 +39,7 @@ impl<'a> FirstLogin<'a> {
     }
 }
 
-/// Where it is left in a data directory.
+/// Returns the path of the file in a data directory.
 pub(crate) fn path_in(folder: &Path) -> PathBuf {
     folder.join("first-login")
 }

@@ -1,4 +1,4 @@
-//! Tools for the log: they read it as every node does, and neither create nor change anything.
+//! Tools for the log. They read it as every node does, and create or change nothing.
 
 mod chain;
 pub(crate) mod tail;
@@ -9,7 +9,7 @@ use eventlog::log::Log;
 
 use crate::{Failure, cli, node::SHARD, running_servers};
 
-/// Opens the log that is meant.
+/// Opens the selected log.
 async fn open(servers: &cli::Servers, which: cli::WhichLog) -> Result<Log, Failure> {
     let nats = running_servers::nats(servers)?;
     let client = running_servers::connect(&nats, "platform log").await?;

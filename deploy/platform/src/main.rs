@@ -1,4 +1,4 @@
-//! The platform: one binary for every role, for all of them in one process, and for operators.
+//! The platform: one binary for every role, for all roles in one process, and for the operators' tools.
 
 mod binaries;
 mod bootstrap;
@@ -46,8 +46,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::Mode;
 
-/// Requests allocate on one thread and free on another, and every commit of a search index takes megabytes for a moment:
-/// it does both at less cost than the system's.
+/// Requests allocate on one thread and free on another, and every commit of a search index takes megabytes for a
+/// moment: jemalloc does both at less cost than the system's allocator.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
@@ -76,7 +76,7 @@ fn failed(error: &(dyn std::error::Error + 'static)) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What ends the process with a message.
+/// An error that ends the process with its message.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 async fn run(mode: Mode) -> Result<(), Failure> {
@@ -124,10 +124,10 @@ async fn run(mode: Mode) -> Result<(), Failure> {
     }
 }
 
-/// How many files a node needs open to start at all: connections to servers, and indexes.
+/// How many open files a node needs to start at all: connections to servers, and indexes.
 const FEWEST_FILES: u64 = 256;
 
-/// Refuses a limit of open files with which a server would seem to be away.
+/// Refuses a limit of open files that is so low that a server would seem to be unavailable.
 fn check_files() -> Result<(), Failure> {
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     if most >= FEWEST_FILES {
@@ -140,7 +140,7 @@ fn check_files() -> Result<(), Failure> {
     .into())
 }
 
-/// Cancelled by the first SIGINT or SIGTERM.
+/// Returns a token that the first SIGINT or SIGTERM cancels.
 fn on_signal() -> Result<CancellationToken, Failure> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);

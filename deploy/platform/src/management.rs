@@ -1,4 +1,4 @@
-//! The management port of a node, and the measuring of what does not tell of itself.
+//! The management port of a node, and the measuring of parts that report no metrics of their own.
 
 mod measure;
 
@@ -29,28 +29,28 @@ use crate::{Failure, cli};
 
 pub(crate) use measure::Measuring;
 
-/// What the node itself is called among its parts.
+/// The name of the node itself among its parts.
 const NODE: &str = "node";
-/// How often a node that waits looks whether it may go on.
+/// How often a node that waits for read models looks at them.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// For how long read models may stand still before a node begins without them.
+/// How long read models may make no progress before a node begins without them.
 const LONGEST_STANDSTILL: Duration = Duration::from_mins(5);
-/// Whoever asks is a machine of the operator.
+/// How many connections the port accepts at a time: its clients are machines of the operator.
 const CONNECTIONS: usize = 100;
 
-/// A management port. It is closed when this is dropped, which is at the very end.
+/// A management port. It is closed when this is dropped, at the very end of the process.
 pub(crate) struct Managed {
-    /// Where the parts of the node tell how they are.
+    /// Collects the states that the parts of the node report.
     pub(crate) health: Health,
-    /// Where it listens.
+    /// The address of the port.
     pub(crate) address: SocketAddr,
-    /// Cancelled when the node was told to end: from then on it says that it drains.
+    /// Cancelled when the node has to end: from then on `/readyz` reports that it drains.
     pub(crate) stopping: CancellationToken,
     _closing: DropGuard,
 }
 
 impl Managed {
-    /// Opens the port. The node is not ready before it says so.
+    /// Opens the port. The node is not ready before it reports that it serves.
     pub(crate) async fn open(
         options: &cli::Observing,
         (role, node): (&'static str, &str),
@@ -79,17 +79,18 @@ impl Managed {
         Ok(Self { health, address, stopping: shutdown.clone(), _closing: closing.drop_guard() })
     }
 
-    /// Waits until every read model was complete once in this version: before that it knows less than the version before did, whose
-    /// nodes answer meanwhile.
+    /// Waits until every read model was complete once in this version: before that this node would know less than nodes
+    /// of the previous version, which answer meanwhile.
     ///
-    /// It waits as long as they make progress: one that stands still at an event must not keep a node from all others.
+    /// It waits as long as they make progress: one that is stuck at an event must not keep a node from serving the
+    /// others.
     pub(crate) async fn wait_for_read_models(&self, database: &Database, shard: u16) {
         let (mut before, mut since) = (vec![], Instant::now());
         while since.elapsed() < LONGEST_STANDSTILL {
             let reason = match incomplete(database, shard).await {
                 Ok(found) if found.is_empty() => return,
                 Ok(found) => {
-                    // Before a worker has begun, nothing stands still.
+                    // A read model without a worker yet does not count as stuck.
                     let has_begun = found.iter().all(|(_, checkpoint)| checkpoint.is_some());
                     let now: Vec<_> = found.iter().map(|(known, checkpoint)| (known.name, *checkpoint)).collect();
                     if now != before || !has_begun {
@@ -113,7 +114,7 @@ impl Managed {
         );
     }
 
-    /// Reports that the node serves, or works.
+    /// Reports that the node serves requests or works.
     pub(crate) fn serves(&self) {
         self.health.report(NODE, State::Ok);
     }
@@ -130,7 +131,7 @@ fn version() -> Version {
     }
 }
 
-/// The revisions of events that this build reads.
+/// Returns the revisions of events that this build reads.
 fn events() -> Map<String, Value> {
     let tables = PROJECTIONS.iter().flat_map(|projection| match &projection.kind {
         Kind::Rows(tables) => tables.iter().collect(),

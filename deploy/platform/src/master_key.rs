@@ -1,4 +1,4 @@
-//! The file of the master key: nodes read it again when it changes; `platform master-key rotate` changes it.
+//! The file of the master key, which nodes read again when it changes, and which `platform master-key rotate` changes.
 
 pub(crate) mod proof;
 
@@ -20,16 +20,16 @@ use crate::{
     output,
 };
 
-/// How often a node looks at the file.
+/// Returns how often a node looks at the file.
 fn look_every() -> Duration {
     shortened(Duration::from_secs(2), Duration::from_millis(200))
 }
-/// How often the operator asks a node that has not read the file yet, and how long after one time the next.
+/// How often a node is asked again that has not read the file yet, and the pause in between.
 const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_secs(1);
 const REWRAP: &str = "/system/v1/data_keys/_rewrap";
 
-/// Takes what the file has from now on, where it opens what there is.
+/// Follows the file, and uses its keys when they change and open the data keys.
 pub(crate) async fn keep_current(keyring: Keyring, file: PathBuf, used: MasterKeys) {
     let mut last = Ok(used.to_text());
     loop {
@@ -55,7 +55,7 @@ pub(crate) async fn keep_current(keyring: Keyring, file: PathBuf, used: MasterKe
             }
             Err(error) => {
                 tracing::warn!(%file, id, error = explain(&error), "the changed master key is not used, the one before goes on");
-                // Where the read models could not be read, it is tried again.
+                // If the read models could not be read, the change is tried again.
                 if matches!(error, keyring::KeyringFailure::WrongMasterKey) {
                     last = text;
                 }
@@ -64,8 +64,8 @@ pub(crate) async fn keep_current(keyring: Keyring, file: PathBuf, used: MasterKe
     }
 }
 
-/// Puts a new key before the old one, wraps everything anew, and takes the old one away. Begun again it goes on where it
-/// was.
+/// Puts a new key before the old one, wraps all data keys again, and removes the old one. An interrupted rotation
+/// continues where it was.
 pub(crate) async fn rotate(options: cli::RotateMasterKey) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     let own = options.at.of.data.data_dir.join("master.key");
@@ -86,7 +86,7 @@ pub(crate) async fn rotate(options: cli::RotateMasterKey) -> Result<(), Failure>
         if answer["masterKeyId"] != json!(keys.id()) {
             return Err("the node answers for another master key".into());
         }
-        // What is 0 is left out of an answer.
+        // A member that is 0 is omitted from an answer.
         let number = |name: &str| answer[name].as_str().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
         let (rewrapped, remaining) = (number("rewrapped"), number("remaining"));
         if remaining == 0 {
@@ -115,7 +115,7 @@ fn write(file: &Path, keys: &MasterKeys) -> Result<(), Failure> {
     Ok(write_atomically(file, keys.to_text().as_bytes())?)
 }
 
-/// Asks again while the node has not read the file.
+/// Requests the rewrapping, and repeats it while the node has not read the file.
 async fn rewrap(operator: &Operator, keys: &MasterKeys) -> Result<Value, Failure> {
     let mut tries = 1..TRIES;
     let path = format!("{REWRAP}?masterKeyId={}", keys.id());
@@ -127,7 +127,7 @@ async fn rewrap(operator: &Operator, keys: &MasterKeys) -> Result<Value, Failure
     }
 }
 
-/// Whether the node only has to read the file, or its read model to catch up.
+/// Whether the error passes once the node has read the file, or its read model has caught up.
 fn may_pass(error: &str) -> bool {
     ["PRECONDITION_FAILED", "READ_MODEL_UNAVAILABLE", "WRITER_UNAVAILABLE"].iter().any(|reason| error.contains(reason))
 }

@@ -1,4 +1,5 @@
-//! The NATS server of a standalone platform: the log lives in it, so every message is synced to disk before it is answered.
+//! The NATS server of a standalone platform. The log lives in it, so every message is synced to disk before it is
+//! acknowledged.
 
 use std::env;
 use std::fmt::Write as _;
@@ -15,21 +16,21 @@ use crate::child::{Child, ChildError, Progress, Server, StopSteps};
 use crate::data_dir::{DataDir, DataDirError, create_private, free_ports, write_atomically};
 
 const STOP: StopSteps = &[(Signal::TERM, Duration::from_secs(6))];
-/// Recovery of a large log takes its time.
+/// How long a start may take, including the recovery of a large log.
 const START_LIMIT: Duration = Duration::from_mins(1);
-/// A port that was free can be taken by another program before the server has it.
+/// How often a start is tried: another program may take a free port before the server does.
 const ATTEMPTS: u32 = 3;
 
 /// Why there is no NATS server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NatsError {
-    /// It is not installed.
+    /// The server is not installed.
     #[error(transparent)]
     Binaries(#[from] BinariesError),
     /// Its folder cannot be prepared.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
-    /// It does not run.
+    /// The server does not run.
     #[error(transparent)]
     Child(#[from] ChildError),
 }
@@ -37,11 +38,11 @@ pub(crate) enum NatsError {
 /// A running NATS server.
 pub(crate) struct Nats {
     child: Child,
-    /// Where clients connect.
+    /// The URL for clients.
     pub(crate) url: String,
-    /// What they show: other users of this machine must not write to the log. async-nats takes none from a URL.
+    /// The token of clients: other users of this machine must not write to the log. async-nats reads none from a URL.
     pub(crate) token: String,
-    /// Where the server's state is read, over HTTP without the token.
+    /// The URL of the monitoring port, over HTTP without the token.
     pub(crate) monitor_url: String,
 }
 
@@ -81,18 +82,19 @@ impl Nats {
         }
     }
 
-    /// Waits until the server ends by itself, and returns how.
+    /// Waits until the server ends by itself, and returns the error that describes it.
     pub(crate) async fn died(&mut self) -> ChildError {
         self.child.died().await
     }
 
-    /// Ends the server in order.
+    /// Stops the server.
     pub(crate) async fn stop(self) {
         self.child.stop().await;
     }
 }
 
-/// The store's folder is relative to the working folder, so that no path needs quoting.
+/// Returns the configuration file. The store's folder is relative to the working directory, so that no path needs
+/// quoting.
 fn configuration_text(node_id: &str, port: u16, monitor_port: u16, token: &str) -> String {
     let mut text = String::from("# Written anew by the platform at every start.\n");
     let _ = write!(

@@ -1,4 +1,4 @@
-//! A node: the adapters that its roles share, and its roles.
+//! A node: the adapters that its roles share, and the parts of each role.
 
 mod connect;
 mod options;
@@ -69,23 +69,23 @@ use crate::{
     sole::Sole,
 };
 
-/// Everything is in one shard so far.
+/// The only shard.
 pub(crate) const SHARD: u16 = 0;
 /// Connections for reads and history, per node.
 const READ_CONNECTIONS: usize = 16;
 /// Connections for projections; each holds one at a time.
 const PROJECTOR_CONNECTIONS: usize = 4;
-/// The same for generations that nobody reads, and one for comparing them.
+/// Connections for generations that nobody reads, and one for comparing them.
 const BESIDE_CONNECTIONS: usize = 3;
 
-/// The error where no flag says where the log is.
+/// The error where no flag names the NATS server.
 pub(crate) const NO_NATS: &str = "--nats-url is missing: where is the log?";
 
-/// What every node has: the logs, the leases and the database.
+/// The connections of every node: the logs, the leases and the database.
 pub(crate) struct Adapters {
-    /// The log that is kept for ever.
+    /// The log `EVENTS`, which is stored for ever.
     pub(crate) log: Log,
-    /// The one that ages out.
+    /// The log `SESSIONS`, which ages out.
     pub(crate) sessions: Log,
     pub(crate) database: Database,
     pub(crate) remote: Remote,
@@ -101,7 +101,7 @@ pub(crate) struct Adapters {
     replicas: usize,
     durability: Durability,
     postgres_url: String,
-    /// Its name and number.
+    /// The claim of its name and number.
     pub(crate) sole: Sole,
     /// Whether this node may write the log.
     writes: bool,
@@ -110,7 +110,7 @@ pub(crate) struct Adapters {
 /// A node that serves.
 pub(crate) struct Node {
     pub(crate) adapters: Adapters,
-    /// The master key and its file, until it is known to be the one of the log.
+    /// The master key and its file, until the key is proved to be the one of the log.
     unproved: Option<(MasterKeys, PathBuf)>,
     pub(crate) keyring: Keyring,
     /// The keys of people.
@@ -119,7 +119,7 @@ pub(crate) struct Node {
     pub(crate) directory: Directory,
     /// What was deactivated or removed.
     pub(crate) ended: Ended,
-    /// What is set in which context.
+    /// The settings of every context.
     settings: SettingsIndex,
     pub(crate) progress: Progress,
     external: External,
@@ -186,12 +186,13 @@ impl Adapters {
         })
     }
 
-    /// Both logs.
+    /// Returns both logs.
     pub(crate) fn logs(&self) -> OfEach<Log> {
         OfEach { events: self.log.clone(), sessions: self.sessions.clone() }
     }
 
-    /// Measures, from now on, what does not tell of itself: connections, these indexes, and projections with their pool.
+    /// Starts measuring what reports no metrics of its own: connections, these indexes, and projections with their
+    /// pool.
     pub(crate) fn measure(&self, projector: Option<&Projector>, indexes: Indexes) {
         let databases = [Some(&self.database), projector.map(|projector| &projector.database)];
         let measuring = Measuring {
@@ -207,13 +208,13 @@ impl Adapters {
         tokio::spawn(measuring.run());
     }
 
-    /// The keys of people, which data keys of the keyring wrap.
+    /// Returns the keys of people, which data keys of the keyring wrap.
     fn persons(&self, keyring: &Keyring) -> Persons {
         let log = (self.log.clone(), SHARD);
         Persons::new(self.blocks.clone(), (keyring.clone(), self.database.clone()), log, self.accepts_lost_keys)
     }
 
-    /// The projector, with its search indexes in a folder.
+    /// Returns the projector, with its search indexes in a folder.
     pub(crate) fn projector(
         &self,
         keyring: &Keyring,
@@ -231,7 +232,7 @@ impl Adapters {
 }
 
 impl Node {
-    /// A node on these adapters.
+    /// Makes a node with these adapters.
     pub(crate) async fn new(
         adapters: Adapters,
         options: ServingOptions,
@@ -267,8 +268,8 @@ impl Node {
         })
     }
 
-    /// What admits requests. It waits for the log's first record, which says which log it is; where another node writes it,
-    /// until it is set up.
+    /// Returns the edge, which admits requests. It waits for the first record of the log, which has the log's id; where
+    /// another node writes, until the log is set up.
     pub(crate) async fn edge(&self) -> Result<Arc<Edge>, Failure> {
         let Adapters { log, database, writes, .. } = &self.adapters;
         let record = loop {
@@ -290,8 +291,8 @@ impl Node {
         )))
     }
 
-    /// The operations of a command node. Those that reach it while another node writes are passed on.
-    /// What others pass on to it is done by tasks of its own, which end when it stops.
+    /// Returns the operations of a command node. Requests that arrive while another node writes are forwarded to it.
+    /// Requests that others forward to this node are served by tasks of their own, which end when it stops.
     pub(crate) async fn commands(
         &self,
         edge: &Arc<Edge>,
@@ -313,7 +314,8 @@ impl Node {
             progress: self.progress.clone(),
             targets: self.targets.clone(),
             pairs: Seats::new(1),
-            // Half of the processors are left for everything else, and memory for more is not always there.
+            // Half of the processors are left for everything else, and more hashes at a time might need too much
+            // memory.
             passwords: Seats::new(available_parallelism().map_or(1, |processors| processors.get() / 2).clamp(1, 8)),
             challenges: Challenges::new(self.targets.clone(), self.dns_server),
             actions: self.actions.clone(),
@@ -330,7 +332,7 @@ impl Node {
         Ok(forwarding(routes, edge, bus, phases, (tasks, stopping.clone())).await?)
     }
 
-    /// The operations of a query node, and the pages of operators, whose commands are done by `writes`.
+    /// Returns the operations of a query node, and the pages of operators, whose commands `writes` executes.
     pub(crate) async fn queries(&self, edge: &Arc<Edge>, indexes: Indexes, writes: Writes) -> Result<Router, Failure> {
         let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
         let seats = std::thread::available_parallelism().map_or(2, usize::from) * 2;
@@ -343,22 +345,22 @@ impl Node {
         let nodes = Nodes::default();
         presence::listen(&self.adapters.log.client(), SHARD, nodes.clone()).await?;
         let (edge, keyring, once) = (edge.clone(), self.keyring.clone(), self.adapters.once.clone());
-        let parts = operate::Parts { edge, keyring, once, writes, nodes };
+        let parts = operate::PageDependencies { edge, keyring, once, writes, nodes };
         Ok(routes.clone().merge(operate::routes(&queries, routes, parts)))
     }
 
-    /// The way to the node that writes, from one that does not.
+    /// Returns the way to the writer from a node that does not write.
     pub(crate) fn elsewhere(&self) -> Writes {
         let log = &self.adapters.log;
         let bus = operate::Bus { client: log.client(), context: log.context().clone(), shard: SHARD };
         Writes::Elsewhere(Box::new(bus))
     }
 
-    /// The endpoints of an OpenID Connect node.
+    /// Returns the endpoints of an OpenID Connect node.
     pub(crate) fn oidc(&self, edge: &Arc<Edge>) -> Router {
         let internal = Internal::new(self.adapters.log.client(), SHARD, self.keyring.clone());
         let Adapters { once, flow, assets, sessions, database, .. } = &self.adapters;
-        oidc::routes(oidc::Parts {
+        oidc::routes(oidc::OidcDependencies {
             edge: edge.clone(),
             keyring: self.keyring.clone(),
             once: once.clone(),
@@ -372,7 +374,7 @@ impl Node {
     }
 }
 
-/// How to ask whether NATS keeps what it acknowledges.
+/// Returns the check that NATS syncs what it acknowledges.
 pub(crate) fn durability(flags: &cli::Nats) -> Durability {
     Durability {
         monitor_url: flags.nats_monitor_url.clone(),

@@ -1,4 +1,4 @@
-//! What operators do to a running platform with the tokens of a data directory's system user.
+//! Requests of operators to a running platform, with tokens of a data directory's system user.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -19,22 +19,22 @@ use crate::{
     output, system_user,
 };
 
-/// The scope that the platform's API asks for.
+/// The scope that the platform's API requires.
 const SCOPE: &str = "openid urn:platform:iam:org:project:id:platform:aud";
-/// How long an answer may take: longer than a node gives itself for one.
+/// How long an answer may take: longer than the time limit of a node.
 const LIMIT: Duration = Duration::from_secs(70);
-/// How often a new secret is tried, and how long after one time the next.
+/// How often a new secret is tried, and the pause in between.
 const TRIES: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(500);
 /// How many executions are listed at most.
 const LISTED: u64 = 1000;
-/// Where what is in an instance is.
+/// The path of the resources of an instance.
 pub(crate) const RESOURCES: &str = "/resources/v3alpha";
 
-/// A platform, with a token of its system user.
+/// A client of a platform, which sends tokens of its system user.
 pub(crate) struct Operator {
     base: String,
-    /// Whichever node is asked, the instance is known by its host.
+    /// The host of the issuer, by which every node finds the instance.
     host: String,
     folder: PathBuf,
     issuer: String,
@@ -53,12 +53,12 @@ impl Operator {
         })
     }
 
-    /// Asks for an operation. What it writes is in the read models once this is done, unless one of them lags.
+    /// Calls an operation, and waits until the read models have its effect, unless one of them lags.
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
         self.answer(self.request(method, path)?.header("prefer", "wait=10"), body).await
     }
 
-    /// Asks for an operation whose effect nobody reads afterwards.
+    /// Calls an operation whose effect nobody reads afterwards.
     pub(crate) async fn ask_at_once(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
         self.answer(self.request(method, path)?, body).await
     }
@@ -81,7 +81,8 @@ impl Operator {
         Ok(serde_json::from_str(&body)?)
     }
 
-    /// The audience of a token of a client, which is the platform's project. A new secret is known within a second.
+    /// Returns the audience of a token of a client, which is the platform's project. A new secret is accepted within a
+    /// second.
     async fn project(&self, client_id: &str, secret: &str) -> Result<String, Failure> {
         let mut tries = 1..TRIES;
         loop {
@@ -105,8 +106,8 @@ impl Operator {
     }
 }
 
-/// What somebody names, as a part of a path. A part of dots would be folded away, however it is written, and lead to something else
-/// (RFC 3986, section 5.2.4).
+/// Encodes a name as a segment of a path. A segment of dots is refused: it would be removed however it is written, and
+/// lead to another path (RFC 3986, section 5.2.4).
 pub(crate) fn segment(name: &str) -> Result<String, Failure> {
     if matches!(name, "" | "." | "..") {
         return Err(format!("there is nothing that is called {name:?}: check the id or name").into());
@@ -114,7 +115,7 @@ pub(crate) fn segment(name: &str) -> Result<String, Failure> {
     Ok(url::form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20"))
 }
 
-/// What an answer says that refuses something, as a sentence with its reason, which docs/errors.md explains.
+/// Formats the answer of a refused request as a sentence with its reason, which docs/errors.md explains.
 fn refusal(body: &str) -> String {
     let told = serde_json::from_str::<Value>(body).unwrap_or_default();
     let (message, reason) = (told["message"].as_str(), told["details"][0]["reason"].as_str());
@@ -130,13 +131,13 @@ fn refusal(body: &str) -> String {
     format!("the platform refused it: {message} ({reason}){hint}")
 }
 
-/// The beginning of a text that may be long, on one line.
+/// Returns the beginning of a text on one line.
 fn shortened(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(200).collect()
 }
 
-/// Prints a link to the pages of operators. It begins with the address that was named where that is one of the instance, and
-/// else with the issuer's: by any other address no node knows which instance is meant.
+/// Prints a sign-in link to the pages of operators. It begins with the given address where that has the issuer's host,
+/// and else with the issuer: under any other host no node would find the instance.
 pub(crate) async fn print_link(at: &cli::At) -> Result<(), Failure> {
     let operator = Operator::new(at)?;
     let made = operator.ask(Method::POST, "/ui/operate/link", None).await?;
@@ -176,7 +177,7 @@ fn execution_line(found: &Value) -> String {
     }
 }
 
-/// Removes an execution, whatever executions there are: none runs on the calls of a system user.
+/// Removes an execution. No execution can prevent that: none is called for requests of a system user.
 pub(crate) async fn delete_execution(options: cli::DeleteExecution) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     operator
@@ -187,7 +188,7 @@ pub(crate) async fn delete_execution(options: cli::DeleteExecution) -> Result<()
     Ok(())
 }
 
-/// Gives the first service user of a data directory a new secret, and writes `bootstrap.json` with it, also where that is
+/// Gives the first service user of a data directory a new secret, and writes `bootstrap.json` with it, even if that is
 /// lost. The old secret ends at once.
 pub(crate) async fn renew_bootstrap(options: cli::RenewBootstrap) -> Result<(), Failure> {
     let (folder, issuer) = (&options.at.of.data.data_dir, options.at.of.issuer()?);
@@ -200,7 +201,7 @@ pub(crate) async fn renew_bootstrap(options: cli::RenewBootstrap) -> Result<(), 
         };
         return operator.renew_first_login(&id).await;
     }
-    // Whatever it is called by now.
+    // By its id where that is known, since its user name may have changed.
     let found = operator.user(match Bootstrap::user_of(folder) {
         Some(id) => json!({ "inIds": { "ids": [id] } }),
         None => json!({ "username": { "name": ADMIN } }),
@@ -228,7 +229,7 @@ pub(crate) async fn renew_bootstrap(options: cli::RenewBootstrap) -> Result<(), 
 }
 
 impl Operator {
-    /// Whether a person may log in and still has the password of a first login.
+    /// Whether a person may log in, and still has the password of a first login.
     async fn awaits_first_login(&self, id: &str) -> Result<bool, Failure> {
         let found = self.user(json!({ "inIds": { "ids": [id] } })).await?;
         let password = &found["password"];
@@ -236,7 +237,7 @@ impl Operator {
         Ok(may_log_in && password["changeRequired"] == true && password["expirationDate"].is_string())
     }
 
-    /// The id of the person who logs in by a name.
+    /// Returns the id of the person with a login name.
     async fn id_of(&self, name: &str) -> Result<String, Failure> {
         if name.is_empty() {
             let file = self.folder.join("bootstrap.json");
@@ -247,13 +248,13 @@ impl Operator {
         Ok(id.to_owned())
     }
 
-    /// The user whom a filter finds; null where there is none.
+    /// Returns the user that a filter finds; null where there is none.
     async fn user(&self, filter: Value) -> Result<Value, Failure> {
         let mut found = self.ask(Method::POST, &format!("{RESOURCES}/users/_search"), Some(json!([filter]))).await?;
         Ok(found["result"].get_mut(0).map(Value::take).unwrap_or_default())
     }
 
-    /// Gives a person another password for one login, and leaves in the data directory how that one logs in.
+    /// Gives a person another one-time password, and writes it to the file of the first login in the data directory.
     async fn renew_first_login(&self, id: &str) -> Result<(), Failure> {
         let path = format!("{RESOURCES}/users/{id}");
         let found = self.ask(Method::GET, &path, None).await?;
@@ -263,7 +264,7 @@ impl Operator {
         let expiration = Timestamp::from_millisecond(expires_at)?.to_string();
         let body = json!({ "newPassword": password, "changeRequired": true, "expirationDate": expiration });
         self.ask(Method::POST, &format!("{path}/password"), Some(body)).await?;
-        // With the password before nobody gets in any more.
+        // Only after the former password was replaced, so that nobody can log in with that.
         let again = match user["userState"].as_str() {
             Some("USER_STATE_LOCKED") => Some("_unlock"),
             Some("USER_STATE_INACTIVE") => Some("_reactivate"),

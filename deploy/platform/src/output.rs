@@ -1,4 +1,4 @@
-//! Writes to standard output and standard error. A reader that has gone away, as `head` does, ends nothing.
+//! Writes to standard output and standard error. A closed pipe, as with `head`, ends nothing.
 
 use std::{
     fmt::Display,
@@ -12,7 +12,7 @@ pub(crate) fn is_terminal() -> bool {
 
 /// Prints a line of the result to standard output.
 pub(crate) fn print(line: impl Display) {
-    // There is nobody left to tell that this failed.
+    // There is nowhere left to report that this failed.
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }
 

@@ -1,5 +1,5 @@
-//! The Postgres server of a standalone platform. It holds read models only: its folder may be deleted and is filled again
-//! from the log.
+//! The Postgres server of a standalone platform. It holds read models only: its folder may be deleted, and is filled
+//! again from the log.
 
 mod account;
 
@@ -20,17 +20,18 @@ use crate::child::{Child, ChildError, Progress, Server, StopSteps};
 use crate::data_dir::{DataDir, DataDirError, create_private, free_ports, io_error, sync_folder};
 
 const USER: &str = "platform";
-/// SIGINT ends all sessions in order, SIGQUIT without a checkpoint: the next start then recovers.
+/// The signals that stop Postgres: SIGINT closes all sessions, SIGQUIT ends it without a checkpoint, so that the next
+/// start recovers.
 const STOP: StopSteps = &[(Signal::INT, Duration::from_secs(5)), (Signal::QUIT, Duration::from_secs(1))];
-/// What initdb leaves unfinished is thrown away, so nothing is gained by asking it first.
+/// The signals that stop initdb: none before SIGKILL, since unfinished files are discarded anyway.
 const STOP_INITDB: StopSteps = &[];
 const INITDB_LIMIT: Duration = Duration::from_mins(2);
-/// Recovery after a crash takes its time.
+/// How long a start may take, including recovery after a crash.
 const START_LIMIT: Duration = Duration::from_mins(1);
-/// A port that was free can be taken by another program before the server has it.
+/// How often a start is tried: another program may take a free port before the server does.
 const ATTEMPTS: u32 = 3;
 
-/// On the command line they hold whatever the files of an earlier version say.
+/// The settings, given on the command line so that they override files of an earlier version.
 const SETTINGS: &[&str] = &[
     "listen_addresses=127.0.0.1",
     // A socket's path is limited to 107 bytes, and a data folder's is not.
@@ -49,7 +50,7 @@ const SETTINGS: &[&str] = &[
 /// Why there is no Postgres.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PostgresError {
-    /// It is not installed.
+    /// Postgres is not installed.
     #[error(transparent)]
     Binaries(#[from] BinariesError),
     /// Its folder cannot be prepared.
@@ -58,21 +59,21 @@ pub(crate) enum PostgresError {
     /// There is no user to run it as.
     #[error(transparent)]
     Account(#[from] AccountError),
-    /// Its folder was made by an earlier preview, which kept more than the database files in it.
+    /// The folder was created by an earlier preview, which stored more than the database files in it.
     #[error("{} is of an earlier preview: remove it and start again, it is filled from the log", folder.display())]
     Earlier {
         /// The folder that may be removed.
         folder: PathBuf,
     },
-    /// The database files cannot be made.
+    /// The database files cannot be created.
     #[error("cannot make the database files: {0}")]
     Init(#[source] ChildError),
-    /// It does not run.
+    /// The server does not run.
     #[error("{source}\nif the database files are damaged, remove {} and start again: it is filled from the log", folder.display())]
     Child {
         /// The folder that may be removed.
         folder: PathBuf,
-        /// What happened.
+        /// The error of the server.
         source: ChildError,
     },
 }
@@ -80,12 +81,12 @@ pub(crate) enum PostgresError {
 /// A running Postgres.
 pub(crate) struct Postgres {
     child: Child,
-    /// Where clients connect, with user and password: not to be shown.
+    /// The URL for clients, with user and password: not to be shown.
     pub(crate) url: String,
 }
 
 impl Postgres {
-    /// Starts the server and waits until it answers; makes its database files when there are none.
+    /// Starts the server, and waits until it answers; creates its database files where there are none.
     pub(crate) async fn start(
         data: &DataDir,
         binaries: &Binaries,
@@ -130,23 +131,24 @@ impl Postgres {
         }
     }
 
-    /// Waits until the server ends by itself, and returns how.
+    /// Waits until the server ends by itself, and returns the error that describes it.
     pub(crate) async fn died(&mut self) -> ChildError {
         self.child.died().await
     }
 
-    /// Ends the server in order.
+    /// Stops the server.
     pub(crate) async fn stop(self) {
         self.child.stop().await;
     }
 }
 
-/// Where clients connect to the own server.
+/// Returns the URL of the platform's own server.
 pub(crate) fn url(port: u16, password: &str) -> String {
     format!("postgres://{USER}:{password}@127.0.0.1:{port}/postgres")
 }
 
-/// The folder of Postgres, which is this process's own as the data folder is: only what lies in it is given away.
+/// Returns the folder of Postgres, which belongs to the user of this process as the data folder does: only the database
+/// files in it are given to another user.
 fn own_folder(data: &DataDir) -> Result<PathBuf, PostgresError> {
     let folder = data.postgres();
     create_private(&folder)?;
@@ -158,7 +160,7 @@ fn own_folder(data: &DataDir) -> Result<PathBuf, PostgresError> {
     Ok(folder)
 }
 
-/// Makes the database files beside their place and moves them there when they are whole.
+/// Creates the database files in another place, and moves them when they are complete.
 async fn init(data: &DataDir, account: &Account, initdb: &Path, progress: Progress<'_>) -> Result<(), PostgresError> {
     let server =
         Server { name: "initdb", log: data.log("initdb"), pid_file: data.pid_file("initdb"), stop: STOP_INITDB };
@@ -172,8 +174,8 @@ async fn init(data: &DataDir, account: &Account, initdb: &Path, progress: Progre
     create_private(&unfinished)?;
     account.own(&unfinished)?;
     let mut command = account.command(initdb);
-    // Relative paths: initdb hands its own to a shell. The file stays this process's: what lets the user enter the folder
-    // lets it read too.
+    // Relative paths, because initdb passes its own to a shell. The password file stays this process's: the capability
+    // to enter the folder also permits reading.
     command.current_dir(&folder).args(["-D", "data.new", "--pwfile", "../postgres.password"]);
     command.args(["--username", USER, "--auth", "scram-sha-256"]);
     command.args(["--encoding", "UTF8", "--locale", "C.UTF-8", "--no-instructions"]);
@@ -183,8 +185,8 @@ async fn init(data: &DataDir, account: &Account, initdb: &Path, progress: Progre
     Ok(())
 }
 
-/// Removes the file in which a Postgres that was killed has left its process id, which may be another program's by now:
-/// Postgres would take that for itself and not start.
+/// Removes the file in which a killed Postgres has left its process id, which may be another program's by now: Postgres
+/// would take that program for a running server, and not start.
 fn forget_process(files: &Path) -> Result<(), DataDirError> {
     let path = files.join("postmaster.pid");
     let folder = named_process(&path).and_then(|identity| identity.folder());
@@ -198,8 +200,8 @@ fn forget_process(files: &Path) -> Result<(), DataDirError> {
     }
 }
 
-/// The process whose id is in a file of Postgres's own folder, where Postgres may have put anything: a link is not
-/// followed, a pipe not waited for, and no more is read than an id needs.
+/// Returns the process whose id is in a file of Postgres's own folder, where Postgres may have put anything: a link is
+/// not followed, a pipe not waited for, and no more is read than an id needs.
 fn named_process(path: &Path) -> Option<Identity> {
     let careful = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(careful).open(path).ok()?;

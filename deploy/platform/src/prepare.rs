@@ -1,14 +1,14 @@
-//! From connected servers to a platform that can be used: a writer, a log that is set up, read models that have it.
+//! Prepares a platform on connected servers: a writer, a log that is set up, read models that have caught up.
 
 use std::{collections::HashSet, net::IpAddr, path::Path, time::Duration};
 
 use command::{
-    setup::{Outcome, Plan, Wanted, setup},
+    setup::{Additions, Outcome, Plan, setup},
     writer::{Handle, Phase},
 };
 use domain::log_class::OfEach;
 use tokio::time::{Instant, timeout};
-use view::{directory::Named, projection::PROJECTIONS};
+use view::{directory::Locator, projection::PROJECTIONS};
 
 use crate::{
     Failure,
@@ -18,23 +18,23 @@ use crate::{
     output,
 };
 
-/// How long a start waits for something that makes no progress.
+/// How long a start waits without any progress.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// How long a lease may be in the way that nobody renews: longer than it lasts.
+/// How long to wait for the lease of a former writer, which expires earlier.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A platform that can be used.
 pub(crate) enum Prepared {
     /// An earlier start has set it up.
     Before,
-    /// The plan is carried out, and is still to be written down for the user.
+    /// This start has carried out the plan, which still has to be written for the user.
     Now(Box<Plan>),
 }
 
-/// Waits for the writer, sets an empty log up, and waits until the read models have it and the keys open.
+/// Waits for the writer, sets up an empty log, and waits until the read models have caught up and the data keys open.
 pub(crate) async fn prepare(
-    wanted: &Wanted,
+    wanted: &Additions,
     data: &DataDir,
     node: &Node,
     writer: &Handle,
@@ -46,12 +46,12 @@ pub(crate) async fn prepare(
     let prepared = if data.bootstrap().exists() {
         Prepared::Before
     } else {
-        // This node writes, so nothing of an earlier one is still on its way into the log.
+        // This node writes, so no record of an earlier writer can still arrive.
         let log_is_empty = node.adapters.log.last().await?.is_none_or(|record| record.position().sequence == 0);
         set_up(node, writer, data, bootstrap::plan(data, &node.ids, hosts, wanted, log_is_empty)?).await?
     };
     caught_up(node).await?;
-    if node.directory.tenant(Named::Domain(host.clone()), 0).await?.is_none() {
+    if node.directory.tenant(Locator::Domain(host.clone()), 0).await?.is_none() {
         let hint = "give the --external-url of its first start, or another verified host of an instance";
         return Err(format!("no instance of this data directory answers under {host}: {hint}").into());
     }
@@ -59,8 +59,8 @@ pub(crate) async fn prepare(
 }
 
 impl Prepared {
-    /// Leaves `bootstrap.json` where an earlier start has not, and in a file how the first person logs in. Says whether that file was
-    /// left.
+    /// Writes `bootstrap.json`, unless an earlier start has, and the file of the first login. Returns whether the
+    /// latter was written.
     pub(crate) fn keep(self, data: &DataDir, issuer: &str, first_login: &Path) -> Result<bool, Failure> {
         let Self::Now(plan) = self else { return Ok(false) };
         let has_person = plan.person.is_some();
@@ -75,7 +75,7 @@ async fn active(writer: &Handle) -> Result<(), Failure> {
         let settled = phases.wait_for(|phase| matches!(phase, Phase::Active | Phase::Ended));
         match timeout(PATIENCE, settled).await.map(|phase| phase.map(|phase| phase.clone())) {
             Ok(Ok(Phase::Active)) => return Ok(()),
-            // Why it ended is told by the writer's own end.
+            // The writer itself returns why it ended.
             Ok(_) => return Err("the platform cannot write to its log".into()),
             Err(_) => {}
         }
@@ -90,8 +90,8 @@ async fn active(writer: &Handle) -> Result<(), Failure> {
     }
 }
 
-/// The hosts of the first instance of a standalone platform, the primary one first, none of them twice. Names of this
-/// machine are hosts only where nobody else reaches the platform.
+/// Returns the hosts of the first instance of a standalone platform, the primary one first, without duplicates. Names
+/// of this machine are hosts only where other machines cannot use the platform.
 pub(crate) fn hosts(external: &str, listening: IpAddr, is_local: bool) -> Vec<String> {
     let mut all = vec![external.to_owned()];
     if is_local {
@@ -127,7 +127,7 @@ async fn set_up(node: &Node, writer: &Handle, data: &DataDir, plan: Plan) -> Res
     }
 }
 
-/// Waits until every read model has the whole log that it follows.
+/// Waits until every read model has the complete log that it follows.
 async fn caught_up(node: &Node) -> Result<(), Failure> {
     let logs = node.adapters.logs();
     let ends = OfEach { events: logs.events.end().await?, sessions: logs.sessions.end().await? };

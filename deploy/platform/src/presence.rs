@@ -1,11 +1,11 @@
-//! Every node says once a second that it is there and how it is, for `platform status`. Nobody relies on it.
+//! Presence messages: every node publishes its state once a second, for `platform status`. Nothing depends on them.
 
 use std::time::Duration;
 
 use base::{clock, health::Health};
 use futures::StreamExt;
 use jiff::Timestamp;
-use query::operate::{Nodes, Seen};
+use query::operate::{NodeStatus, Nodes};
 use serde::{Deserialize, Serialize};
 use server::management::state_of;
 use tokio::time::{Instant, interval, timeout_at};
@@ -14,15 +14,15 @@ use crate::Failure;
 
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What a node says of itself.
+/// The presence message of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Presence {
     pub(crate) role: String,
     pub(crate) node: String,
     pub(crate) version: String,
-    /// Its readiness, as on its management port.
+    /// The readiness, as on the management port.
     pub(crate) state: String,
-    /// Its management port.
+    /// The address of the management port.
     pub(crate) management: String,
     pub(crate) since: Timestamp,
 }
@@ -31,7 +31,7 @@ fn subject(shard: u16) -> String {
     format!("nodes.{shard}")
 }
 
-/// Says it as long as the process runs.
+/// Publishes the presence of a node until the process ends.
 pub(crate) fn announce(client: async_nats::Client, shard: u16, (role, node): (&'static str, String), health: Health) {
     let mut presence = Presence {
         role: role.to_owned(),
@@ -48,26 +48,26 @@ pub(crate) fn announce(client: async_nats::Client, shard: u16, (role, node): (&'
             state_of(&health).clone_into(&mut presence.state);
             presence.management = health.address().map(|address| address.to_string()).unwrap_or_default();
             let said = serde_json::to_vec(&presence).unwrap_or_default();
-            // Who asks hears the next one.
+            // A message that is lost is followed by the next one.
             let _ = client.publish(subject(shard), said.into()).await;
         }
     });
 }
 
-/// Keeps up, as long as the connection lasts, with the nodes that say that they are there.
+/// Updates `nodes` from presence messages, as long as the connection lasts.
 pub(crate) async fn listen(client: &async_nats::Client, shard: u16, nodes: Nodes) -> Result<(), Failure> {
     let mut messages = client.subscribe(subject(shard)).await?;
     tokio::spawn(async move {
         while let Some(message) = messages.next().await {
             let Ok(presence) = serde_json::from_slice::<Presence>(&message.payload) else { continue };
             let Presence { role, node: name, version, state, since, .. } = presence;
-            nodes.hear(Seen { role, name, version, state, since });
+            nodes.hear(NodeStatus { role, name, version, state, since });
         }
     });
     Ok(())
 }
 
-/// The nodes that say within a time that they are there, by role and name.
+/// Collects the presence messages of nodes for a time, by role and name.
 pub(crate) async fn gather(
     client: &async_nats::Client,
     shard: u16,

@@ -1,4 +1,4 @@
-//! `platform projections`: how far projections are, and their generations, which are built, compared and exchanged.
+//! `platform projections`: shows the progress of projections, and builds, compares and exchanges their generations.
 
 use std::time::Duration;
 
@@ -17,16 +17,16 @@ use crate::{
 };
 
 const PATH: &str = "/system/v1/views";
-/// How often it is looked how far a generation is.
+/// How often the progress of a generation is requested.
 const EVERY: Duration = Duration::from_secs(1);
-/// How wide a bar is.
+/// The width of a progress bar, in characters.
 const WIDTH: usize = 30;
-/// For how long a comparison is waited for; it goes on without that.
+/// How long to wait for a comparison, which goes on afterwards.
 const COMPARING: Duration = Duration::from_mins(10);
 const NEXT: &str = "VIEW_GENERATION_PLACE_NEXT";
 const PREVIOUS: &str = "VIEW_GENERATION_PLACE_PREVIOUS";
 
-/// Does what is asked for.
+/// Runs the subcommand.
 pub(crate) async fn run(asked: cli::Projections) -> Result<(), Failure> {
     match asked {
         cli::Projections::List(options) => list(*options).await,
@@ -39,7 +39,7 @@ pub(crate) async fn run(asked: cli::Projections) -> Result<(), Failure> {
     }
 }
 
-/// Prints all of them.
+/// Prints all projections.
 async fn list(options: cli::ListProjections) -> Result<(), Failure> {
     for view in views(&Operator::new(&options.at)?).await? {
         output::print(if options.json { view.to_string() } else { line(&view) });
@@ -47,14 +47,14 @@ async fn list(options: cli::ListProjections) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints one.
+/// Prints a projection.
 async fn status(options: cli::OneProjection) -> Result<(), Failure> {
     let view = view(&Operator::new(&options.at)?, &options.name).await?;
     output::print(serde_json::to_string_pretty(&view)?);
     Ok(())
 }
 
-/// Has one built anew.
+/// Starts building a generation from the log.
 async fn replay(cli::ReplayProjection { of, wait }: cli::ReplayProjection) -> Result<(), Failure> {
     let operator = Operator::new(&of.at)?;
     operator.ask(Method::POST, &path(&of.name, "_replay", &[])?, None).await?;
@@ -66,7 +66,7 @@ async fn replay(cli::ReplayProjection { of, wait }: cli::ReplayProjection) -> Re
     Ok(())
 }
 
-/// Compares one with what answers.
+/// Compares a generation with the one that answers.
 async fn verify(cli::GenerationOf { of, previous }: cli::GenerationOf) -> Result<(), Failure> {
     let (operator, place) = (Operator::new(&of.at)?, place(previous));
     operator.ask(Method::POST, &path(&of.name, "_verify", &[("place", place)])?, None).await?;
@@ -84,7 +84,7 @@ async fn exchange(cli::Exchange { of, force }: cli::Exchange, how: &str) -> Resu
     Ok(())
 }
 
-/// Drops one.
+/// Drops a generation.
 async fn drop_generation(cli::GenerationOf { of, previous }: cli::GenerationOf) -> Result<(), Failure> {
     let path = path(&of.name, "_drop", &[("place", place(previous))])?;
     Operator::new(&of.at)?.ask(Method::POST, &path, None).await?;
@@ -92,7 +92,7 @@ async fn drop_generation(cli::GenerationOf { of, previous }: cli::GenerationOf) 
     Ok(())
 }
 
-/// Waits until a generation is as far as the one that answers and was compared with it.
+/// Waits until a generation has caught up with the one that answers and was compared with it.
 async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, Failure> {
     let mut looks = Looks::default();
     let mut complete_since = None;
@@ -115,7 +115,7 @@ async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, F
     }
 }
 
-/// A bar with percent, events a second and the time that is left.
+/// Returns a progress bar with percent, events per second and the time that is left.
 fn progress(looks: &Looks, (at, end): (u64, u64), is_compared: bool) -> String {
     let percent = percent(at, end);
     let full = usize::try_from(percent).unwrap_or_default() * WIDTH / 100;
@@ -170,7 +170,7 @@ fn line(view: &Value) -> String {
     format!("{name} version {}: {end} of {log}, {failed} failed events{stopped}{beside}", number(&view["version"]))
 }
 
-/// One view.
+/// Returns a view.
 async fn view(operator: &Operator, name: &str) -> Result<Value, Failure> {
     let found = views(operator).await?.into_iter().find(|view| view["viewName"] == name);
     Ok(found.ok_or_else(|| format!("there is no projection {name}; `platform projections list` names them"))?)
@@ -193,7 +193,7 @@ const fn place(is_previous: bool) -> &'static str {
     if is_previous { PREVIOUS } else { NEXT }
 }
 
-/// A number of the API: those of 64 bits are texts.
+/// Parses a number of the API: those of 64 bits are strings.
 fn number(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_default()
 }

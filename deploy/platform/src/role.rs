@@ -1,4 +1,4 @@
-//! One role of the platform in a process of its own.
+//! A process of a single role.
 
 use std::{
     fs,
@@ -34,9 +34,9 @@ const NO_MASTER_KEY: &str = "--master-key-file is missing: the file with the key
 
 /// How long a writer may take to end.
 const END_LIMIT: Duration = Duration::from_secs(8);
-/// How long answers to other nodes may take then.
+/// How long answers to forwarded requests of other nodes may take at the end.
 const PASSED_ON_LIMIT: Duration = Duration::from_secs(2);
-/// After what time a temporary folder that nobody uses is removed.
+/// The age from which an unused temporary folder is removed.
 const OLD: Duration = Duration::from_hours(1);
 
 /// The roles that have a process of their own.
@@ -70,7 +70,8 @@ pub(crate) async fn run(role: Role, mut options: Box<cli::Role>, shutdown: Cance
     ended
 }
 
-/// Cancelled so long after the other: the node serves on while load balancers learn that it drains.
+/// Returns a token that is cancelled some time after `stopping`: the node goes on serving while load balancers notice
+/// that it drains.
 fn later(stopping: CancellationToken, delay: Duration) -> CancellationToken {
     let shutdown = CancellationToken::new();
     let cancelled = shutdown.clone();
@@ -91,12 +92,12 @@ async fn run_managed(
     let listening = listen(&options.serving).await?;
     let (index_dir, rates) = (options.worker.index_dir.clone(), options.serving.rates.clone());
     let bounds = (&rates, options.serving.searches);
-    // A log that is long, damaged or away does not keep it from ending.
+    // A log that is long, damaged or unavailable does not keep the node from ending.
     let node = tokio::select! {
         node = connect((role, options), listening.listener.local_addr()?, managed) => node?,
         () = managed.stopping.cancelled() => return Ok(()),
     };
-    // Nothing is mended without a node that writes.
+    // A command node does not wait: failed events can be dealt with only while there is a writer.
     if role != Role::Command {
         tokio::select! {
             () = managed.wait_for_read_models(&node.adapters.database, SHARD) => {}
@@ -113,7 +114,7 @@ async fn run_managed(
             let routes = async |edge: &Arc<Edge>| node.commands(edge, writer, (&passed_on, &shutdown)).await;
             let served = serve(&node, at, &shutdown, routes).await;
             shutdown.cancel();
-            // A record whose fate is not certain, because NATS is away, is not waited for any longer.
+            // While NATS is unavailable, a record may have an unknown outcome: it is not waited for any longer.
             timeout(END_LIMIT, writing).await.unwrap_or(Ok(Ok(())))??;
             end_of(passed_on, &node.adapters.log.client()).await;
             served
@@ -134,7 +135,7 @@ async fn run_managed(
     node.adapters.sole.verdict().and(ended)
 }
 
-/// Runs a projector until `shutdown`. It serves nobody.
+/// Runs a projector until `shutdown`. It serves no clients.
 pub(crate) async fn project(mut options: Box<cli::Projector>, shutdown: CancellationToken) -> Result<(), Failure> {
     let name = name(&mut options.worker);
     let exporting = telemetry::start_node(("projector", &name), &options.worker.observing)?;
@@ -168,13 +169,14 @@ async fn project_managed(
     adapters.measure(Some(&projector), Indexes::default());
     managed.serves();
     while let Some(ended) = units.join_next().await {
-        // Whoever starts processes starts another one; without a unit this one would go on in part.
+        // The supervisor of processes starts another one; without a work unit this one would be incomplete.
         ended?;
     }
     adapters.sole.verdict()
 }
 
-/// The data keys, for a node that may begin before the log is set up: then the key is proved by opening what it has to.
+/// Returns the data keys, for a node that may begin before the log is set up: in that case the key is proved only when
+/// it opens a data key.
 async fn proved(adapters: &Adapters, (keys, file): (&MasterKeys, &Path)) -> Result<Keyring, Failure> {
     prove(&adapters.log, &adapters.database, (keys, file)).await?;
     let keyring = Keyring::new(keys.clone(), adapters.database.clone());
@@ -182,7 +184,7 @@ async fn proved(adapters: &Adapters, (keys, file): (&MasterKeys, &Path)) -> Resu
     Ok(keyring)
 }
 
-/// Waits until those who passed requests on have their answers.
+/// Waits until the forwarded requests of other nodes are answered.
 pub(crate) async fn end_of(passed_on: TaskTracker, client: &async_nats::Client) {
     passed_on.close();
     let answered = async {
@@ -194,10 +196,10 @@ pub(crate) async fn end_of(passed_on: TaskTracker, client: &async_nats::Client) 
     }
 }
 
-/// Where a node keeps search indexes.
+/// The folder in which a node stores search indexes.
 enum IndexFolder {
     Kept(PathBuf),
-    /// Removed at the end.
+    /// A folder that is removed at the end.
     Temporary(TempDir),
 }
 
@@ -226,7 +228,8 @@ impl IndexFolder {
     }
 }
 
-/// Removes what nodes left that were killed. One that has just begun is no hour old.
+/// Removes temporary folders of nodes that were killed. A folder of a node that has just started is younger than an
+/// hour.
 fn sweep(folder: &Path) {
     let is_left = |path: &Path| {
         let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(TEMPORARY));
@@ -269,7 +272,7 @@ async fn connect(
     Node::new(adapters, serving_options, (&master_keys, file)).await
 }
 
-/// The name of the node, chosen now where none is given.
+/// Returns the name of the node, which is generated where none is given.
 fn name(worker: &mut cli::Worker) -> String {
     worker.node_name.get_or_insert_with(|| secret::random_text(22)).clone()
 }

@@ -1,4 +1,4 @@
-//! The roles of one process that work in the background: the writer and the projector.
+//! The background roles of a process: the writer and the projector.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Failure, cli, node::Node};
 
-/// How long the roles may take to end. Of the promised 15 s requests have 3, what was passed on 2, the servers 6, traces 2.
+/// How long the roles may take to end. Of the 15 s that a process may take, requests have 3, forwarded requests 2, the
+/// servers 6, traces 2.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
 /// A writer and a projector at work.
@@ -41,7 +42,7 @@ impl Roles {
         Ok(Self { writer, indexes, writing, projecting, reacting })
     }
 
-    /// Waits for the end of the roles, which have been told to end, and says why one did by itself.
+    /// Waits until the roles have ended after `shutdown`, and returns why one has ended by itself.
     pub(crate) async fn end(self) -> Result<(), Failure> {
         let ended = timeout(END_LIMIT, async {
             let written = self.writing.await;
@@ -61,8 +62,8 @@ impl Roles {
     }
 }
 
-/// Ends everything that waits for `shutdown` when a work unit ends by itself, which it does only by a panic: whoever
-/// starts the process again gets all of it back.
+/// Cancels `shutdown` when a work unit ends by itself, which it does only by a panic: the process has to be restarted
+/// as a whole.
 async fn watch(mut units: JoinSet<()>, shutdown: CancellationToken) -> Result<(), JoinError> {
     let _last = shutdown.drop_guard();
     while let Some(ended) = units.join_next().await {

@@ -1,5 +1,5 @@
-//! How tools find the servers that they look at: by the flags given, else by what a running standalone platform keeps in
-//! its data directory. They are no platform themselves and take no lock.
+//! Finds the servers for tools: by the flags given, else by the files of a running standalone platform in its data
+//! directory. Tools are no platforms themselves, and take no lock.
 
 use std::{fs, io, path::Path};
 
@@ -11,7 +11,7 @@ use crate::{
     node,
 };
 
-/// The NATS server that is meant, with everything that is needed to connect and to ask for its settings.
+/// Returns the flags of the NATS server, with everything that is needed to connect and to read its settings.
 pub(crate) fn nats(servers: &cli::Servers) -> Result<cli::Nats, Failure> {
     let flags = servers.nats.clone();
     if flags.nats_url.is_some() {
@@ -34,7 +34,7 @@ pub(crate) fn nats(servers: &cli::Servers) -> Result<cli::Nats, Failure> {
     })
 }
 
-/// The address of Postgres.
+/// Returns the address of Postgres.
 pub(crate) fn postgres(servers: &cli::Servers, given: Option<&String>) -> Result<String, Failure> {
     if let Some(url) = given {
         return Ok(url.clone());
@@ -53,7 +53,7 @@ pub(crate) async fn connect(nats: &cli::Nats, tool: &str) -> Result<async_nats::
     node::connect(nats, nats.nats_url.as_deref().unwrap_or_default(), ("tool", tool)).await
 }
 
-/// Whether the platform that runs on a data directory has started this server itself.
+/// Fails unless the platform that runs on a data directory has started this server itself.
 fn is_own(folder: &Path, server: &str, flag: &str) -> Result<(), Failure> {
     let shown = folder.display();
     if DataDir::running(folder)?.is_none() {

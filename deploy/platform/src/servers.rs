@@ -1,4 +1,4 @@
-//! Only the servers of a data directory, for maintenance and for tests.
+//! Runs only the servers of a data directory, for maintenance and for tests.
 
 use base::secret;
 use serde_json::json;
@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Failure, binaries::Binaries, cli::RunServers, data_dir::DataDir, nats::Nats, output, postgres::Postgres};
 
-/// Starts them, prints where they are as one line of JSON, and stops them at `shutdown`.
+/// Starts the servers, prints their addresses as one line of JSON, and stops them at `shutdown`.
 pub(crate) async fn run(options: &RunServers, shutdown: CancellationToken) -> Result<(), Failure> {
     let data = DataDir::for_servers(&options.data.data_dir, secret::random)?;
     let binaries = Binaries::new();
@@ -24,7 +24,7 @@ pub(crate) async fn run(options: &RunServers, shutdown: CancellationToken) -> Re
         "natsUrl": nats.url, "natsToken": nats.token, "natsMonitorUrl": nats.monitor_url, "postgresUrl": postgres.url,
     });
     output::print(places);
-    // One without the other is of no use: whoever started this learns of it, and can start both again.
+    // One server without the other is of no use: the caller learns of it, and can start both again.
     let ended = tokio::select! {
         () = shutdown.cancelled() => Ok(()),
         death = nats.died(), if !options.stay => Err(death.into()),

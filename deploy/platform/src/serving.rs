@@ -1,4 +1,4 @@
-//! What every node that serves has in common: its address, its bounds, and the answers that belong to no role.
+//! The parts that all serving nodes share: the address, the limits, and the answers that belong to no role.
 
 use std::{io::ErrorKind, num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -27,12 +27,13 @@ use tower_http::compression::{
 
 use crate::{Failure, cli};
 
-/// Below this many bytes an answer is sent as it is: in the few packets that it takes nobody waits for any of them, and compressing it
+/// The size of an answer, in bytes, below which it is not compressed: it takes a few packets only, and compressing it
 /// would be nearly all of its cost.
 const SMALLEST_COMPRESSED: u16 = 4096;
 
-/// Lets be compressed what does not say of itself that it must not be stored. Such answers have secrets beside what others may choose,
-/// and how long they get would tell of them; and most of what a token costs would be its compression.
+/// Permits the compression of answers without `Cache-Control: no-store`. Answers with it have secrets together with
+/// text that others may choose, and their compressed length would disclose something about the secrets; and most of the
+/// cost of a token would be its compression.
 #[derive(Clone, Copy)]
 struct MayBeStored;
 
@@ -42,7 +43,7 @@ impl Predicate for MayBeStored {
     }
 }
 
-/// Refuses addresses of servers that are none, before anything is made. They are not quoted: they may hold a password.
+/// Refuses malformed addresses of servers, before anything is created. They are not quoted: they may hold a password.
 pub(crate) fn check_servers(nats: Option<&str>, postgres: Option<&str>) -> Result<(), Failure> {
     if nats.is_some_and(|url| !is_nats(url)) {
         return Err("--nats-url is no address of a NATS server, such as nats://127.0.0.1:4222".into());
@@ -66,7 +67,7 @@ fn is_postgres(url: &str) -> bool {
     url.parse::<tokio_postgres::Config>().is_ok_and(|config| !config.get_hosts().is_empty())
 }
 
-/// Listens, or fails with what to do instead.
+/// Listens, or fails with a remedy.
 pub(crate) async fn listen(serving: &cli::Serving) -> Result<Listening, Failure> {
     let certificate = match (&serving.tls_cert, &serving.tls_key) {
         (Some(certificate), Some(key)) => Some(Certificate::load(certificate, key)?),
@@ -84,7 +85,7 @@ pub(crate) async fn listen(serving: &cli::Serving) -> Result<Listening, Failure>
     Ok(Listening { listener, certificate, proxies: serving.trusted_proxies.clone() })
 }
 
-/// The bounds of a node's server. A process ends within 15 s, so requests get less to finish.
+/// Returns the limits of a node's server. A process ends within 15 s, so requests get less to finish.
 pub(crate) fn limits(rates: &cli::Rates) -> connections::Limits {
     connections::Limits {
         connections_per_address: rates.connections_per_address,
@@ -93,13 +94,13 @@ pub(crate) fn limits(rates: &cli::Rates) -> connections::Limits {
     }
 }
 
-/// The operations that nodes answer.
+/// Returns the operations that are built.
 pub(crate) fn built() -> Vec<&'static Facts> {
     OPERATIONS.iter().copied().filter(|facts| facts.is_built).collect()
 }
 
-/// The router of a node with what belongs to every node: operations that are not built, reflection, health, the API's
-/// description, answers to unknown paths, and what concerns all answers.
+/// Completes the router of a node with the parts of every node: operations that are not built, reflection, health, the
+/// API's description, answers to unknown paths, and the layers of all answers.
 pub(crate) async fn finished(
     router: Router,
     edge: &Arc<Edge>,
@@ -114,10 +115,11 @@ pub(crate) async fn finished(
     let router = router.merge(openapi::routes(&built, oidc::DESCRIPTION, searches.limits()));
     let router = router.merge(health(&built, stopping.clone()).await);
     let worth_it = DefaultPredicate::new().and(SizeAbove::new(SMALLEST_COMPRESSED)).and(MayBeStored);
-    // The first is the outermost. Together, because each call of `layer` costs every request two allocations.
+    // The first layer is the outermost. They are added together, because each call of `layer` costs every request two
+    // allocations.
     mount::fallbacks(router).layer((
         CompressionLayer::new().compress_when(worth_it),
-        // Outside of CORS, which answers what browsers ask beforehand itself.
+        // Outside of CORS, which answers preflight requests itself.
         from_fn_with_state(Limiter::new(rates.into(), edge.clone()), limit::<Edge>),
         cors(),
     ))

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use base::{health::Health, secret};
-use command::setup::Wanted;
+use command::setup::Additions;
 use domain::{address::Allowed, log_class::LogClass};
 use edge::caller::SystemUsers;
 use eventlog::log::{Log, LogFailure};
@@ -22,8 +22,8 @@ use crate::{
     system_user,
 };
 
-/// Sets an empty log up, and leaves master key and `bootstrap.json` in the folder; of a log that was set up it changes
-/// nothing.
+/// Sets up an empty log, and leaves the master key and `bootstrap.json` in the folder; a log that was set up before is
+/// not changed.
 pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -> Result<(), Failure> {
     check_servers(options.nats.nats_url.as_deref(), Some(&options.postgres.postgres_url))?;
     let has_person = options.first_person_file.is_some();
@@ -45,7 +45,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
     }
 }
 
-/// Whether there is a log with events, for a folder that has no part in it yet.
+/// Whether there is a log with events, for a folder that was not used with it yet.
 async fn is_set_up(options: &cli::Setup) -> Result<bool, Failure> {
     let url = options.nats.nats_url.as_deref().ok_or(node::NO_NATS)?;
     let client = node::connect(&options.nats, url, ("setup", "platform setup")).await?;
@@ -56,7 +56,7 @@ async fn is_set_up(options: &cli::Setup) -> Result<bool, Failure> {
     }
 }
 
-/// Fails where the log was set up for another address than the one that is given now.
+/// Fails where the log was set up for another address than the given one.
 fn check_issuer(data: &DataDir, options: &cli::Setup) -> Result<(), Failure> {
     let given = options.external_url.origin().ascii_serialization();
     match bootstrap::Bootstrap::issuer_of(data.path()) {
@@ -71,7 +71,7 @@ fn check_issuer(data: &DataDir, options: &cli::Setup) -> Result<(), Failure> {
 
 async fn prepare_in(
     options: &cli::Setup,
-    wanted: &Wanted,
+    wanted: &Additions,
     data: &DataDir,
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {
@@ -109,7 +109,7 @@ async fn prepare_in(
     Ok(())
 }
 
-/// What the node takes that sets up.
+/// Returns the options of the node that sets up the log.
 fn node_options(
     options: &cli::Setup,
     data: &DataDir,
@@ -132,7 +132,7 @@ fn node_options(
         postgres_url: options.postgres.postgres_url.clone(),
         role: "setup",
         name: data.node_id().to_owned(),
-        // Before there is a log no other node makes ids.
+        // Before there is a log no other node generates ids.
         number: None,
         health: Health::default(),
         stopping: stopping.clone(),
@@ -143,7 +143,7 @@ fn node_options(
     Ok((serving_options, node_options))
 }
 
-/// Says what was made, where how the first person logs in was left, and what nodes need of it.
+/// Prints what was created, the file of the first login, and what nodes need.
 fn tell(options: &cli::Setup, data: &DataDir, first_login: Option<&PathBuf>) {
     let (key, told) = (data.path().join("master.key"), data.bootstrap());
     output::notice(format_args!("the log is set up: {} tells who may log in", told.display()));

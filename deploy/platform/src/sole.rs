@@ -1,7 +1,9 @@
-//! No two running nodes of a role have one name, and no two that make ids have one number: who ran first goes on.
+//! Makes node names and node numbers exclusive: of two running nodes with the same name and role, or with the same
+//! number for generated ids, the older one goes on.
 //!
-//! A node says under its name and under its number that it runs: when it starts, now and then, and when it hears that of a
-//! younger one. Who hears an older one ends. The users that nodes have at NATS can say so for their own role only.
+//! A node publishes a claim of its name and of its number: when it starts, periodically, and when it receives that of a
+//! younger node. A node that receives the claim of an older one ends. NATS users of nodes may publish claims of their
+//! own role only.
 
 use std::time::Duration;
 
@@ -20,13 +22,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Failure;
 
-/// The role of the nodes that make ids; a standalone has it among others.
+/// The role of the nodes that generate ids; a standalone node has it among others.
 const WRITING: &str = "command";
 const EVERY: Duration = Duration::from_secs(10);
-/// How long a node that starts listens for older ones. Those that are slower to answer are heard later.
+/// How long a starting node waits for claims of older nodes. Later claims are handled when they arrive.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// That a process runs. Of two the lesser is the older.
+/// The claim of a running process. The lesser of two claims is the older one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Claim {
     since: Timestamp,
@@ -34,31 +36,31 @@ struct Claim {
     role: String,
 }
 
-/// An older node has what this one was to have for itself.
+/// An older node has the name or number of this one.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("another node runs with {what} since {} (its role is {}): {remedy}, and start this one again", .by.since, .by.role)]
-struct Taken {
+struct AlreadyClaimed {
     what: String,
     by: Claim,
     remedy: &'static str,
 }
 
-/// What this node has for itself.
+/// The exclusive name and number of this node.
 pub(crate) struct Sole {
-    taken: watch::Receiver<Option<Taken>>,
+    taken: watch::Receiver<Option<AlreadyClaimed>>,
     settled: Instant,
 }
 
-/// Something that a node has for itself.
-struct Own {
+/// A name or number that only one node may have.
+struct Exclusive {
     subject: String,
     what: String,
     remedy: &'static str,
 }
 
-impl Own {
+impl Exclusive {
     fn name(shard: u16, role: &str, name: &str) -> Self {
-        // Names have characters that subjects have not.
+        // Names may have characters that subjects may not.
         let digest = hex::encode(&sha256(name.as_bytes())[..16]);
         Self {
             subject: format!("nodes.{shard}.{role}.name.{digest}"),
@@ -77,7 +79,7 @@ impl Own {
 }
 
 impl Sole {
-    /// Says that this node runs under a name, and under a number where it makes ids.
+    /// Claims the name of this node, and its number where it generates ids.
     pub(crate) async fn claim(
         client: &async_nats::Client,
         shard: u16,
@@ -86,7 +88,7 @@ impl Sole {
         let claim = Claim { since: clock::now(), process: random_text(22), role: role.to_owned() };
         let (tell, taken) = watch::channel(None);
         let among = number.map_or(role, |_| WRITING);
-        let owns = [Some(Own::name(shard, among, name)), number.map(|number| Own::number(shard, number))];
+        let owns = [Some(Exclusive::name(shard, among, name)), number.map(|number| Exclusive::number(shard, number))];
         for own in owns.into_iter().flatten() {
             let heard = client.subscribe(own.subject.clone()).await?;
             let (client, claim, tell) = (client.clone(), claim.clone(), tell.clone());
@@ -99,10 +101,10 @@ impl Sole {
         Ok(Self { taken, settled: Instant::now() + PATIENCE })
     }
 
-    /// Waits until an older node would have answered. Where one is heard later, `stopping` is cancelled.
+    /// Waits until an older node would have answered. If one is received later, `stopping` is cancelled.
     ///
     /// # Errors
-    /// When one has answered.
+    /// When an older node has answered.
     pub(crate) async fn settle(&self, stopping: CancellationToken) -> Result<(), Failure> {
         let mut taken = self.taken.clone();
         let _ = timeout_at(self.settled, taken.wait_for(Option::is_some)).await;
@@ -115,10 +117,10 @@ impl Sole {
         Ok(())
     }
 
-    /// Whether this node still has all to itself.
+    /// Checks that no older node was received.
     ///
     /// # Errors
-    /// When an older node was heard.
+    /// When one was.
     pub(crate) fn verdict(&self) -> Result<(), Failure> {
         match &*self.taken.borrow() {
             Some(taken) => Err(taken.clone().into()),
@@ -127,13 +129,13 @@ impl Sole {
     }
 }
 
-/// Says it until an older one is heard, or the connection has ended.
+/// Publishes a claim until an older one is received, or the connection has ended.
 async fn keep(
     client: &async_nats::Client,
-    own: &Own,
+    own: &Exclusive,
     claim: &Claim,
     mut heard: async_nats::Subscriber,
-) -> Option<Taken> {
+) -> Option<AlreadyClaimed> {
     let said = serde_json::to_vec(claim).unwrap_or_default();
     let mut beat = interval(EVERY);
     loop {
@@ -142,13 +144,13 @@ async fn keep(
             message = heard.next() => match serde_json::from_slice::<Claim>(&message?.payload) {
                 Ok(other) if other < *claim => {
                     tracing::error!(since = %other.since, role = other.role, "another node runs with {}", own.what);
-                    return Some(Taken { what: own.what.clone(), by: other, remedy: own.remedy });
+                    return Some(AlreadyClaimed { what: own.what.clone(), by: other, remedy: own.remedy });
                 }
                 Ok(other) if other > *claim => {}
                 _ => continue,
             },
         }
-        // Who hears nothing now hears the next one.
+        // A claim that is lost is followed by the next one.
         let _ = client.publish(own.subject.clone(), said.clone().into()).await;
     }
 }
@@ -170,8 +172,8 @@ mod tests {
 
     #[test]
     fn every_name_has_a_subject() {
-        let subject = Own::name(0, "query", "the first.node *>").subject;
+        let subject = Exclusive::name(0, "query", "the first.node *>").subject;
         assert!(subject.chars().all(|c| c.is_ascii_alphanumeric() || c == '.'), "{subject}");
-        assert_ne!(subject, Own::name(0, "query", "another").subject);
+        assert_ne!(subject, Exclusive::name(0, "query", "another").subject);
     }
 }

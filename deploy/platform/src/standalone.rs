@@ -1,4 +1,4 @@
-//! Everything in one process: the quick start and the test bed. The same code on the same wire as the single roles.
+//! All roles in one process: the quick start and the test bed. Code and protocols are those of the single roles.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -6,7 +6,7 @@ use std::{
 };
 
 use base::secret;
-use command::setup::{Wanted, all_features};
+use command::setup::{Additions, all_features};
 use domain::address::Allowed;
 use edge::caller::SystemUsers;
 use query::operate::Writes;
@@ -35,8 +35,8 @@ use crate::{
     system_user, telemetry,
 };
 
-/// The servers that this process started itself.
-struct Own {
+/// The servers that this process has started itself.
+struct StartedServers {
     nats: Option<Nats>,
     postgres: Option<Postgres>,
 }
@@ -45,7 +45,7 @@ struct Own {
 pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationToken) -> Result<(), Failure> {
     check_servers(options.nats.nats_url.as_deref(), options.postgres.postgres_url.as_deref())?;
     let data = DataDir::open(&options.data.data_dir, options.serving.master_key_file.as_deref(), secret::random)?;
-    // What is wrong with the flags is the first thing to be told.
+    // First, so that errors in the flags are reported before anything is started.
     let wanted = bootstrap::wanted(options.setup.as_deref(), all_features(), !data.bootstrap().exists())?;
     let listening = listen(&options.serving).await?;
     let external = external_url(&options.serving, listening.listener.local_addr()?)?;
@@ -65,13 +65,13 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
 
 async fn run_managed(
     (options, managed): (&cli::Standalone, &Managed),
-    wanted: &Wanted,
+    wanted: &Additions,
     data: &DataDir,
     at: (Listening, Url),
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {
     let progress = |line: &str| output::notice(line);
-    let mut own = Own { nats: None, postgres: None };
+    let mut own = StartedServers { nats: None, postgres: None };
     let node_options = tokio::select! {
         node_options = node_options((options, managed), data, &mut own, &progress) => node_options,
         () = shutdown.cancelled() => Err("interrupted".into()),
@@ -90,11 +90,11 @@ async fn run_managed(
     ended
 }
 
-/// Starts the servers that are not given.
+/// Starts the servers for which no address is given.
 async fn node_options(
     (options, managed): (&cli::Standalone, &Managed),
     data: &DataDir,
-    own: &mut Own,
+    own: &mut StartedServers,
     progress: &(dyn Fn(&str) + Send + Sync),
 ) -> Result<NodeOptions, Failure> {
     let binaries = Binaries::new();
@@ -133,7 +133,7 @@ async fn node_options(
 
 async fn serve(
     (options, managed): (&cli::Standalone, &Managed),
-    wanted: &Wanted,
+    wanted: &Additions,
     data: &DataDir,
     node_options: NodeOptions,
     (listening, external): (Listening, Url),
@@ -186,7 +186,7 @@ async fn serve(
     node.adapters.sole.verdict().and(ended).and(answered)
 }
 
-/// Where this machine reaches a platform that listens at this address.
+/// Returns the URL under which this machine can use a platform that listens at this address.
 fn reached_at(serving: &cli::Serving, listening: SocketAddr) -> String {
     let scheme = if serving.tls_cert.is_some() { "https" } else { "http" };
     let ip = match listening.ip() {
@@ -197,7 +197,7 @@ fn reached_at(serving: &cli::Serving, listening: SocketAddr) -> String {
     format!("{scheme}://{}", SocketAddr::new(ip, listening.port()))
 }
 
-/// Says that the issuer is another one than at the first start, which nobody would notice otherwise.
+/// Prints a notice where the issuer has changed since the first start, which nobody would notice otherwise.
 fn note_issuer(data: &DataDir, external: &Url) {
     let now = external.origin().ascii_serialization();
     if let Ok(before) = Bootstrap::issuer_of(data.path())
@@ -210,7 +210,7 @@ fn note_issuer(data: &DataDir, external: &Url) {
     }
 }
 
-/// The users that sign their own tokens: the user of the data directory, and those of the file.
+/// Returns the users that sign their own tokens: the user of the data directory, and those of the file.
 fn system_users(serving: &cli::Serving, data: &DataDir) -> Result<SystemUsers, Failure> {
     let mut users = system_user::own(data.path())?;
     if let Some(file) = &serving.system_users {
@@ -219,8 +219,8 @@ fn system_users(serving: &cli::Serving, data: &DataDir) -> Result<SystemUsers, F
     Ok(SystemUsers::new(users)?)
 }
 
-/// Whether only this machine reaches the platform. Who listens on a loopback address may stand behind a proxy that anybody
-/// reaches: then clients know another name, or the proxy is trusted.
+/// Whether only this machine can use the platform. A loopback address may be behind a public proxy: then clients use
+/// another name, or the proxy is trusted.
 fn is_local(serving: &cli::Serving, external: &Url) -> bool {
     let is_loopback = match external.host() {
         Some(Host::Domain(name)) => name == "localhost",
@@ -231,7 +231,8 @@ fn is_local(serving: &cli::Serving, external: &Url) -> bool {
     serving.listen.ip().is_loopback() && is_loopback && serving.trusted_proxies.is_empty()
 }
 
-/// Where targets may be called beyond the public internet: who is alone on a machine may call it.
+/// Returns the addresses that targets may have in addition to the public internet: those of this machine, if nobody
+/// else can use the platform.
 fn targets(serving: &cli::Serving, is_local: bool) -> Allowed {
     let allowed = serving.allow_targets.clone();
     if !is_local {
@@ -241,7 +242,7 @@ fn targets(serving: &cli::Serving, is_local: bool) -> Allowed {
     allowed.and(Allowed::loopback())
 }
 
-/// Serves every role on one port until `shutdown`. Who connects before waits in the listener's queue.
+/// Serves every role on one port until `shutdown`. Earlier connections wait in the listener's queue.
 async fn answer(
     node: &Node,
     roles: &Roles,
@@ -261,8 +262,8 @@ async fn answer(
     Ok(())
 }
 
-impl Own {
-    /// Ends when a server that this process started has ended by itself.
+impl StartedServers {
+    /// Waits until a server that this process has started ends by itself.
     async fn died(&mut self) -> ChildError {
         match (&mut self.nats, &mut self.postgres) {
             (Some(nats), Some(postgres)) => tokio::select! {

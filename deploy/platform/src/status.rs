@@ -1,5 +1,5 @@
-//! `platform status`: the nodes of a platform, who writes, who holds which lease, and how far the read models are. It changes
-//! nothing.
+//! `platform status`: prints the nodes of a platform, the writer, the holders of leases, and the progress of read
+//! models. It changes nothing.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -29,10 +29,10 @@ use crate::{
     running_servers,
 };
 
-/// How long nodes are listened to, which tell of themselves once a second.
+/// How long messages of nodes are collected, which they send once a second.
 const LISTENING: Duration = Duration::from_millis(2200);
 
-/// How far a read model is.
+/// The progress of a read model.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Progress {
@@ -42,27 +42,27 @@ struct Progress {
     lag_seconds: f64,
 }
 
-/// What was found of a platform.
-struct Found {
+/// The state of a platform.
+struct StatusReport {
     last: Option<Record>,
-    /// The last record of the log that ages out.
+    /// The last record of the log `SESSIONS`.
     last_of_sessions: Option<Record>,
     nodes: Vec<Presence>,
     leases: Vec<(String, String)>,
-    /// Those that said within that time how far they are.
+    /// The reactions that have reported their progress in that time.
     reactions: Vec<Reaction>,
-    /// Or why it is not known.
+    /// The read models, or why their state is unknown.
     read_models: Result<ReadModels, String>,
 }
 
-/// What was found of the read models.
+/// The state of the read models.
 struct ReadModels {
     progress: Vec<Progress>,
-    /// What of them, and of the deliveries, waits for an operator.
+    /// The failed events and deliveries that wait for an operator.
     failed: Vec<Waits>,
 }
 
-/// Prints what is found.
+/// Prints the state of a platform.
 pub(crate) async fn run(options: cli::Status) -> Result<(), Failure> {
     let nats = running_servers::nats(&options.servers)?;
     let client = running_servers::connect(&nats, "platform status").await?;
@@ -83,7 +83,8 @@ pub(crate) async fn run(options: cli::Status) -> Result<(), Failure> {
         Ok(url) => read_models(&url, logs).await,
         Err(error) => Err(error.to_string()),
     };
-    let found = Found { last, last_of_sessions, nodes: nodes?, leases: leases?, reactions: reactions?, read_models };
+    let found =
+        StatusReport { last, last_of_sessions, nodes: nodes?, leases: leases?, reactions: reactions?, read_models };
     if options.json {
         output::print(found.json());
     } else {
@@ -92,7 +93,7 @@ pub(crate) async fn run(options: cli::Status) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What reactions tell of themselves while nodes are listened to.
+/// Collects the progress that reactions report while presence messages are collected.
 async fn reactions(client: &async_nats::Client) -> Result<Vec<Reaction>, Failure> {
     let (mut messages, until) = (client.subscribe(reaction::subject(SHARD)).await?, Instant::now() + LISTENING);
     let mut found: BTreeMap<String, Reaction> = BTreeMap::new();
@@ -122,7 +123,7 @@ async fn read_models(url: &str, logs: OfEach<(Option<&Log>, Option<&Record>)>) -
     Ok(ReadModels { progress, failed })
 }
 
-impl Found {
+impl StatusReport {
     fn writer(&self) -> Option<&str> {
         let lease = format!("writer.{SHARD}");
         self.leases.iter().find(|(name, _)| *name == lease).map(|(_, holder)| holder.as_str())
@@ -196,7 +197,7 @@ impl Found {
     }
 }
 
-/// How far a reaction is, and what it could not do, as a line.
+/// Formats the progress of a reaction, and what it could not do, as a line.
 fn reaction_line(reaction: &Reaction) -> String {
     let Reaction { name, sequence, lag_events, lag_seconds, waiting, given_up, .. } = reaction;
     format!(

@@ -1,4 +1,4 @@
-//! Stopping what runs on a data directory.
+//! `platform stop`: stops the platform that runs on a data directory.
 
 use std::{path::Path, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::{Failure, data_dir::DataDir, output};
 /// How long a platform may take to end; it promises 15 s.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Asks the platform of the folder to end and waits until it has.
+/// Sends SIGTERM to the platform of the folder, and waits until it has ended.
 pub(crate) async fn run(folder: &Path) -> Result<(), Failure> {
     let Some(pid) = DataDir::running(folder)? else {
         DataDir::insist(folder)?;

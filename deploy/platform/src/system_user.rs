@@ -16,10 +16,10 @@ use crate::{
     output,
 };
 
-/// What the system user of a data directory is called.
+/// The name of the system user of a data directory.
 const NAME: &str = "operator";
 
-/// The file of the system users of a data directory.
+/// Returns the path of the file with the system users of a data directory.
 pub(crate) fn public(folder: &Path) -> PathBuf {
     folder.join("system-users.json")
 }
@@ -28,7 +28,7 @@ fn private(folder: &Path) -> PathBuf {
     folder.join("system-user.key")
 }
 
-/// The system users of a data directory; on the first call one is made.
+/// Reads the system users of a data directory; on the first call one is created.
 pub(crate) fn own(folder: &Path) -> Result<Vec<SystemUser>, Failure> {
     let path = public(folder);
     if path.exists() {
@@ -37,13 +37,13 @@ pub(crate) fn own(folder: &Path) -> Result<Vec<SystemUser>, Failure> {
     let key = signing::es256(NAME);
     let roles = [IAM_OWNER.name, SYSTEM_OWNER.name].map(str::to_owned).to_vec();
     let users = vec![SystemUser { name: NAME.to_owned(), public: key.public, roles }];
-    // The public key is written last: with it the user is a whole one.
+    // The public key is written last: with it the user is complete.
     write_atomically(&private(folder), hex::encode(&*key.private).as_bytes())?;
     write_atomically(&path, &serde_json::to_vec_pretty(&users)?)?;
     Ok(users)
 }
 
-/// The system users in a file.
+/// Reads the system users in a file.
 pub(crate) fn read(path: &Path) -> Result<Vec<SystemUser>, Failure> {
     let text = fs::read(path).map_err(io_error("read", path))?;
     let users = serde_json::from_slice(&text);
@@ -56,7 +56,7 @@ pub(crate) fn print_token(options: &cli::OfInstance) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A token for an issuer.
+/// Returns a token for an issuer.
 pub(crate) fn token(folder: &Path, issuer: &str) -> Result<String, Failure> {
     let path = private(folder);
     let key = private_file::read(&path).map_err(io_error("read", &path))?;

@@ -1,4 +1,4 @@
-//! `platform target`: what targets were told lately.
+//! `platform target`: prints recent deliveries to a target.
 
 use reqwest::Method;
 use serde_json::Value;

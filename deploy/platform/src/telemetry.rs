@@ -1,4 +1,4 @@
-//! Telemetry of the process: lines on standard error, and traces where somebody takes them.
+//! Telemetry of the process: log lines on standard error, and traces where a collector is configured.
 
 mod export;
 mod lines;
@@ -13,10 +13,10 @@ use crate::{Failure, cli};
 
 pub(crate) use export::Exporting;
 
-/// What is logged where `RUST_LOG` is not set. Whoever used a connection that ends tells more of it than its pool does.
+/// The log filter where `RUST_LOG` is not set. The users of a lost connection log more about it than its pool does.
 const DEFAULT: &str = "info,async_nats=warn,deadpool=error";
-/// The crates of the platform. Below INFO no other is logged, whatever `RUST_LOG` says: libraries tell there what they
-/// send, passwords and tokens too.
+/// The crates of the platform. Below INFO no other crate is logged, whatever `RUST_LOG` says: libraries log there what
+/// they send, including passwords and tokens.
 const OWN: [&str; 15] = [
     "platform",
     "proto",
@@ -35,12 +35,12 @@ const OWN: [&str; 15] = [
     "oidc",
 ];
 
-/// Starts telling for a program that is no node.
+/// Starts logging for a process that is no node.
 pub(crate) fn start() {
     set(tracing_subscriber::registry().with(filter()).with(capped()).with(told(None)));
 }
 
-/// Starts telling for a node of a role. Traces go on as long as the answer lives.
+/// Starts logging and tracing for a node of a role. Traces are exported as long as the returned value lives.
 pub(crate) fn start_node(
     (role, name): (&'static str, &str),
     options: &cli::Observing,
@@ -50,7 +50,7 @@ pub(crate) fn start_node(
         set(tracing_subscriber::registry().with(filter()).with(capped()).with(told(node)));
         return Ok(None);
     };
-    // With filters of their own: what is traced does not depend on what is told.
+    // Each has filters of its own: what is traced does not depend on what is logged.
     let told = told(node).with_filter(filter()).with_filter(capped());
     let (exporting, layer) = export::start((role, name), endpoint, options.otlp_sample)?;
     let spans = FilterFn::new(|metadata| metadata.is_span() && is_own(metadata) && *metadata.level() <= Level::INFO);
@@ -59,7 +59,7 @@ pub(crate) fn start_node(
 }
 
 fn set(subscriber: impl tracing::Subscriber + Send + Sync) {
-    // A second one is a fault of a test; the first goes on.
+    // It is set a second time only in tests; the first one stays.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
@@ -76,7 +76,7 @@ fn is_own(metadata: &Metadata<'_>) -> bool {
     OWN.contains(&root)
 }
 
-/// Text for people on a terminal, JSON for machines.
+/// Returns the layer for log lines: text on a terminal, else JSON.
 fn told<S>(node: Option<(&'static str, String)>) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -84,6 +84,6 @@ where
     if !io::stderr().is_terminal() {
         return Lines::new(node).boxed();
     }
-    // It would tell on standard error that standard error cannot be written, and panic.
+    // It would report on standard error that standard error cannot be written, and panic.
     fmt::layer().with_target(false).with_writer(io::stderr).log_internal_errors(false).boxed()
 }

@@ -1,5 +1,5 @@
-//! The command line. That this is an integration test has a second use: cargo builds the binary for it, so every test
-//! run has the current one.
+//! Tests of the command line. As an integration test, this makes cargo build the binary, so that every test run has the
+//! current one.
 
 use std::process::{Command, Output, Stdio};
 

@@ -1,7 +1,7 @@
 //! The checks of the parameters of an authorization request.
 
 use domain::{
-    redirect_uri::{Leniency, Parts, is_registered},
+    redirect_uri::{Leniency, UriParts, is_registered},
     resource::app::{
         AuthMethod,
         oidc::{AppType, GrantType, Oidc as Settings, ResponseType},
@@ -148,7 +148,7 @@ fn response(form: &Form, settings: &Settings) -> Result<ResponseType, Refusal> {
 /// pages.
 fn insist_on_mode(form: &Form, (response, callback): (ResponseType, &Callback)) -> Result<(), Refusal> {
     let has_tokens = response != ResponseType::Code;
-    let uri = Parts::of(&callback.redirect_uri);
+    let uri = UriParts::of(&callback.redirect_uri);
     let is_open = uri.as_ref().is_some_and(|uri| uri.is_http() && !uri.is_loopback());
     match form.get("response_mode") {
         _ if has_tokens && is_open => {
@@ -171,7 +171,7 @@ fn insist_on_mode(form: &Form, (response, callback): (ResponseType, &Callback)) 
 pub(super) fn mode(form: &Form, (redirect_uri, has_pages): (&str, bool)) -> Mode {
     let words = form.get("response_type").unwrap_or_default().split(' ');
     let has_tokens = words.into_iter().any(|word| ["id_token", "token"].contains(&word));
-    let takes_forms = has_pages && Parts::of(redirect_uri).is_some_and(|uri| !uri.is_custom());
+    let takes_forms = has_pages && UriParts::of(redirect_uri).is_some_and(|uri| !uri.is_custom());
     let usual = if has_tokens { Mode::Fragment } else { Mode::Query };
     let is_possible = |mode: &Mode| match mode {
         Mode::Query => !has_tokens,

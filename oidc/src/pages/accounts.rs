@@ -9,9 +9,9 @@ use super::{
     logout::end,
     next::go_on,
     shell::Shell,
-    visit::{Instead, KnownAccount, Posted, Shown, Visit},
+    visit::{AccountView, Instead, KnownAccount, Posted, Visit},
 };
-use crate::told::Told;
+use crate::told::Notice;
 
 #[derive(Template)]
 #[template(path = "accounts.html")]
@@ -19,7 +19,7 @@ struct Accounts<'a> {
     frame: Frame,
     shell: Shell<'a>,
     message: String,
-    accounts: Vec<Shown>,
+    accounts: Vec<AccountView>,
 }
 
 /// Shows the accounts to choose from.
@@ -36,8 +36,8 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
 }
 
 /// Returns an account as the list shows it.
-fn shown(visit: &Visit, account: &KnownAccount, known: &[KnownAccount]) -> Shown {
-    Shown { login_name: visit.shown_name_among(&account.user, known).to_owned(), ..Shown::from(account) }
+fn shown(visit: &Visit, account: &KnownAccount, known: &[KnownAccount]) -> AccountView {
+    AccountView { login_name: visit.shown_name_among(&account.user, known).to_owned(), ..AccountView::from(account) }
 }
 
 /// Goes on with the chosen account.
@@ -74,7 +74,7 @@ pub(super) async fn removal(visit: Visit) -> Result<Response, Instead> {
 pub(super) async fn remove(Posted(mut visit): Posted) -> Result<Response, Instead> {
     let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
     if let Some(account) = visit.visitor.browser.account(&user_id).cloned() {
-        end(&visit.visitor, &account).await.map_err(|_| visit.told(Told::MAYBE_SIGNED_OUT))?;
+        end(&visit.visitor, &account).await.map_err(|_| visit.told(Notice::MAYBE_SIGNED_OUT))?;
         visit.visitor.browser.forget(&user_id);
     }
     Ok(visit.visitor.step("/ui/login/accounts"))

@@ -43,10 +43,10 @@ pub(super) struct Image {
 }
 
 /// A picture, and the context that sets it.
-type Found<'a> = (&'a Picture, &'a Owner);
+type OwnedPicture<'a> = (&'a Picture, &'a Owner);
 
 /// The pictures for light mode and for dark mode.
-type Pair<'a> = [Option<Found<'a>>; 2];
+type Pair<'a> = [Option<OwnedPicture<'a>>; 2];
 
 /// A property of the branding that is a picture.
 type Property = fn(&Branding) -> Option<&Picture>;
@@ -54,12 +54,12 @@ type Property = fn(&Branding) -> Option<&Picture>;
 /// Returns the pictures of the nearest context that sets one: those of a context above belong to another brand.
 fn pair<'a>(of: (&'a Chain<Branding>, &'a Owner), properties: [Property; 2]) -> Pair<'a> {
     let found = properties.map(|property| found(of, property));
-    let height = |(_, owner): Found<'_>| of.0.above.iter().position(|(above, _)| above == owner);
+    let height = |(_, owner): OwnedPicture<'_>| of.0.above.iter().position(|(above, _)| above == owner);
     let nearest = found.iter().flatten().copied().map(height).min();
     found.map(|one| one.filter(|one| Some(height(*one)) == nearest))
 }
 
-fn found<'a>((chain, context): (&'a Chain<Branding>, &'a Owner), property: Property) -> Option<Found<'a>> {
+fn found<'a>((chain, context): (&'a Chain<Branding>, &'a Owner), property: Property) -> Option<OwnedPicture<'a>> {
     chain.find(property).map(|found| (found.value, found.owner.unwrap_or(context)))
 }
 
@@ -72,7 +72,7 @@ pub(super) fn logo(of: (&Chain<Branding>, &Owner), mode: ThemeMode) -> Option<Lo
 
 /// Returns which of two logos is shown, which one replaces it in dark mode, and the plate that a logo needs that is
 /// made for the other color scheme.
-fn chosen(pair: Pair<'_>, mode: ThemeMode) -> Option<(Found<'_>, Option<Found<'_>>, &'static str)> {
+fn chosen(pair: Pair<'_>, mode: ThemeMode) -> Option<(OwnedPicture<'_>, Option<OwnedPicture<'_>>, &'static str)> {
     let (on_light, on_dark) = ("plate", "plate dark");
     match (mode, pair) {
         (ThemeMode::Auto, [Some(light), Some(dark)]) => Some((light, Some(dark), "")),
@@ -83,7 +83,7 @@ fn chosen(pair: Pair<'_>, mode: ThemeMode) -> Option<(Found<'_>, Option<Found<'_
     }
 }
 
-fn image((picture, owner): Found<'_>) -> Image {
+fn image((picture, owner): OwnedPicture<'_>) -> Image {
     let [width, height] = fitted([picture.width, picture.height]);
     Image { path: path(owner, &picture.digest), width, height }
 }
@@ -105,7 +105,7 @@ fn fitted([width, height]: [u32; 2]) -> [u32; 2] {
 pub(super) fn icons(of: (&Chain<Branding>, &Owner), mode: ThemeMode) -> Vec<Icon> {
     let pair = pair(of, [|it| it.light_icon.as_ref(), |it| it.dark_icon.as_ref()]);
     let Some((shown, dark, _)) = chosen(pair, mode) else { return vec![] };
-    let icon = |(picture, owner): Found<'_>, media| Icon {
+    let icon = |(picture, owner): OwnedPicture<'_>, media| Icon {
         path: path(owner, &picture.digest),
         kind: picture.picture_type.media_type(),
         media,

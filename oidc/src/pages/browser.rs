@@ -39,7 +39,7 @@ pub(super) struct Browser {
     accounts: Vec<Account>,
     /// The login name that was entered, until the user is checked.
     #[serde(rename = "n")]
-    named: Option<Named>,
+    named: Option<EnteredLoginName>,
     #[serde(rename = "l")]
     language: Option<Picked>,
 }
@@ -63,7 +63,7 @@ pub(super) struct Account {
 
 /// A login name that was entered for an authorization request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Named {
+struct EnteredLoginName {
     #[serde(rename = "r")]
     request: String,
     #[serde(rename = "n")]
@@ -220,7 +220,7 @@ impl Browser {
     /// Stores a login name until the next page of a request, cut at [`LONGEST_NAME`].
     pub(super) fn name(&mut self, request: &str, name: &str) {
         let end = (0..=name.len().min(LONGEST_NAME)).rev().find(|end| name.is_char_boundary(*end)).unwrap_or_default();
-        self.named = Some(Named { request: request.to_owned(), name: name[..end].to_owned() });
+        self.named = Some(EnteredLoginName { request: request.to_owned(), name: name[..end].to_owned() });
     }
 
     /// Returns the language that was picked at a request, and the one that was picked last.

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::response::Response;
 use http::{StatusCode, Uri};
 use page::component::Frame;
-use view::directory::{Named, Tenant};
+use view::directory::{Locator, Tenant};
 
 use super::{
     next::{consent, go_on},
@@ -34,7 +34,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     let user = visit.visitor.user(account).await.map_err(|_| visit.away())?;
     let Some(user) = user else { return Ok(visit.visitor.step(endpoint::LOGIN)) };
     let (directory, tenant) = (&visit.visitor.oidc.edge.directory, &visit.visitor.tenant);
-    let owner = directory.organization(&tenant.id, Named::Id(visit.app.owner.id.clone()), 0).await;
+    let owner = directory.organization(&tenant.id, Locator::Id(visit.app.owner.id.clone()), 0).await;
     let owner = owner.map_err(|_| visit.away())?;
     let organization = owner.as_ref().map_or("", |found| &found.organization.name);
     let host = host(&visit.waiting.request.callback.redirect_uri);

@@ -3,7 +3,7 @@
 
 use askama::Template;
 use axum::response::Response;
-use domain::redirect_uri::Parts;
+use domain::redirect_uri::UriParts;
 use http::{HeaderValue, StatusCode, header::REFRESH};
 use page::component::Frame;
 
@@ -40,6 +40,6 @@ pub(super) fn lead(visit: &Visit, url: &str) -> Response {
 
 /// Whether the browser stays open when the app is answered, and the app wants that page.
 fn stays_open(visit: &Visit, url: &str) -> bool {
-    let is_custom = Parts::of(url).is_some_and(|url| url.is_custom());
+    let is_custom = UriParts::of(url).is_some_and(|url| url.is_custom());
     is_custom && visit.app.app.config.oidc().is_some_and(|settings| !settings.skip_native_app_success_page)
 }

@@ -8,7 +8,7 @@ use super::{
     visit::{Instead, KnownAccount, Visit, called},
 };
 
-/// Leads a browser on that an app has sent.
+/// Sends a browser that comes from an app to the first page that has to ask something.
 pub(super) async fn lead(visit: Visit) -> Result<Response, Instead> {
     let is_silent = visit.asks("none");
     let known = match visit.visitor.accounts().await {
@@ -37,8 +37,8 @@ pub(super) async fn lead(visit: Visit) -> Result<Response, Instead> {
     }
 }
 
-/// The account that the app asks for: that of a user, or of whom somebody says to be. Where nobody is asked, addresses are not looked at:
-/// apps could guess at them.
+/// Returns the account that the app hints at, by the id of a user or a login hint. Contacts are not compared for silent
+/// requests, because apps could guess at them.
 fn hinted<'a>(visit: &Visit, known: &'a [KnownAccount], is_silent: bool) -> Option<&'a KnownAccount> {
     let request = &visit.waiting.request;
     if let Some(id) = &request.hint_user_id {

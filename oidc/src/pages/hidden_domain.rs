@@ -1,26 +1,26 @@
-//! What login names are shown without on the way to an app: the domain that those of one organization have in common.
+//! The domain that login names are shown without on the way to an app, since all of an organization have it.
 
 use domain::{context::Owner, setting::branding::Branding};
-use view::directory::{Named, Tenant};
+use view::directory::{Locator, Tenant};
 
-use crate::{Oidc, auth_request::Waiting, error::Error};
+use crate::{Oidc, auth_request::PendingRequest, error::Error};
 
-/// The domain that login names of people of an organization are shown without.
+/// The domain that login names are shown without, if any.
 pub(super) struct HiddenDomain(Option<String>);
 
 impl HiddenDomain {
-    /// The primary domain of the organization that the app asks for, where its branding hides that.
-    pub(super) async fn read(oidc: &Oidc, tenant: &Tenant, waiting: &Waiting) -> Result<Self, Error> {
+    /// Returns the primary domain of the requested organization, where its branding hides that.
+    pub(super) async fn read(oidc: &Oidc, tenant: &Tenant, waiting: &PendingRequest) -> Result<Self, Error> {
         let Some(id) = &waiting.request.organization_id else { return Ok(Self(None)) };
         let branding = oidc.edge.settings.effective::<Branding>(&tenant.id, &Owner::organization(id)).chain;
         if !*branding.resolve(|it| it.hide_login_name_suffix.as_ref()).value {
             return Ok(Self(None));
         }
-        let found = oidc.edge.directory.organization(&tenant.id, Named::Id(id.clone()), 0).await?;
+        let found = oidc.edge.directory.organization(&tenant.id, Locator::Id(id.clone()), 0).await?;
         Ok(Self(found.and_then(|found| found.organization.primary_domain.clone())))
     }
 
-    /// A login name without it. It stays where the rest would look like the name of somebody in another domain.
+    /// Returns a login name without the domain, unless the rest would look like the name of somebody in another domain.
     pub(super) fn hidden_in<'a>(&self, login_name: &'a str) -> &'a str {
         let is_hidden = |domain: &str| self.0.as_ref().is_some_and(|hidden| hidden.eq_ignore_ascii_case(domain));
         let is_name = |name: &str| !name.is_empty() && !name.contains('@');

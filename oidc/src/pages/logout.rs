@@ -1,5 +1,5 @@
-//! Signing out of all accounts of a browser, where no app has said whose session ends, or that of another browser: any page can send a
-//! browser here, so the person is asked.
+//! The page for signing out of all accounts of a browser, where no app has named a session, or one of another browser.
+//! Any page can send a browser here, so the person is asked.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use proto::bus::{EndSession, internal_command::Command};
 use super::{
     browser::{Account, Browser},
     shell::Shell,
-    visit::{Instead, Shown, Visitor},
+    visit::{AccountView, Instead, Visitor},
 };
 use crate::{
     Oidc,
@@ -26,11 +26,11 @@ use crate::{
     error::Error,
     hinted::{self, Hinted},
     revoke,
-    told::Told,
+    told::Notice,
     words::Words,
 };
 
-/// What is sent along until the person has answered.
+/// The parameters that are passed on until the person has answered.
 const ALONG: [&str; 4] = {
     let [client_id, uri, state] = after_logout::PARAMETERS;
     [client_id, uri, state, hinted::PARAMETER]
@@ -41,9 +41,9 @@ const ALONG: [&str; 4] = {
 struct Page<'a> {
     frame: Frame,
     shell: Shell<'a>,
-    accounts: Vec<Shown>,
+    accounts: Vec<AccountView>,
     along: Vec<(&'static str, &'a str)>,
-    /// Where the browser goes on as it is.
+    /// The URL that the browser goes on to without signing out.
     stay: Option<String>,
 }
 
@@ -53,10 +53,10 @@ pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
     let (context, words) = instance_words(&visitor);
     let next = next_of(&visitor, &words).await?;
     let mut hinted = hinted_of(&visitor, &words).await?;
-    let unknown = |_| visitor.told(Told::MAYBE_SIGNED_OUT, &words);
+    let unknown = |_| visitor.told(Notice::MAYBE_SIGNED_OUT, &words);
     let known = visitor.accounts().await.map_err(unknown)?;
     let is_it = |hinted: &Hinted| known.iter().any(|known| known.account.session_id() == Some(hinted.sid.as_str()));
-    // An app names it, and nobody is left signed in who is told otherwise.
+    // An app has named the session, and no other one of the browser stays behind a page that says "signed out".
     if let Some(hinted) = hinted.take_if(|hinted| known.is_empty() || is_it(hinted)) {
         hinted.end(&visitor.oidc, &visitor.tenant, &visitor.headers).await.map_err(unknown)?;
         return Ok(over(&visitor, next, &words));
@@ -65,12 +65,12 @@ pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
         return Ok(over(&visitor, next, &words));
     }
     let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("logout.title").to_owned());
-    let accounts = known.iter().rev().map(Shown::from).collect();
+    let accounts = known.iter().rev().map(AccountView::from).collect();
     let along = visitor.sent(&ALONG);
     Ok(visitor.page(StatusCode::OK, &Page { frame, shell, accounts, along, stay: next }))
 }
 
-/// Ends every session of the browser; all those of its people, too, where they sign out everywhere.
+/// Ends every session of the browser, and with "everywhere" all other sessions of its users, too.
 pub(super) async fn sign_out(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Instead> {
     let mut visitor = Visitor::read(&oidc, request).await?;
     let (_, words) = instance_words(&visitor);
@@ -79,12 +79,12 @@ pub(super) async fn sign_out(State(oidc): State<Arc<Oidc>>, request: Request) ->
         let query = serde_urlencoded::to_string(visitor.sent(&ALONG)).unwrap_or_default();
         return Ok(visitor.leave(&format!("{LOGOUT}?{query}")));
     }
-    let unknown = |_| visitor.told(Told::MAYBE_SIGNED_OUT, &words);
+    let unknown = |_| visitor.told(Notice::MAYBE_SIGNED_OUT, &words);
     if let Some(hinted) = hinted_of(&visitor, &words).await? {
         hinted.end(&visitor.oidc, &visitor.tenant, &visitor.headers).await.map_err(unknown)?;
     }
     end_accounts(&visitor, visitor.form.get("everywhere").is_some()).await.map_err(unknown)?;
-    // Forms that it was given before are good for nothing any more.
+    // A new browser id makes earlier forms useless.
     visitor.browser = Browser::new();
     Ok(over(&visitor, next, &words))
 }
@@ -93,7 +93,7 @@ fn instance_words(visitor: &Visitor) -> (Owner, Words) {
     (Owner::instance(&visitor.tenant.id), visitor.in_general())
 }
 
-/// Where the browser goes on afterwards, where the app that is named may say so.
+/// Returns the URL that the browser goes on to, where the named app has registered it.
 async fn next_of(visitor: &Visitor, words: &Words) -> Result<Option<String>, Instead> {
     let along = AfterLogout {
         client_id: visitor.form.get("client_id"),
@@ -103,22 +103,22 @@ async fn next_of(visitor: &Visitor, words: &Words) -> Result<Option<String>, Ins
     along.next(&visitor.oidc, &visitor.tenant).await.map_err(|told| visitor.told(told, words))
 }
 
-/// Whose session ends besides, where an app has said so.
+/// Returns the session that an app has named, which ends, too.
 async fn hinted_of(visitor: &Visitor, words: &Words) -> Result<Option<Hinted>, Instead> {
     let Some(sealed) = visitor.form.get(hinted::PARAMETER) else { return Ok(None) };
     let opened = Hinted::open(&visitor.oidc, &visitor.tenant, sealed).await;
-    let opened = opened.map_err(|_| visitor.told(Told::MAYBE_SIGNED_OUT, words))?;
-    opened.map(Some).ok_or_else(|| visitor.told(Told::BAD_HINT, words))
+    let opened = opened.map_err(|_| visitor.told(Notice::MAYBE_SIGNED_OUT, words))?;
+    opened.map(Some).ok_or_else(|| visitor.told(Notice::BAD_HINT, words))
 }
 
 fn over(visitor: &Visitor, next: Option<String>, words: &Words) -> Response {
     match next {
         Some(url) => visitor.leave(&url),
-        None => visitor.tells(Told::SIGNED_OUT, words),
+        None => visitor.tells(Notice::SIGNED_OUT, words),
     }
 }
 
-/// Ends the session of an account, with all that was got in it.
+/// Ends the session of an account, with all tokens that were issued in it.
 pub(super) async fn end(visitor: &Visitor, account: &Account) -> Result<(), Error> {
     let Some(sent) = SESSION.parse(&account.token) else { return Ok(()) };
     let (session_id, user_id) = (sent.id.to_owned(), account.user_id.clone());
@@ -126,21 +126,22 @@ pub(super) async fn end(visitor: &Visitor, account: &Account) -> Result<(), Erro
     revoke::have_ended(&visitor.oidc, &visitor.tenant, command, &trace_of(&visitor.headers)).await
 }
 
-/// Ends what the accounts of the browser are logged in to. What fails with one of them keeps nothing of the others from ending.
+/// Ends the sessions of the accounts of the browser. A failure with one account does not keep those of the others from
+/// ending.
 async fn end_accounts(visitor: &Visitor, is_everywhere: bool) -> Result<(), Error> {
     let known = if is_everywhere { visitor.accounts().await? } else { vec![] };
     let mut all_ended = Ok(());
     for account in visitor.browser.accounts() {
         let is_known = known.iter().any(|known| known.account.user_id == account.user_id);
         let ended = if is_known { end_all(visitor, account.user_id.clone()).await } else { Ok(()) };
-        // Whoever could not be signed out everywhere must be able to ask for it again.
+        // A session of a user who could not be signed out everywhere stays, so that the user can try again.
         let ended = if ended.is_ok() { end(visitor, account).await } else { ended };
         all_ended = all_ended.and(ended);
     }
     all_ended
 }
 
-/// Ends all sessions of a person, in other browsers too, with all that was got in them.
+/// Ends all sessions of a person, in other browsers, too, with all tokens that were issued in them.
 async fn end_all(visitor: &Visitor, user_id: String) -> Result<(), Error> {
     revoke::have_all_ended(&visitor.oidc, &visitor.tenant, user_id, &trace_of(&visitor.headers)).await
 }

@@ -1,5 +1,5 @@
-//! How pages look: the colours that hold in a context. A stylesheet is named by its colours, so that every node makes the same of it and
-//! browsers keep it for good.
+//! The colours of pages in a context. A stylesheet is named by its colours, so that every node serves the same one
+//! under a name, and browsers may cache it for good.
 
 use axum::{
     extract::Path,
@@ -20,31 +20,31 @@ use view::settings::SettingsIndex;
 
 use super::brand::{self, Logo};
 
-/// Where stylesheets are.
+/// The path below which stylesheets are served.
 const FOLDER: &str = "/ui/login/theme/";
-/// The same for the router.
+/// The route of the stylesheets.
 pub(super) const ROUTE: &str = "/ui/login/theme/{name}";
-/// How many letters a scheme has in a name.
+/// How many characters a color scheme has in a name.
 const OF_SCHEME: usize = 24;
 
-/// How pages of a context look.
-pub(super) struct Look {
+/// The look of the pages of a context.
+pub(super) struct Appearance {
     /// The path of the stylesheet.
     pub(super) stylesheet: String,
-    /// The schemes of colours that it has, as HTML names them.
+    /// The color schemes that the stylesheet has, as HTML names them.
     pub(super) schemes: &'static str,
-    /// Whether it is said whose product this is.
+    /// Whether pages name the product.
     pub(super) has_watermark: bool,
     /// The logo, where one is set.
     pub(super) logo: Option<Logo>,
     /// The icons, where some are set.
     pub(super) icons: Vec<Icon>,
-    /// The path of the stylesheet that brings a font, where one is set.
+    /// The path of the stylesheet with the font, where one is set.
     pub(super) font: Option<String>,
 }
 
-impl Look {
-    /// How they look in a context of an instance.
+impl Appearance {
+    /// Returns the look of pages in a context of an instance.
     pub(super) fn of(settings: &SettingsIndex, (instance_id, context): (&str, &Owner)) -> Self {
         let chain = settings.effective::<Branding>(instance_id, context).chain;
         let colour = |property: fn(&Branding) -> Option<&String>| {
@@ -82,12 +82,12 @@ impl Look {
     }
 }
 
-/// The name of a scheme.
+/// Returns the name of a color scheme.
 fn named(Scheme { background, font, primary, warn }: Scheme) -> String {
     [background, font, primary, warn].map(|colour| colour.hex().trim_start_matches('#').to_owned()).concat()
 }
 
-/// The scheme that has a name.
+/// Parses the name of a color scheme.
 fn read(name: &str) -> Option<Scheme> {
     if name.len() != OF_SCHEME || !name.is_ascii() {
         return None;
@@ -96,7 +96,7 @@ fn read(name: &str) -> Option<Scheme> {
     Some(Scheme { background: colour(0)?, font: colour(1)?, primary: colour(2)?, warn: colour(3)? })
 }
 
-/// The stylesheet of a name.
+/// Serves the stylesheet with a name.
 pub(super) async fn stylesheet(Path(name): Path<String>) -> Response {
     let Some(text) = text(&name) else { return StatusCode::NOT_FOUND.into_response() };
     Asset::new(FOLDER, "theme.css", text).answer()
@@ -104,7 +104,7 @@ pub(super) async fn stylesheet(Path(name): Path<String>) -> Response {
 
 fn text(name: &str) -> Option<String> {
     let (colours, rules) = name.strip_suffix(".css")?.split_once('.')?;
-    // Those of another build look otherwise.
+    // Stylesheets of another build have other rules.
     if rules != theme::rules() || !colours.is_ascii() {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Who logs in.
+//! The page that asks for the login name.
 
 use askama::Template;
 use axum::response::Response;
@@ -32,7 +32,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     page(&visit, StatusCode::OK, name).await
 }
 
-/// Goes on to the password. Whether somebody has that name is not told.
+/// Goes on to the password, without disclosing whether a user has that name.
 pub(super) async fn take(Posted(mut visit): Posted) -> Result<Response, Instead> {
     visit.insist_on_passwords()?;
     let Some(name) = visit.visitor.form.get("username").map(str::to_owned) else {

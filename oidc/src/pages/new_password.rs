@@ -1,4 +1,4 @@
-//! A password that somebody chooses: what it must have, and what of that it lacks.
+//! The rules for a new password, and which of them it breaks.
 
 use domain::{
     context::Owner,
@@ -9,17 +9,17 @@ use view::settings::instance_of;
 use super::visit::Visitor;
 use crate::words::Words;
 
-/// What new passwords must have in a context.
+/// The rules for new passwords in a context.
 pub(super) struct NewPassword(Vec<Rule>);
 
 impl NewPassword {
-    /// In the context of whoever chooses one.
+    /// Returns the rules in the context of a user.
     pub(super) fn of(visitor: &Visitor, owner: &Owner) -> Self {
         let instance_id = instance_of(&visitor.tenant.id, owner);
         Self(rules(&visitor.oidc.edge.settings.effective::<Password>(instance_id, owner).chain))
     }
 
-    /// What is wrong with one.
+    /// Returns the texts of the rules that a password breaks.
     pub(super) fn faults(&self, words: &Words, typed: &str) -> Vec<String> {
         if typed.is_empty() {
             return vec![words.get("change.empty").to_owned()];
@@ -30,12 +30,12 @@ impl NewPassword {
         lacking.chain(long).collect()
     }
 
-    /// What it must have, save for what is told as a fault already.
+    /// Returns the texts of the rules, except for those that are shown as faults already.
     pub(super) fn hints(&self, words: &Words, told: &[String]) -> Vec<String> {
         self.0.iter().map(|rule| said(words, *rule)).filter(|rule| !told.contains(rule)).collect()
     }
 
-    /// The rules as managers of passwords read them.
+    /// Returns the rules in the format of password managers (`passwordrules`).
     pub(super) fn for_managers(&self) -> String {
         let said = |rule: &Rule| match rule {
             Rule::Length(least) => format!("minlength: {least};"),

@@ -1,4 +1,5 @@
-//! How it goes on for an account: back to the app once its session is enough, or to the page that asks for what is missing.
+//! The next step for an account: back to the app once its session is enough, or to the page that asks for what is
+//! missing.
 
 use std::sync::Arc;
 
@@ -14,90 +15,93 @@ use super::{
     visit::{Instead, Visit},
 };
 use crate::{
-    ending::Ending,
+    ending::FinishedRequest,
     endpoint::LOGIN,
     finish::{self, Lack, Unfinished},
     logged_in::LoggedIn,
-    told::Told,
+    told::Notice,
 };
 
-/// What there is of an account for what the app asks.
-enum Found {
-    /// All.
+/// Whether an account satisfies the request of the app.
+enum AccountReadiness {
+    /// Nothing is missing.
     Enough(LoggedIn),
-    /// The person must let the app have it first.
+    /// The person must consent first.
     Unconsented,
-    /// The person may not log in with a password, and has nothing else.
+    /// The person may not log in with a password, and has no other way.
     WithoutPasswords,
     Lacks(Lack),
 }
 
-/// Leads the browser on with the account of a user. `has_consented` says that this one has just let the app have what it asks for.
+/// Sends the browser to the next step for the account of a user. `has_consented` means that the user has just consented
+/// to what the app requests.
 pub(super) async fn go_on(visit: &Visit, user_id: &str, has_consented: bool) -> Result<Response, Instead> {
     if visit.visitor.browser.account(user_id).is_none() {
         return Ok(visit.visitor.step(LOGIN));
     }
     let step = |path: &str| Ok(visit.visitor.step_with(path, user_id));
     match found(visit, user_id, has_consented).await? {
-        Found::Enough(logged_in) => Ok(done::lead(visit, &finish(visit, logged_in).await?)),
-        Found::Unconsented => step("/ui/login/consent"),
-        Found::WithoutPasswords => Err(visit.told(Told::NO_PASSWORD)),
-        Found::Lacks(Lack::Session | Lack::Check | Lack::Late | Lack::Changed) => step("/ui/login/password"),
-        Found::Lacks(Lack::Choice) => step("/ui/login/change"),
-        Found::Lacks(Lack::Inactive | Lack::User | Lack::Organization | Lack::Project) => step("/ui/login/refused"),
+        AccountReadiness::Enough(logged_in) => Ok(done::lead(visit, &finish(visit, logged_in).await?)),
+        AccountReadiness::Unconsented => step("/ui/login/consent"),
+        AccountReadiness::WithoutPasswords => Err(visit.told(Notice::NO_PASSWORD)),
+        AccountReadiness::Lacks(Lack::Session | Lack::Check | Lack::Late | Lack::Changed) => step("/ui/login/password"),
+        AccountReadiness::Lacks(Lack::Choice) => step("/ui/login/change"),
+        AccountReadiness::Lacks(Lack::Inactive | Lack::User | Lack::Organization | Lack::Project) => {
+            step("/ui/login/refused")
+        }
     }
 }
 
-/// Why an account cannot be used for what the app asks, where that is so.
+/// Returns why an account cannot be used for the request, where that is so.
 pub(super) async fn lack(visit: &Visit, user_id: &str) -> Result<Option<Lack>, Instead> {
     Ok(match found(visit, user_id, true).await? {
-        Found::Lacks(lack) => Some(lack),
-        Found::Enough(_) | Found::Unconsented | Found::WithoutPasswords => None,
+        AccountReadiness::Lacks(lack) => Some(lack),
+        AccountReadiness::Enough(_) | AccountReadiness::Unconsented | AccountReadiness::WithoutPasswords => None,
     })
 }
 
-/// Answers an app that wants nobody to be asked, with the account of a user where there is one.
+/// Answers a silent request (`prompt=none`) with the account of a user, where there is one.
 pub(super) async fn silently(visit: &Visit, user_id: Option<&str>) -> Result<Response, Instead> {
     let Some(user_id) = user_id else { return refuse(visit, "login_required", "nobody is logged in here").await };
     let Ok(found) = found(visit, user_id, false).await else { return unavailable(visit).await };
     match found {
-        Found::Enough(logged_in) => match finish(visit, logged_in).await {
+        AccountReadiness::Enough(logged_in) => match finish(visit, logged_in).await {
             Err(_) => unavailable(visit).await,
             Ok(url) => Ok(visit.visitor.leave(&url)),
         },
-        Found::Unconsented => refuse(visit, "consent_required", "the person has to be asked").await,
-        Found::Lacks(Lack::Session | Lack::Check | Lack::Late | Lack::Changed) => {
+        AccountReadiness::Unconsented => refuse(visit, "consent_required", "the person has to be asked").await,
+        AccountReadiness::Lacks(Lack::Session | Lack::Check | Lack::Late | Lack::Changed) => {
             refuse(visit, "login_required", "the person has to log in again").await
         }
-        Found::Lacks(_) | Found::WithoutPasswords => {
+        AccountReadiness::Lacks(_) | AccountReadiness::WithoutPasswords => {
             refuse(visit, "interaction_required", "the person has to do something first").await
         }
     }
 }
 
-/// Tells an app that wants nobody to be asked that it cannot be answered now.
+/// Answers a silent request (`prompt=none`) that it cannot be answered at the moment.
 pub(super) async fn unavailable(visit: &Visit) -> Result<Response, Instead> {
     refuse(visit, "temporarily_unavailable", "it is not known at the moment who is logged in here").await
 }
 
-async fn found(visit: &Visit, user_id: &str, has_consented: bool) -> Result<Found, Instead> {
+async fn found(visit: &Visit, user_id: &str, has_consented: bool) -> Result<AccountReadiness, Instead> {
     let visitor = &visit.visitor;
-    let Some(account) = visitor.browser.account(user_id) else { return Ok(Found::Lacks(Lack::Session)) };
+    let Some(account) = visitor.browser.account(user_id) else { return Ok(AccountReadiness::Lacks(Lack::Session)) };
     let shown = (account.token.as_str(), account.seen);
     let (logged_in, user) = match finish::logged_in(&visitor.oidc, &visitor.tenant, &visit.waiting, shown).await {
         Ok(found) => found,
-        Err(Unfinished::Lacks(lack)) => return Ok(Found::Lacks(lack)),
+        Err(Unfinished::Lacks(lack)) => return Ok(AccountReadiness::Lacks(lack)),
         Err(Unfinished::Failed(error)) => return Err(failed(visit, &error)),
     };
     if !visit.visitor.has_passwords(&user.owner) {
-        return Ok(Found::WithoutPasswords);
+        return Ok(AccountReadiness::WithoutPasswords);
     }
     if is_late(visit, &logged_in, &user) {
-        return Ok(Found::Lacks(Lack::Late));
+        return Ok(AccountReadiness::Lacks(Lack::Late));
     }
     let is_of_another = visit.app.owner != user.owner && visit.app.id != own_app::CLIENT_ID;
     let has_to_ask = visit.asks("consent") || is_of_another && !has_allowed(visit, user_id);
-    Ok(if has_to_ask && !has_consented { Found::Unconsented } else { Found::Enough(logged_in) })
+    Ok(if has_to_ask && !has_consented { AccountReadiness::Unconsented } else { AccountReadiness::Enough(logged_in) })
 }
 
 fn failed(visit: &Visit, error: &Error) -> Instead {
@@ -105,7 +109,7 @@ fn failed(visit: &Visit, error: &Error) -> Instead {
     visit.away()
 }
 
-/// Whether the password was checked longer ago than the settings of the person let it count.
+/// Whether the password was checked longer ago than the settings of the person's organization allow.
 fn is_late(visit: &Visit, logged_in: &LoggedIn, user: &Arc<Principal>) -> bool {
     let (settings, instance_id) = (&visit.visitor.oidc.edge.settings, &visit.visitor.tenant.id);
     let chain = settings.effective::<Settings>(instance_id, &user.owner).chain;
@@ -114,7 +118,7 @@ fn is_late(visit: &Visit, logged_in: &LoggedIn, user: &Arc<Principal>) -> bool {
     clock::now().as_millisecond().saturating_sub(logged_in.checked_at) > counts
 }
 
-/// What a person lets an app have: all of a scope.
+/// Returns the digest of a consent: the app and all requested scopes.
 pub(super) fn consent(visit: &Visit) -> String {
     let request = &visit.waiting.request;
     let parts: [&[u8]; 3] = [b"consent", request.client_id.as_bytes(), request.scope.as_bytes()];
@@ -125,24 +129,24 @@ fn has_allowed(visit: &Visit, user_id: &str) -> bool {
     visit.visitor.browser.has_allowed(user_id, &consent(visit))
 }
 
-/// Where the app is answered that somebody has logged in.
+/// Finishes the request, and returns the URL that answers the app.
 async fn finish(visit: &Visit, logged_in: LoggedIn) -> Result<String, Instead> {
     let visitor = &visit.visitor;
     answered(visit, ending(visit).finish(&visitor.oidc, &visitor.tenant, (logged_in, &visitor.headers)).await)
 }
 
-fn ending(visit: &Visit) -> Ending<'_> {
-    Ending { id: &visit.visitor.request, waiting: &visit.waiting, app: &visit.app }
+fn ending(visit: &Visit) -> FinishedRequest<'_> {
+    FinishedRequest { id: &visit.visitor.request, waiting: &visit.waiting, app: &visit.app }
 }
 
-/// Tells the app that nobody logs in, and leads the browser back to it.
+/// Answers the app with an error, and sends the browser back to it.
 pub(super) async fn refuse(visit: &Visit, error: &str, description: &str) -> Result<Response, Instead> {
     let visitor = &visit.visitor;
     let ended = ending(visit).refuse(&visitor.oidc, &visitor.tenant, (error, description)).await;
     Ok(visit.visitor.leave(&answered(visit, ended)?))
 }
 
-/// Where the app is answered, if the request was not ended before.
+/// Returns the URL that answers the app, if the request had not ended before.
 fn answered(visit: &Visit, ended: Result<Option<String>, crate::error::Error>) -> Result<String, Instead> {
-    ended.map_err(|_| visit.away())?.ok_or_else(|| visit.told(Told::EXPIRED))
+    ended.map_err(|_| visit.away())?.ok_or_else(|| visit.told(Notice::EXPIRED))
 }

@@ -1,5 +1,5 @@
-//! The way back to the pages of operators, which query nodes have: what somebody has logged in with is taken up here, where codes are
-//! known, as an app would take it up.
+//! The way back to the pages of operators, which query nodes serve: the code of the login is exchanged here, where
+//! codes are stored, as an app would exchange it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,31 +18,32 @@ use page::cookie;
 use tokio::time::timeout;
 
 use super::visit::{Instead, Visitor};
-use crate::{Oidc, endpoint::OPERATE_DONE, error::Error, token, told::Told};
+use crate::{Oidc, endpoint::OPERATE_DONE, error::Error, token, told::Notice};
 
-/// Begins a session of the pages of operators for who has logged in.
+/// Begins an operators' session for somebody who has logged in.
 pub(super) async fn begin(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Instead> {
     let visitor = Visitor::read(&oidc, request).await?;
     let Visitor { tenant, site, headers, form, .. } = &visitor;
     let words = visitor.words(&Owner::instance(&tenant.id), &[]);
-    let keys = Keys::of(&oidc.keyring).await.map_err(|_| visitor.told(Told::AWAY, &words))?;
+    let keys = Keys::of(&oidc.keyring).await.map_err(|_| visitor.told(Notice::AWAY, &words))?;
     let kept = cookie::read(headers, site, LOGIN).and_then(|text| keys.open(For::Login, &tenant.id, text));
-    // Only what this browser was sent for, from whom it was sent to (RFC 6749, section 10.12; RFC 9207, section 2.4).
+    // Only an answer to the request of this browser, from the issuer it was sent to (RFC 6749, section 10.12; RFC 9207,
+    // section 2.4).
     let is = |name: &str, wanted: &str| form.get(name).is_some_and(|sent| same(sent.as_bytes(), wanted.as_bytes()));
     let kept = kept.filter(|kept| is("state", &kept.id) && is("iss", oidc.edge.external.issuer(tenant).as_str()));
-    // Any other is of another tab, or was taken up: the pages know whether somebody is signed in.
+    // Any other answer belongs to another tab, or was used before: the pages check whether somebody is signed in.
     let Some(Sealed { token: verifier, .. }) = kept else { return Ok(visitor.leave(PATH)) };
     let code = match (form.get("code"), form.get("error")) {
         (Some(code), _) => code,
-        (None, Some("server_error" | "temporarily_unavailable")) => return Err(visitor.told(Told::AWAY, &words)),
+        (None, Some("server_error" | "temporarily_unavailable")) => return Err(visitor.told(Notice::AWAY, &words)),
         (None, _) => return Ok(visitor.leave(PATH)),
     };
     let taken_up = token::of_own_app(&oidc, tenant, (OPERATE_DONE, code, &verifier), headers);
     let taken_up = timeout(LONGEST, Box::pin(taken_up)).await.unwrap_or(Err(Error::Unavailable));
     let (token, lasts) = taken_up.map_err(|error| match error {
-        Error::Unavailable | Error::Server => visitor.told(Told::AWAY, &words),
-        Error::AccessDenied(_) | Error::InvalidScope(_) => visitor.told(Told::NOT_ADMITTED, &words),
-        _ => visitor.told(Told::EXPIRED, &words),
+        Error::Unavailable | Error::Server => visitor.told(Notice::AWAY, &words),
+        Error::AccessDenied(_) | Error::InvalidScope(_) => visitor.told(Notice::NOT_ADMITTED, &words),
+        _ => visitor.told(Notice::EXPIRED, &words),
     })?;
     tracing::info!(instance = tenant.id, "a person has signed in to the pages of operators");
     let expires = clock::now().as_second().saturating_add_unsigned(lasts);

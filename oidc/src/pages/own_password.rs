@@ -1,6 +1,6 @@
-//! Another password for somebody who has one, and wants another. It belongs to no authorization request: whoever is logged in comes here
-//! from [`home`](super::home), from a link of an app, or by the address that managers of passwords know (W3C, A Well-KnownAccount URL for Changing
-//! Passwords).
+//! The page on which somebody who is logged in changes the password. It belongs to no authorization request: people
+//! come here from [`home`](super::home), from a link of an app, or by the path that password managers know (W3C, A
+//! Well-Known URL for Changing Passwords).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use page::{
 use proto::bus::{ChangePassword, Checked, checked::Fault, internal_command::Command};
 
 use super::{
-    home::{Next, login},
+    home::{LoginPurpose, login},
     new_password::NewPassword,
     shell::Shell,
     visit::{Instead, KnownAccount, Visitor},
@@ -25,7 +25,7 @@ use super::{
 use crate::{
     Oidc,
     endpoint::{LOGIN, OWN_PASSWORD},
-    told::Told,
+    told::Notice,
     words::Words,
 };
 
@@ -37,22 +37,22 @@ struct Page<'a> {
     account: &'a str,
     name: &'a str,
     rules: Vec<String>,
-    /// The same for managers of passwords.
+    /// The rules in the format of password managers.
     passwordrules: String,
     wrong: Wrong,
 }
 
-/// What is wrong with what was said.
+/// What is wrong with the input.
 #[derive(Default)]
 struct Wrong {
-    /// With the password that the person has.
+    /// The error of the current password.
     current: String,
-    /// With the one that is to be.
+    /// The errors of the new password.
     new: Vec<String>,
 }
 
-/// Whose password it is, and what a new one must have.
-struct Own {
+/// The account whose password is changed, and the rules for a new one.
+struct OwnPassword {
     account: KnownAccount,
     new: NewPassword,
     words: Words,
@@ -76,15 +76,15 @@ impl Wrong {
     }
 }
 
-impl Own {
-    /// That of the account that is named, or of the only one there is. Whoever is not logged in does that first, and of several accounts
-    /// the person chooses one.
+impl OwnPassword {
+    /// Finds the account that is named, or the only one. Somebody who is not logged in is sent to log in first, and to
+    /// choose where there are several accounts.
     async fn of(visitor: &Visitor) -> Result<Self, Instead> {
         let instance = visitor.in_general();
-        let known = visitor.accounts().await.map_err(|_| visitor.told(Told::AWAY, &instance))?;
+        let known = visitor.accounts().await.map_err(|_| visitor.told(Notice::AWAY, &instance))?;
         let mut known: Vec<_> = known.into_iter().filter(KnownAccount::is_logged_in).collect();
         if known.is_empty() {
-            return Err(visitor.leave(&login(visitor, Next::OwnPassword)).into());
+            return Err(visitor.leave(&login(visitor, LoginPurpose::OwnPassword)).into());
         }
         if let Some(user_id) = visitor.form.get("account") {
             known.retain(|known| known.account.user_id == user_id);
@@ -92,7 +92,7 @@ impl Own {
         let Ok([account]) = <[KnownAccount; 1]>::try_from(known) else { return Err(visitor.leave(LOGIN).into()) };
         let words = visitor.words(&account.user.owner, &[]);
         if !visitor.has_password(&account.user) {
-            return Err(visitor.told(Told::NO_PASSWORD, &words));
+            return Err(visitor.told(Notice::NO_PASSWORD, &words));
         }
         Ok(Self { new: NewPassword::of(visitor, &account.user.owner), account, words })
     }
@@ -106,7 +106,7 @@ impl Own {
         visitor.page(status, &Page { frame, shell, account, name, rules, passwordrules, wrong })
     }
 
-    /// The page once more, with what is wrong.
+    /// Shows the page again, with what is wrong.
     fn refused(&self, visitor: &Visitor, checked: &Checked) -> Response {
         let words = &self.words;
         let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
@@ -123,22 +123,22 @@ impl Own {
     }
 }
 
-/// Leads managers of passwords to the page.
+/// Redirects password managers to the page.
 pub(super) async fn lead() -> Response {
     see_other(OWN_PASSWORD)
 }
 
-/// Asks for the password that there is, and for another one.
+/// Asks for the current password and for a new one.
 pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Instead> {
     let visitor = Visitor::read(&oidc, request).await?;
-    let own = Own::of(&visitor).await?;
+    let own = OwnPassword::of(&visitor).await?;
     Ok(own.page(&visitor, (StatusCode::OK, Wrong::default())))
 }
 
-/// Changes it.
+/// Changes the password.
 pub(super) async fn change(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Instead> {
     let mut visitor = Visitor::read(&oidc, request).await?;
-    let own = Own::of(&visitor).await?;
+    let own = OwnPassword::of(&visitor).await?;
     if !visitor.is_given() {
         return Ok(visitor.step_with(OWN_PASSWORD, &own.account.account.user_id));
     }
@@ -161,10 +161,10 @@ pub(super) async fn change(State(oidc): State<Arc<Oidc>>, request: Request) -> R
     match checked.fault() {
         Fault::Unspecified if !checked.session_token.is_empty() => {
             visitor.browser.logged_in(checked.user_id, (checked.session_token, checked.seen));
-            Ok(visitor.tells(Told::PASSWORD_CHANGED, &own.words))
+            Ok(visitor.tells(Notice::PASSWORD_CHANGED, &own.words))
         }
-        // It has to be said at the next login.
-        Fault::Made => Ok(visitor.tells(Told::PASSWORD_CHANGED, &own.words)),
+        // The password is changed, but the browser has no session: the next login asks for it.
+        Fault::Made => Ok(visitor.tells(Notice::PASSWORD_CHANGED, &own.words)),
         _ => Ok(own.refused(&visitor, &checked)),
     }
 }

@@ -1,4 +1,4 @@
-//! The password of whoever logs in. It is compared by the node that writes, which counts the tries.
+//! The page that asks for the password. The writer checks it, and counts the tries.
 
 use askama::Template;
 use axum::response::Response;
@@ -20,20 +20,21 @@ struct Page<'a> {
     frame: Frame,
     shell: Shell<'a>,
     name: &'a str,
-    /// The same as people see it.
+    /// The login name as it is shown.
     shown: &'a str,
     error: String,
 }
 
-/// Whose password is asked for.
-struct Names {
+/// The login name whose password is asked for.
+struct Addressee {
     login_name: String,
-    /// The same as people see it.
+    /// The login name as it is shown.
     shown: String,
 }
 
-impl Names {
-    /// Those of whoever says to be called that. Whose name it is counts where this browser knows that one.
+impl Addressee {
+    /// Returns the names for a login name that was entered. A user whom this browser knows is shown as in the lists of
+    /// accounts.
     async fn of(visit: &Visit, name: &str) -> Result<Self, Instead> {
         let mut shown = visit.shown_name(name).to_owned();
         if shown == name {
@@ -61,7 +62,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     let name = user.as_deref().map(login_name).or_else(|| visit.visitor.browser.named(&visit.visitor.request));
     let Some(name) = name else { return Ok(visit.visitor.step("/ui/login/name")) };
     let error = if form.get("again").is_some() { visit.words.get("password.again") } else { "" };
-    let names = Names::of(&visit, name).await?;
+    let names = Addressee::of(&visit, name).await?;
     Ok(page(&visit, &names, (StatusCode::OK, error.to_owned())))
 }
 
@@ -71,7 +72,7 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
     let form = &visit.visitor.form;
     let (name, password) = (form.get("username"), form.raw("password").unwrap_or_default().to_owned());
     let Some(login_name) = name.map(str::to_owned) else { return Ok(visit.visitor.step("/ui/login/name")) };
-    let names = Names::of(&visit, &login_name).await?;
+    let names = Addressee::of(&visit, &login_name).await?;
     let wrong = |visit: &Visit, key: &str| {
         let error = visit.words.get(key).to_owned();
         Ok(page(visit, &names, (StatusCode::UNPROCESSABLE_ENTITY, error)))
@@ -107,17 +108,17 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
     }
 }
 
-/// The session of this browser in which somebody of that name was checked before; nothing where there is none.
+/// Returns the token of the session of this browser with a user of that name; empty where there is none.
 async fn session_of(visit: &Visit, login_name: &str) -> Result<String, Instead> {
     let known = visit.visitor.accounts().await.map_err(|_| visit.away())?;
     Ok(called(&known, login_name, &visit.contacts()).map(|known| known.account.token.clone()).unwrap_or_default())
 }
 
-fn busy(visit: &Visit, names: &Names) -> Response {
+fn busy(visit: &Visit, names: &Addressee) -> Response {
     page(visit, names, (StatusCode::SERVICE_UNAVAILABLE, visit.words.get("password.busy").to_owned()))
 }
 
-fn page(visit: &Visit, names: &Names, (status, error): (StatusCode, String)) -> Response {
+fn page(visit: &Visit, names: &Addressee, (status, error): (StatusCode, String)) -> Response {
     let (frame, shell) = Shell::new(visit, visit.words.get("password.title").to_owned());
     let shell = shell.wrong(!error.is_empty());
     visit.visitor.page(status, &Page { frame, shell, name: &names.login_name, shown: &names.shown, error })

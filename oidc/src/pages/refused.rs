@@ -1,4 +1,4 @@
-//! Whom an app cannot be used by, and the way back to it.
+//! The page for a person who may not use an app, with the way back to it.
 
 use askama::Template;
 use axum::response::Response;
@@ -21,7 +21,7 @@ struct Page<'a> {
     back: String,
 }
 
-/// Says why.
+/// Shows why.
 pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
     let key = match lack(&visit, &user_id).await? {
@@ -38,7 +38,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     Ok(visit.visitor.page(StatusCode::FORBIDDEN, &page))
 }
 
-/// Tells the app that nobody logs in.
+/// Answers the app that the person has not logged in.
 pub(super) async fn cancel(Posted(visit): Posted) -> Result<Response, Instead> {
     refuse(&visit, "access_denied", "the person has not logged in").await
 }

@@ -1,4 +1,4 @@
-//! Somebody who has no account yet makes one.
+//! The page on which somebody without an account registers.
 
 use askama::Template;
 use axum::response::Response;
@@ -6,11 +6,11 @@ use domain::{
     context::Owner,
     newcomer::{LONGEST, Newcomer, Rule},
 };
-use edge::internal::Undone;
+use edge::internal::CommandFailure;
 use http::StatusCode;
 use page::{answer::retry_after, component::Frame};
 use proto::bus::{Checked, Register, checked::Fault, internal_command::Command};
-use view::directory::Named;
+use view::directory::Locator;
 
 use super::{
     new_password::NewPassword,
@@ -18,7 +18,7 @@ use super::{
     shell::Shell,
     visit::{Instead, Posted, Visit},
 };
-use crate::told::Told;
+use crate::told::Notice;
 
 #[derive(Template)]
 #[template(path = "register.html")]
@@ -27,15 +27,15 @@ struct Page<'a> {
     shell: Shell<'a>,
     fields: Vec<Field<'a>>,
     rules: Vec<String>,
-    /// The same for managers of passwords.
+    /// The rules in the format of password managers.
     passwordrules: String,
     errors: Vec<String>,
-    /// What is wrong with nothing that was said.
+    /// An error that does not concern the input.
     otherwise: String,
     has_accounts: bool,
 }
 
-/// A field with what was said in it.
+/// A field with the value that was entered.
 struct Field<'a> {
     name: &'static str,
     label: &'a str,
@@ -45,7 +45,7 @@ struct Field<'a> {
     error: String,
 }
 
-/// The fields beside the password: name, text, type, and what browsers fill in.
+/// The fields other than the password: name, text, type, and autocomplete token.
 const FIELDS: [(&str, &str, &str, &str); 4] = [
     ("given_name", "register.given_name", "text", "given-name"),
     ("family_name", "register.family_name", "text", "family-name"),
@@ -53,23 +53,23 @@ const FIELDS: [(&str, &str, &str, &str); 4] = [
     ("username", "name.label", "text", "username"),
 ];
 
-/// What is wrong with what was said.
+/// What is wrong with the input.
 #[derive(Default)]
 struct Wrong {
-    /// By the names of fields.
+    /// Errors by the names of fields.
     fields: Vec<(&'static str, String)>,
     password: Vec<String>,
-    /// With nothing that was said.
+    /// An error that does not concern the input.
     otherwise: String,
 }
 
-/// Asks who it is.
+/// Shows the form.
 pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     let owner = insist(&visit).await?;
     Ok(page(&visit, &owner, (StatusCode::OK, Wrong::default())))
 }
 
-/// Makes the account, and goes on as that one.
+/// Creates the account, and goes on with it.
 pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Instead> {
     let owner = insist(&visit).await?;
     let said = |name: &str| visit.visitor.form.get(name).unwrap_or_default().to_owned();
@@ -87,8 +87,8 @@ pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Inst
     let asked = Register { organization_id, username, given_name, family_name, email, password, origin, user_agent };
     let checked = match visit.visitor.ask(Command::Register(asked)).await {
         Ok(checked) => checked,
-        Err(Undone::NoWriter) => Checked { fault: Fault::Busy.into(), ..Checked::default() },
-        // The account may be there by now.
+        Err(CommandFailure::NoWriter) => Checked { fault: Fault::Busy.into(), ..Checked::default() },
+        // The account may exist by now.
         Err(_) => Checked { fault: Fault::Made.into(), ..Checked::default() },
     };
     match checked.fault() {
@@ -100,7 +100,7 @@ pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Inst
             visit.visitor.browser.name(&request, &name);
             Ok(visit.visitor.step("/ui/login/password"))
         }
-        Fault::Closed => Err(visit.told(Told::NO_REGISTRATION)),
+        Fault::Closed => Err(visit.told(Notice::NO_REGISTRATION)),
         Fault::Tries => {
             let wrong = otherwise(&visit, "password.tries");
             let page = page(&visit, &owner, (StatusCode::TOO_MANY_REQUESTS, wrong));
@@ -110,7 +110,7 @@ pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Inst
     }
 }
 
-/// What is told of a fault, after which the person may say something else.
+/// Returns the status and the errors for a fault that the person can correct.
 fn refused(visit: &Visit, owner: &Owner, fault: Fault) -> (StatusCode, Wrong) {
     let get = |key: &str| visit.words.get(key).to_owned();
     let wrong = match fault {
@@ -129,24 +129,24 @@ fn otherwise(visit: &Visit, key: &str) -> Wrong {
     Wrong { otherwise: visit.words.get(key).to_owned(), ..Wrong::default() }
 }
 
-/// Where people may make themselves an account that the app can use: in the organization that it asks for, or else in the default one.
+/// Returns the organization in which people may register for the app: the requested one, or else the default one.
 pub(super) async fn place(visit: &Visit) -> Result<Option<Owner>, Instead> {
     let (request, visitor) = (&visit.waiting.request, &visit.visitor);
     let id = request.organization_id.as_ref().or(visitor.tenant.instance.default_organization_id.as_ref());
-    // An app that asks for somebody in particular asks for nobody new.
+    // A request for a particular user does not lead to registration.
     let Some(id) = id.filter(|_| request.hint_user_id.is_none()) else { return Ok(None) };
     let owner = Owner::organization(id);
     let is_open = *visit.visitor.login_of(&owner).resolve(|it| it.allow_register.as_ref()).value
         && visit.visitor.has_passwords(&owner);
-    let named = Named::Id(id.clone());
+    let named = Locator::Id(id.clone());
     let found = visitor.oidc.edge.directory.organization(&visitor.tenant.id, named, 0).await;
     let found = found.map_err(|_| visit.away())?;
     Ok(found.filter(|it| is_open && it.organization.is_active).map(|_| owner))
 }
 
-/// Where the account will belong.
+/// Returns the organization of the new account, or the page that refuses registration.
 async fn insist(visit: &Visit) -> Result<Owner, Instead> {
-    place(visit).await?.ok_or_else(|| visit.told(Told::NO_REGISTRATION))
+    place(visit).await?.ok_or_else(|| visit.told(Notice::NO_REGISTRATION))
 }
 
 fn wrong(visit: &Visit, newcomer: &Newcomer, password: Vec<String>) -> Wrong {

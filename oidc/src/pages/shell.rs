@@ -1,4 +1,4 @@
-//! What stands around every login page: its title, the languages that may be picked, and where people are helped.
+//! The surroundings of every login page: its title, the choice of languages, and links to help.
 
 use domain::{
     context::{Owner, OwnerType},
@@ -9,7 +9,7 @@ use page::component::Frame;
 
 use super::{
     brand::Logo,
-    look::Look,
+    look::Appearance,
     visit::{Visit, Visitor},
 };
 use crate::{
@@ -19,21 +19,21 @@ use crate::{
     words::{Language, Words},
 };
 
-/// What stands around a page, within its frame.
+/// The surroundings of a page, within its frame.
 pub(super) struct Shell<'a> {
     pub(super) words: &'a Words,
     pub(super) title: String,
-    /// Whether something is wrong with what was sent.
+    /// Whether the input has errors.
     pub(super) is_wrong: bool,
-    /// What names the authorization request in forms.
+    /// The id of the authorization request, for forms.
     pub(super) request: &'a str,
-    /// The token of the forms.
+    /// The token that binds forms to the browser.
     pub(super) token: String,
     pub(super) languages: Vec<Pick>,
     pub(super) links: Vec<Link>,
     pub(super) has_watermark: bool,
     pub(super) logo: Option<Logo>,
-    /// What is said instead of the logo: the name of whose it is.
+    /// The name of the organization or instance, shown instead of a logo.
     pub(super) brand: &'a str,
 }
 
@@ -45,14 +45,14 @@ pub(super) struct Pick {
     pub(super) is_picked: bool,
 }
 
-/// Where somebody is helped.
+/// A link to help.
 pub(super) struct Link {
     pub(super) text: String,
     pub(super) url: String,
 }
 
 impl<'a> Shell<'a> {
-    /// That of a page on the way to an app.
+    /// Makes the shell of a page on the way to an app.
     pub(super) fn new(visit: &'a Visit, title: String) -> (Frame, Self) {
         let (frame, shell) = Self::of(&visit.visitor, (&visit.words, &visit.context), title);
         let is_own = shell.logo.as_ref().is_some_and(|logo| logo.owner.kind == OwnerType::Organization);
@@ -60,10 +60,10 @@ impl<'a> Shell<'a> {
         (frame, Self { brand, ..shell })
     }
 
-    /// That of a page in a context.
+    /// Makes the shell of a page in a context.
     pub(super) fn of(visitor: &'a Visitor, (words, context): (&'a Words, &Owner), title: String) -> (Frame, Self) {
         let (settings, instance_id) = (&visitor.oidc.edge.settings, visitor.tenant.id.as_str());
-        let look = Look::of(settings, (instance_id, context));
+        let look = Appearance::of(settings, (instance_id, context));
         let usual = Frame::english(&look.stylesheet, &FILES.icon.path);
         let frame = Frame {
             script: Some(FILES.script.path.clone()),
@@ -90,21 +90,21 @@ impl<'a> Shell<'a> {
         (frame, shell)
     }
 
-    /// The same where something is wrong.
+    /// Returns the shell with the mark for errors.
     pub(super) fn wrong(self, is_wrong: bool) -> Self {
         Self { is_wrong, ..self }
     }
 
-    /// A text.
+    /// Returns a text.
     pub(super) fn get(&self, key: &str) -> &str {
         self.words.get(key)
     }
 }
 
-/// The languages, where there is a choice.
+/// Returns the languages, where there is a choice.
 fn picks(visitor: &Visitor, words: &Words) -> Vec<Pick> {
     let path = |code: &str| {
-        // What the page is about stays as it is.
+        // The other parameters of the page stay as they are.
         let kept = [visitor.sent(&[REQUEST, "account"]), visitor.sent(&PARAMETERS), vec![("language", code)]].concat();
         format!("{}?{}", visitor.path(), serde_urlencoded::to_string(kept).unwrap_or_default())
     };
@@ -117,7 +117,7 @@ fn picks(visitor: &Visitor, words: &Words) -> Vec<Pick> {
     if words.languages.len() > 1 { words.languages.iter().map(pick).collect() } else { vec![] }
 }
 
-/// The links that are set, as far as they lead to pages or write mails.
+/// Returns the links that are set and lead to pages or to a mail address.
 fn links(words: &Words, help: &Chain<Help>) -> Vec<Link> {
     let set = |property: fn(&Help) -> Option<&String>| help.resolve(property).value.as_str();
     let is_page = |url: &str| url.starts_with("https://") || url.starts_with("http://");

@@ -1,14 +1,14 @@
-//! The user agent of a request, which the session gets in which somebody logs in.
+//! The user agent of a request, which is stored in the session of a login.
 
 use http::{Extensions, HeaderMap, header};
 use proto::bus::UserAgent;
 use server::connections::Peer;
 
-/// How much of the User-Agent header is taken, in characters.
+/// The longest stored User-Agent header, in characters.
 const LONGEST: usize = 500;
 
-/// The address from which a request came, where a trusted proxy has already been believed, and its User-Agent header (RFC 9110, section
-/// 10.1.5).
+/// Returns the IP address of a request, which a trusted proxy may have forwarded, and its User-Agent header (RFC 9110,
+/// section 10.1.5).
 pub(super) fn of(extensions: &Extensions, headers: &HeaderMap) -> UserAgent {
     let ip = extensions.get::<Peer>().map(|peer| peer.0.ip().to_canonical().to_string());
     let header = headers.get(header::USER_AGENT).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());

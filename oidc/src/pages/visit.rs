@@ -1,4 +1,4 @@
-//! A request of a browser for a page: from where, on which instance, by which browser, and for which authorization request.
+//! A request of a browser for a page: its site, instance, browser and authorization request.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use domain::{
     setting::login::Login,
     settings::Chain,
 };
-use edge::{header::host, internal::Undone, mount::read_body, trigger::trace_of};
+use edge::{header::host, internal::CommandFailure, mount::read_body, trigger::trace_of};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
 pub(super) use page::answer::Instead;
 use page::{
@@ -28,9 +28,9 @@ use page::{
     site::Site,
 };
 use proto::bus::{Checked, UserAgent, internal_command::Command};
-use view::directory::{Client, Name, Named, Principal, Tenant};
+use view::directory::{Client, Locator, Name, Principal, Tenant};
 
-pub(super) use super::person::{KnownAccount, Shown, called, login_name};
+pub(super) use super::person::{AccountView, KnownAccount, called, login_name};
 use super::{
     browser::{Account, Browser, Keys},
     hidden_domain::HiddenDomain,
@@ -38,83 +38,83 @@ use super::{
 };
 use crate::{
     Oidc,
-    auth_request::Waiting,
+    auth_request::PendingRequest,
     authorize::origin_of,
     ending,
     endpoint::{LOGIN, REQUEST},
     error::{Error, no_store},
     files::FILES,
     known, session,
-    told::Told,
+    told::Notice,
     words::Words,
 };
 
-/// Who looks at a page of an instance.
+/// A request for a page of an instance.
 pub(super) struct Visitor {
     pub(super) oidc: Arc<Oidc>,
     pub(super) site: Site,
     pub(super) tenant: Arc<Tenant>,
     pub(super) headers: HeaderMap,
-    /// Where the browser is, as what those who ask too often are known by.
+    /// A hash of the network of the browser, by which requests are limited.
     pub(super) origin: String,
-    /// What a session says of the browser.
+    /// The user agent, as a session stores it.
     pub(super) user_agent: UserAgent,
     pub(super) browser: Browser,
-    /// What was sent, in the query or in a form.
+    /// The parameters, from the query or from a form.
     pub(super) form: Form,
-    /// The authorization request that it names, or nothing.
+    /// The id of the authorization request that it names, or nothing.
     pub(super) request: String,
     path: String,
     keys: Keys,
-    /// The browser as its cookie says.
+    /// The browser as in its cookie.
     before: Option<Browser>,
-    /// Whether the form is one that this browser was given.
+    /// Whether this browser was given the form.
     is_given: bool,
 }
 
-/// Who looks at a page on the way to an app.
+/// A request for a page on the way to an app.
 pub(super) struct Visit {
     pub(super) visitor: Visitor,
-    pub(super) waiting: Waiting,
+    pub(super) waiting: PendingRequest,
     pub(super) app: Arc<Client>,
-    /// The context whose look and words its pages have.
+    /// The context whose branding and texts the pages have.
     pub(super) context: Owner,
-    /// The name of that, where it is an organization.
+    /// The name of the context, where it is an organization.
     pub(super) organization: Option<String>,
     pub(super) words: Words,
     hidden_domain: HiddenDomain,
 }
 
-/// The same, who has sent a form of ours.
+/// A visit with a form that this browser was given.
 pub(super) struct Posted(pub(super) Visit);
 
 impl Visitor {
     pub(super) async fn read(oidc: &Arc<Oidc>, request: Request) -> Result<Self, Instead> {
         let (parts, body) = request.into_parts();
         let is_post = parts.method == Method::POST;
-        // Before anything is refused: browsers read the answer only once they have sent all.
+        // Before anything is refused: browsers read the answer only after they have sent everything.
         let body = if is_post { Some(read_body(body, form::LARGEST).await) } else { None };
         let Parts { uri, headers, .. } = &parts;
         let words = Words::built_in(headers);
-        let told = |told: Told, site: Option<&Site>| Instead::from(told.answer(site, &words));
+        let told = |told: Notice, site: Option<&Site>| Instead::from(told.answer(site, &words));
         let site = oidc.site(uri, headers);
         let tenant = oidc.edge.open_tenant(&parts).await.map_err(|error| Instead::from(error.into_response()))?;
-        let site = site.ok_or_else(|| told(Told::NO_PAGES, None))?;
-        // Cookies are those of one host.
+        let site = site.ok_or_else(|| told(Notice::NO_PAGES, None))?;
+        // Cookies belong to one host.
         if host(uri, headers).is_ok_and(|named| named != tenant.primary_domain) {
             if is_post {
-                return Err(told(Told::FOREIGN, Some(&site)));
+                return Err(told(Notice::FOREIGN, Some(&site)));
             }
             let path = uri.path_and_query().map_or(LOGIN, |path| path.as_str());
             return Err(see_other(&format!("{}{path}", oidc.edge.external.issuer(&tenant))).into());
         }
-        let keys = Keys::of(oidc, &tenant.id).await.map_err(|_| told(Told::AWAY, Some(&site)))?;
+        let keys = Keys::of(oidc, &tenant.id).await.map_err(|_| told(Notice::AWAY, Some(&site)))?;
         let before = Browser::read(&keys, (&tenant.id, &site), headers);
         let form = match body {
             None => Form::of_query(uri.query()),
             Some(body) => {
                 let read = body.ok().and_then(|body| Form::read(headers, &body));
-                read.filter(|_| origin::is_own(headers, &site)).ok_or_else(|| told(Told::FOREIGN, Some(&site)))?
+                read.filter(|_| origin::is_own(headers, &site)).ok_or_else(|| told(Notice::FOREIGN, Some(&site)))?
             }
         };
         let request = form.get(REQUEST).unwrap_or_default().to_owned();
@@ -140,89 +140,89 @@ impl Visitor {
         })
     }
 
-    /// A token for the forms of a page.
+    /// Returns a token for the forms of a page.
     pub(super) fn token(&self) -> String {
         form::token(&self.keys.form, &self.browser.binding(&self.request))
     }
 
-    /// Whether the form that was sent is one that this browser was given, for this request.
+    /// Whether this browser was given the form, for this request.
     pub(super) const fn is_given(&self) -> bool {
         self.is_given
     }
 
-    /// Those of these fields that were sent.
+    /// Returns the given fields that are present, with their values.
     pub(super) fn sent(&self, names: &[&'static str]) -> Vec<(&'static str, &str)> {
         names.iter().filter_map(|name| Some((*name, self.form.get(name)?))).collect()
     }
 
-    /// The path of the page.
+    /// Returns the path of the page.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
 
-    /// The words of a page in a context.
+    /// Returns the texts of a page in a context.
     pub(super) fn words(&self, context: &Owner, wanted: &[String]) -> Words {
         let (picked, last) = self.browser.languages(&self.request);
         let wanted = picked.into_iter().chain(wanted.iter().map(String::as_str)).chain(last);
         Words::of(&self.oidc.edge.settings, (&self.tenant.id, context), wanted, &self.headers)
     }
 
-    /// The same in the context of the instance.
+    /// Returns the texts in the context of the instance.
     pub(super) fn in_general(&self) -> Words {
         self.words(&Owner::instance(&self.tenant.id), &[])
     }
 
-    /// A page, whose forms may lead to an app.
+    /// Renders a page whose forms may lead to an app.
     pub(super) fn page(&self, status: StatusCode, template: &impl Template) -> Response {
         self.page_with(&FILES.script, status, template)
     }
 
-    /// The same with a script of its own.
+    /// Renders a page with a script of its own.
     pub(super) fn page_with(&self, script: &Asset, status: StatusCode, template: &impl Template) -> Response {
         let policy = Policy { scripts: vec![script.path.clone()], connects: false, leaves: true };
         self.known(page(status, template, &policy.text(&self.site)))
     }
 
-    /// What a person is told, in a context whose words are known.
-    pub(super) fn told(&self, told: Told, words: &Words) -> Instead {
+    /// Makes a message page that ends the request early.
+    pub(super) fn told(&self, told: Notice, words: &Words) -> Instead {
         self.tells(told, words).into()
     }
 
-    /// The page that tells it.
-    pub(super) fn tells(&self, told: Told, words: &Words) -> Response {
+    /// Renders a message page.
+    pub(super) fn tells(&self, told: Notice, words: &Words) -> Response {
         self.known(told.answer(Some(&self.site), words))
     }
 
-    /// What is made of a text of ours with the key of the instance's forms: nobody else can make it.
+    /// Returns a MAC of texts under the key of the instance's forms.
     pub(super) fn sealed(&self, parts: &[&[u8]]) -> [u8; 32] {
         self.keys.form.mac(parts)
     }
 
-    /// Leads the browser to a page.
+    /// Redirects the browser to a page.
     pub(super) fn step(&self, path: &str) -> Response {
         self.step_by(path, &[])
     }
 
-    /// Leads the browser to a page that is about an account.
+    /// Redirects the browser to a page about an account.
     pub(super) fn step_with(&self, path: &str, user_id: &str) -> Response {
         self.step_by(path, &[("account", user_id)])
     }
 
-    /// The same with more to say.
+    /// Redirects the browser to a page with more parameters.
     pub(super) fn step_by(&self, path: &str, more: &[(&str, &str)]) -> Response {
         let pairs = [&[(REQUEST, self.request.as_str())], more].concat();
         let query = serde_urlencoded::to_string(pairs).unwrap_or_default();
         self.known(see_other(&format!("{path}?{query}")))
     }
 
-    /// Leads the browser away.
+    /// Redirects the browser to another URL.
     pub(super) fn leave(&self, url: &str) -> Response {
         let mut response = see_other(url);
         no_store(&mut response);
         self.known(response)
     }
 
-    /// An answer by which the browser is known again.
+    /// Sets the cookie in an answer, where the browser has changed.
     fn known(&self, mut response: Response) -> Response {
         if self.before.as_ref() != Some(&self.browser) {
             let cookie: Option<HeaderValue> = self.browser.cookie(&self.keys, (&self.tenant.id, &self.site));
@@ -231,10 +231,10 @@ impl Visitor {
         response
     }
 
-    /// The accounts of the browser whose sessions live, newest last. It keeps the others: another page may have logged in with them anew.
+    /// Returns the accounts with a live session, newest last. The cookie keeps others, which another tab may renew.
     ///
     /// # Errors
-    /// When that cannot be known.
+    /// When that cannot be determined.
     pub(super) async fn accounts(&self) -> Result<Vec<KnownAccount>, Error> {
         let mut known = vec![];
         for account in self.browser.accounts() {
@@ -251,24 +251,24 @@ impl Visitor {
         *self.login_of(context).resolve(|it| it.allow_username_password.as_ref()).value
     }
 
-    /// Whether somebody has a password to log in with.
+    /// Whether a user has a password to log in with.
     pub(super) fn has_password(&self, user: &Principal) -> bool {
         user.user.password.is_some() && self.has_passwords(&user.owner)
     }
 
-    /// How people of a context log in.
+    /// Returns the login settings of a context.
     pub(super) fn login_of(&self, context: &Owner) -> Chain<Login> {
         self.oidc.edge.settings.effective::<Login>(&self.tenant.id, context).chain
     }
 
-    /// Has the node that writes do something, and says what became of the person.
-    pub(super) async fn ask(&self, command: Command) -> Result<Checked, Undone> {
+    /// Sends a command about a person to the writer, and returns the outcome.
+    pub(super) async fn ask(&self, command: Command) -> Result<Checked, CommandFailure> {
         let asked = self.oidc.internal.ask(&self.tenant.id, &trace_of(&self.headers), command).await;
         let asked = asked.inspect_err(|undone| tracing::warn!(error = %explain(undone), "a page has had nothing done"));
-        asked?.checked.ok_or(Undone::Unknown)
+        asked?.checked.ok_or(CommandFailure::Unknown)
     }
 
-    /// The user of an account, as it was checked or later.
+    /// Returns the user of an account, as of the check or later.
     pub(super) async fn user(&self, Account { user_id, seen, .. }: &Account) -> Result<Option<Arc<Principal>>, Error> {
         known::as_of(&self.oidc, *seen).await?;
         Ok(self.oidc.edge.directory.principal(&self.tenant.id, Name::Id(user_id.clone()), *seen).await?)
@@ -279,12 +279,12 @@ impl Visit {
     async fn read(oidc: &Arc<Oidc>, request: Request) -> Result<Self, Instead> {
         let visitor = Visitor::read(oidc, request).await?;
         let words = visitor.in_general();
-        let away = |_: Error| visitor.told(Told::AWAY, &words);
+        let away = |_: Error| visitor.told(Notice::AWAY, &words);
         let found = ending::waiting(oidc, &visitor.tenant, &visitor.request).await.map_err(away)?;
-        // What is asked for on pages of somebody else ends there, where more may be checked than here.
+        // A request with login pages of somebody else ends there, where more may be checked than here.
         let is_ours = |app: &Client| app.app.config.oidc().is_some_and(|settings| settings.login_uri.is_empty());
         let found = found.filter(|(_, app)| is_ours(app));
-        let (waiting, app) = found.ok_or_else(|| visitor.told(Told::EXPIRED, &words))?;
+        let (waiting, app) = found.ok_or_else(|| visitor.told(Notice::EXPIRED, &words))?;
         let context = context(&visitor, &waiting).await.map_err(away)?;
         let hidden_domain = HiddenDomain::read(oidc, &visitor.tenant, &waiting).await.map_err(away)?;
         let words = visitor.words(&context, &waiting.request.ui_locales);
@@ -292,40 +292,40 @@ impl Visit {
         Ok(Self { visitor, waiting, app, context, organization, words, hidden_domain })
     }
 
-    /// A login name as it is shown: without what those of the organization have in common, where its branding hides that.
+    /// Returns a login name as it is shown: without the organization's domain, where its branding hides that.
     pub(super) fn shown_name<'a>(&self, login_name: &'a str) -> &'a str {
         self.hidden_domain.hidden_in(login_name)
     }
 
-    /// The login name of a user as it is shown; of somebody of another organization it is all of it.
+    /// Returns the login name of a user as it is shown; that of a user of another organization is shown in full.
     pub(super) fn shown_name_of<'a>(&self, user: &'a Principal) -> &'a str {
         let login_name = login_name(user);
         if user.owner == self.context { self.shown_name(login_name) } else { login_name }
     }
 
-    /// The same beside other accounts: all of it where another one is called what would be shown.
+    /// Returns the login name as it is shown beside other accounts: in full where another account has the short name.
     pub(super) fn shown_name_among<'a>(&self, user: &'a Principal, known: &[KnownAccount]) -> &'a str {
         let shown = self.shown_name_of(user);
         let is_taken = known.iter().any(|other| other.user.id != user.id && fold(other.login_name()) == fold(shown));
         if is_taken { login_name(user) } else { shown }
     }
 
-    /// What a person is told who cannot go on.
-    pub(super) fn told(&self, told: Told) -> Instead {
+    /// Makes a message page for a person who cannot go on.
+    pub(super) fn told(&self, told: Notice) -> Instead {
         self.visitor.told(told, &self.words)
     }
 
-    /// The same where something cannot be known.
+    /// Makes the message page for something that is unavailable.
     pub(super) fn away(&self) -> Instead {
-        self.told(Told::AWAY)
+        self.told(Notice::AWAY)
     }
 
-    /// Refuses to ask for a password where nobody may log in with one.
+    /// Refuses the page where nobody may log in with a password.
     pub(super) fn insist_on_passwords(&self) -> Result<(), Instead> {
-        if self.visitor.has_passwords(&self.context) { Ok(()) } else { Err(self.told(Told::NO_PASSWORD)) }
+        if self.visitor.has_passwords(&self.context) { Ok(()) } else { Err(self.told(Notice::NO_PASSWORD)) }
     }
 
-    /// What people may say instead of their login name.
+    /// Returns the kinds of contacts that people may enter instead of their login name.
     pub(super) fn contacts(&self) -> Vec<Kind> {
         let login = self.visitor.login_of(&self.context);
         let is_off = |set: fn(&Login) -> Option<&bool>| *login.resolve(set).value;
@@ -334,15 +334,15 @@ impl Visit {
         email.into_iter().chain(phone).collect()
     }
 
-    /// How the app is asked for something.
+    /// Whether the app has requested a prompt.
     pub(super) fn asks(&self, prompt: &str) -> bool {
         self.waiting.request.prompts.iter().any(|asked| asked == prompt)
     }
 }
 
-/// The context whose look and words pages have: the organization that the app asks for, or that its project belongs to where that says
-/// so, or else the instance.
-async fn context(visitor: &Visitor, waiting: &Waiting) -> Result<Owner, Error> {
+/// Returns the context whose branding and texts pages have: the requested organization, or the one that owns the app's
+/// project where its policy says so, or else the instance.
+async fn context(visitor: &Visitor, waiting: &PendingRequest) -> Result<Owner, Error> {
     let Visitor { oidc, tenant, .. } = visitor;
     if let Some(id) = &waiting.request.organization_id {
         return Ok(Owner::organization(id));
@@ -353,13 +353,13 @@ async fn context(visitor: &Visitor, waiting: &Waiting) -> Result<Owner, Error> {
     Ok(labeled.map_or_else(|| Owner::instance(&tenant.id), |project| project.owner.clone()))
 }
 
-/// The name of a context that is an organization.
+/// Returns the name of a context that is an organization.
 async fn organization(visitor: &Visitor, context: &Owner) -> Result<Option<String>, Error> {
     if context.kind != OwnerType::Organization {
         return Ok(None);
     }
     let Visitor { oidc, tenant, .. } = visitor;
-    let found = oidc.edge.directory.organization(&tenant.id, Named::Id(context.id.clone()), 0).await?;
+    let found = oidc.edge.directory.organization(&tenant.id, Locator::Id(context.id.clone()), 0).await?;
     Ok(found.map(|found| found.organization.name.clone()))
 }
 
@@ -374,7 +374,7 @@ impl FromRequest<Arc<Oidc>> for Visit {
 impl FromRequest<Arc<Oidc>> for Posted {
     type Rejection = Instead;
 
-    /// A form that this browser was not given, such as one from before somebody logged in, leads to where it is now.
+    /// Redirects a form that this browser was not given, such as one from before a login, to the current page.
     async fn from_request(request: Request, oidc: &Arc<Oidc>) -> Result<Self, Instead> {
         let visit = Visit::read(oidc, request).await?;
         let visitor = &visit.visitor;
@@ -382,9 +382,9 @@ impl FromRequest<Arc<Oidc>> for Posted {
             return Ok(Self(visit));
         }
         if visitor.before.is_none() {
-            return Err(visit.told(Told::NO_COOKIE));
+            return Err(visit.told(Notice::NO_COOKIE));
         }
-        // Somebody else may have logged in meanwhile, and it does not go on as that one without being asked.
+        // Somebody else may have logged in meanwhile, and must not go on unasked.
         let step = if visitor.browser.accounts().is_empty() { LOGIN } else { "/ui/login/accounts" };
         Err(visitor.step(step).into())
     }

@@ -17,10 +17,10 @@ use super::{
 use crate::{
     Oidc,
     authorize::checks::is_challenge,
-    code::{self, Fate, Shown},
+    code::{self, Fate, PresentedCode},
     error::Error,
     form::Form,
-    revoke::{self, Ending},
+    revoke::{self, Revocation},
 };
 
 const UNKNOWN: Error = Error::InvalidGrant("the code is none of this server, or is over");
@@ -36,13 +36,13 @@ pub(super) async fn grant(
     let sent = form.get("code").ok_or(Error::InvalidRequest("code is missing"))?;
     let shown = code::find(oidc, &tenant.id, sent).await?.ok_or(UNKNOWN)?;
     right(&shown, &app.client, form)?;
-    // What ends all that was got by the code comes after this, whenever the tokens are made.
+    // Before the tokens are made, so that a later revocation of all tokens for the code affects them.
     let session_seq = oidc.edge.ended.revoked().sequence();
     let (logged_in, grant_id) = (shown.logged_in(), shown.grant_id.as_str());
     let begun = match shown.fate() {
         Fate::Late => return Err(UNKNOWN),
         Fate::Good => {
-            // Before it is used up: where nobody writes, it is still good.
+            // Before the code is used up: without a writer it stays valid.
             let family = refresh::begin(oidc, (tenant, &app), (logged_in, grant_id), headers).await?;
             shown.use_up(oidc).await?.then_some(family)
         }
@@ -60,8 +60,8 @@ pub(super) async fn grant(
     }
 }
 
-/// Whether a code is shown by whom it was given to: the app, where it was answered, with the verifier of its challenge.
-fn right(shown: &Shown, app: &Client, form: &Form) -> Result<(), Error> {
+/// Checks that the right app has sent the code, with the redirect URI of the request and the verifier of its challenge.
+fn right(shown: &PresentedCode, app: &Client, form: &Form) -> Result<(), Error> {
     if shown.logged_in().client_id != app.id {
         return Err(Error::InvalidGrant("the code was given to another client"));
     }
@@ -70,7 +70,7 @@ fn right(shown: &Shown, app: &Client, form: &Form) -> Result<(), Error> {
         return Err(Error::InvalidGrant("redirect_uri is not the one of the authorization request"));
     }
     match (&shown.bound().challenge, form.get("code_verifier")) {
-        // It may have had a secret when it asked.
+        // The app may have had a secret when it made the request.
         (None, None) if app.app.config.auth_method() == AuthMethod::None => {
             Err(Error::InvalidGrant("an app without a secret must send code_challenge and code_verifier"))
         }
@@ -82,15 +82,20 @@ fn right(shown: &Shown, app: &Client, form: &Form) -> Result<(), Error> {
     }
 }
 
-/// Whether a challenge was made of a verifier (RFC 7636, section 4.6).
+/// Whether a challenge was derived from a verifier (RFC 7636, section 4.6).
 fn is_of(challenge: &str, verifier: &str) -> bool {
     let made = URL_SAFE_NO_PAD.encode(sha256(verifier.as_bytes()));
     is_challenge(verifier) && same(made.as_bytes(), challenge.as_bytes())
 }
 
-/// Ends all that was got by a code, because somebody has used it again.
-async fn end(oidc: &Oidc, tenant: &Tenant, (shown, app): (&Shown, &Client), headers: &HeaderMap) -> Result<(), Error> {
+/// Revokes all tokens that were issued for a code, because it was used again.
+async fn end(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    (shown, app): (&PresentedCode, &Client),
+    headers: &HeaderMap,
+) -> Result<(), Error> {
     tracing::warn!(instance = tenant.id, client = app.id, "a code was used twice: what was got by it ends");
-    let ending = Ending::of_grant(oidc, shown.logged_in(), &shown.grant_id);
+    let ending = Revocation::of_grant(oidc, shown.logged_in(), &shown.grant_id);
     revoke::end(oidc, tenant, ending, &trace_of(headers)).await
 }

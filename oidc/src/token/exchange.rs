@@ -1,5 +1,6 @@
-//! Token exchange (RFC 8693): an app gets a token for another one, of the same user, for less or for fewer; or one with which somebody acts as
-//! a user. It ends with what it was got for, and no later. There is nothing to refresh it with.
+//! Token exchange (RFC 8693): an app gets a token for another one of the same user, with fewer scopes or audiences; or
+//! a token by which an actor acts as a user. It ends with the tokens it was exchanged for, expires no later, and has no
+//! refresh token.
 
 mod acting;
 mod party;
@@ -15,7 +16,7 @@ use view::directory::{Client, Tenant};
 
 use self::{
     acting::DENIED,
-    party::{Given, Party, Reading},
+    party::{Party, Reading, SubmittedToken},
 };
 use super::{Tokens, of_user};
 use crate::{
@@ -31,7 +32,7 @@ use crate::{
 const NOT_SET_UP: Error = Error::UnauthorizedClient(
     "only an app in which people log in, and that is set up for the grant type, exchanges tokens",
 );
-/// Why there is nothing for a subject or an actor. What is wrong with a token is for whoever may ask what it is worth.
+/// Errors of the subject token and the actor token. What is wrong with a token is disclosed by introspection only.
 const BAD_SUBJECT: Error = Error::InvalidRequest("the subject token is not valid for the client");
 const BAD_ACTOR: Error = Error::InvalidRequest("the actor token is not valid for the client, or somebody acts by it");
 const NO_ACTOR: Error = Error::InvalidRequest("a subject token of this type needs an actor_token");
@@ -64,7 +65,7 @@ impl Type {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The one that a client asks for.
+    /// Returns the token type that the client has requested.
     fn requested(form: &Form) -> Result<Self, Error> {
         match form.get("requested_token_type").map(Self::of) {
             None => Ok(Self::Access),
@@ -80,10 +81,11 @@ struct App {
     settings: Settings,
 }
 
-/// What an app shows, and for which type of token.
-struct Shown {
+/// The tokens that an app exchanges, and the requested type.
+struct PresentedToken {
     kind: Type,
-    /// The sequence of the log that revocations are in, before anything was looked at: what ends all that the tokens stand on comes after it.
+    /// The sequence of the log `SESSIONS` before anything was read: later revocations of the tokens' basis come after
+    /// it.
     session_seq: u64,
     subject: Party,
     actor: Option<Party>,
@@ -101,21 +103,21 @@ pub(super) async fn grant(
     }
     let session_seq = oidc.edge.ended.revoked().sequence();
     let reading = Reading { oidc, tenant, app: &app.client, headers, session_seq };
-    let shown = Shown::read(&reading, form, kind).await?;
+    let shown = PresentedToken::read(&reading, form, kind).await?;
     made(oidc, tenant, (&app, &shown), (headers, form)).await
 }
 
-/// The tokens that there are for what an app shows.
+/// Issues the tokens for those that an app exchanges.
 async fn made(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
-    (app, shown): (&App, &Shown),
+    (app, shown): (&App, &PresentedToken),
     (headers, form): (&HeaderMap, &Form),
 ) -> Result<Tokens, Error> {
     let scope = shown.scope(form.get("scope"))?;
     let (kind, login) = (shown.kind, shown.login(oidc, tenant, app)?);
     let for_whom = (kind == Type::Id).then_some(app.client.id.as_str());
-    let asked = target::Asked { audience: form.get("audience"), only: for_whom };
+    let asked = target::TokenRequest { audience: form.get("audience"), only: for_whom };
     let (subject, audience) = target::of(oidc, tenant, (&app.client, &login), (shown, &asked)).await?;
     let recipient =
         Recipient { is_opaque: kind == Type::Access, ..Recipient::of_app(&app.client, &app.settings, login) };
@@ -124,7 +126,7 @@ async fn made(
     answered(oidc, (&subject, &recipient), kind, tokens)
 }
 
-/// What the app is answered (section 2.2.1).
+/// Makes the answer to the app (section 2.2.1).
 fn answered(
     oidc: &Oidc,
     (subject, recipient): (&Subject, &Recipient),
@@ -144,7 +146,7 @@ fn answered(
 }
 
 impl App {
-    /// The app that has authenticated, as it is set up to, if it may exchange tokens.
+    /// Returns the app that has authenticated in its own way, if it may exchange tokens.
     async fn authenticated(oidc: &Oidc, tenant: &Tenant, (headers, form): (&HeaderMap, &Form)) -> Result<Self, Error> {
         let id = client::any(oidc, tenant, headers, form).await?;
         let client = oidc.edge.app(tenant, &id, 0).await?.ok_or(NOT_SET_UP)?;
@@ -154,11 +156,11 @@ impl App {
     }
 }
 
-impl Shown {
-    /// What the tokens say, if all of them are valid, and the actor may act as the subject.
+impl PresentedToken {
+    /// Reads the tokens, if all of them are valid, and the actor may act as the subject.
     async fn read(reading: &Reading<'_>, form: &Form, kind: Type) -> Result<Self, Error> {
-        let subject = Given::subject(form)?;
-        let actor = Given::actor(form)?;
+        let subject = SubmittedToken::subject(form)?;
+        let actor = SubmittedToken::actor(form)?;
         if subject.needs_actor() && actor.is_none() {
             return Err(NO_ACTOR);
         }
@@ -183,14 +185,14 @@ impl Shown {
         Ok(Self { kind, session_seq: reading.session_seq, subject, actor })
     }
 
-    /// The scope that is given of what is asked for: no more than what the tokens have. Where nothing is said, that of the first one that
-    /// has any.
+    /// Returns the granted scope: the requested one, which must not exceed those of the tokens, or else that of the
+    /// first token that has one.
     fn scope(&self, asked: Option<&str>) -> Result<String, Error> {
         let of_subject = self.subject.scope.as_deref();
         let of_actor = self.actor.as_ref().and_then(|actor| actor.scope.as_deref());
         let has = |scope: Option<&str>, word: &str| scope.is_some_and(|scope| words_of(scope).any(|it| it == word));
         let may = |word: &str| {
-            // A refresh token of the actor's is nobody else's.
+            // A refresh token is for the person only, not for an actor.
             let is_more = word != scope::OFFLINE;
             let is_of_person = of_subject.is_none() && scope::STANDARD.contains(&word);
             has(of_subject, word) || is_more && (is_of_person || has(of_actor, word))
@@ -199,12 +201,12 @@ impl Shown {
             return Err(Error::InvalidScope("more is asked for than what the tokens were given for"));
         }
         let given = asked.or(of_subject).or(of_actor).unwrap_or("openid");
-        // What is got for a token ends with that, so there is nothing to refresh.
+        // The new token ends with those it was exchanged for, so there is nothing to refresh.
         let given: Vec<_> = words_of(given).filter(|word| *word != scope::OFFLINE).collect();
         Ok(given.join(" "))
     }
 
-    /// How the app gets tokens, as if somebody had logged in.
+    /// Makes the login that the tokens are issued by, as if somebody had logged in.
     fn login(&self, oidc: &Oidc, tenant: &Tenant, app: &App) -> Result<Login, Error> {
         let Self { kind, session_seq, subject, actor } = self;
         let act = match actor {

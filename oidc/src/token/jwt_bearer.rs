@@ -1,5 +1,5 @@
-//! The JWT bearer grant (RFC 7523, section 2.1): a service user gets a token in its own name for what it signs with a key of
-//! its own. No client has to authenticate beside it.
+//! The JWT bearer grant (RFC 7523, section 2.1): a service user gets a token in its own name for an assertion that it
+//! signs with a key of its own. No client authenticates in addition.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(super) async fn grant(
         Flaw::Unknown(error) => error,
     })?;
     client::check_id(form, &[&user.id, &user.user.username])?;
-    // It may end while the token is made.
+    // The user may be deactivated or removed while the token is made.
     let recipient = Recipient::of_user(&user.id, &user.user);
     let issued = of_user::tokens(oidc, (tenant, user), (form.get("scope"), &recipient, true), headers).await;
     let (tokens, _) = issued.map_err(|error| match error {

@@ -1,4 +1,4 @@
-//! Tokens for a person who has logged in to an app, whether the app has a code, a refresh token, or is answered with them at once.
+//! Tokens for a person who has logged in to an app, by a code, by a refresh token, or from the authorization endpoint.
 
 use std::sync::Arc;
 
@@ -22,32 +22,32 @@ use crate::{
     recipient::{Login, Recipient},
 };
 
-/// Why there are no tokens any more, whoever is told so.
+/// The error where no tokens are issued any more.
 pub(super) const ENDED: Error = Error::InvalidGrant("the session has ended, or the user is not active any more");
 
-/// An app that asks for tokens of people, and how it is set up.
+/// An app that requests tokens for people, and its settings.
 pub(super) struct App {
     pub(super) client: Arc<Client>,
     pub(super) settings: Settings,
-    /// Whether it may refresh what it gets.
+    /// Whether the app may refresh its tokens.
     is_refreshable: bool,
-    /// Whether it gets an access token, and not an ID token alone.
+    /// Whether the app gets an access token in addition to the ID token.
     has_access_token: bool,
 }
 
 /// What an app presents to get tokens.
 pub(super) struct Presented<'a> {
     pub(super) logged_in: &'a LoggedIn,
-    /// By what tokens are got.
+    /// The id of the code or request that tokens are issued for.
     pub(super) grant_id: &'a str,
-    /// The sequence of the log that revocations are in, before it was looked at.
+    /// The sequence of the log `SESSIONS` before the code or token was read.
     pub(super) session_seq: u64,
-    /// What the ID token repeats.
+    /// The value that the ID token repeats.
     pub(super) nonce: Option<&'a str>,
 }
 
 impl App {
-    /// The app that has authenticated, if it may use a grant.
+    /// Returns the app that has authenticated, if it may use a grant type.
     pub(super) async fn authenticated(
         oidc: &Oidc,
         tenant: &Tenant,
@@ -63,12 +63,12 @@ impl App {
         Ok(Self { client, settings, is_refreshable, has_access_token: true })
     }
 
-    /// The one that is answered with tokens at the login.
+    /// Makes the app that gets tokens from the authorization endpoint.
     pub(super) fn at_login(client: Arc<Client>, settings: Settings, has_access_token: bool) -> Self {
         Self { client, settings, is_refreshable: false, has_access_token }
     }
 
-    /// The tokens that there are for what it presents, of this scope.
+    /// Issues the tokens of a login with this scope.
     pub(super) async fn tokens(
         &self,
         oidc: &Oidc,
@@ -91,10 +91,10 @@ impl App {
             return Err(Error::InvalidGrant(why.message()));
         }
         let recipient = Recipient::of_app(&self.client, &self.settings, self.login(presented));
-        // Who is not active is no client that cannot authenticate here.
+        // The error of an inactive user would mean here that the client had not authenticated.
         let issued = of_user::tokens(oidc, (tenant, user), (Some(scope), &recipient, true), headers).await;
         let (tokens, subject) = issued.map_err(|error| if error == Error::InvalidClient { ENDED } else { error })?;
-        // The tokens say that their issuer has seen more than when this was looked at.
+        // The tokens carry a newer sequence than that of the first check of the user.
         if subject.user.user.has_ended_sessions_since(logged_in.seen) {
             return Err(ENDED);
         }

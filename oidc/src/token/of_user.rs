@@ -1,4 +1,4 @@
-//! Tokens for a user, whichever way they are got: by a service user in its own name, or by an app that a person has logged in to.
+//! Tokens for a user: of a service user in its own name, or of an app that a person has logged in to.
 
 use std::sync::Arc;
 
@@ -11,18 +11,19 @@ use super::Tokens;
 use crate::{
     Oidc, audience, claims,
     error::Error,
-    function::{self, Answered},
+    function::{self, TargetAnswers},
     issue::Content,
     lifetime, metadata,
     new_metadata::NewMetadata,
     owner,
     recipient::{Login, Recipient},
-    role::Asked,
+    role::RequestedScopes,
     scope::{self, Scope},
     subject::Subject,
 };
 
-/// The tokens that there are for a user, and whose they are; `has_id_token` says whether there may be an ID token beside the access token.
+/// Issues the tokens for a user, and returns them with their subject; `has_id_token` permits an ID token together with
+/// the access token.
 pub(super) async fn tokens(
     oidc: &Oidc,
     (tenant, user): (&Arc<Tenant>, Arc<Principal>),
@@ -36,7 +37,7 @@ pub(super) async fn tokens(
     let platform = subject.tenant.instance.platform_project_id.clone();
     if let Some(login) = &recipient.login {
         let is_own = recipient.is_own();
-        // What the platform's own pages get is for the platform alone.
+        // Tokens of the platform's own pages are for the platform alone.
         subject.projects.retain(|id, project| if *id == platform { is_trusted(login, project) } else { !is_own });
     }
     let Subject { grants, projects, .. } = &subject;
@@ -45,13 +46,13 @@ pub(super) async fn tokens(
     }
     let mut audience = all_audience(&subject, recipient);
     if audience.is_empty() {
-        // A token for nobody else is for its issuer (RFC 9068, section 3).
+        // A token without another audience is for its issuer (RFC 9068, section 3).
         audience.push(oidc.edge.external.issuer(&subject.tenant));
     }
     issued(oidc, (subject, recipient), (&known, audience, has_id_token), headers).await
 }
 
-/// The tokens that there are for a user who is read, of these scopes and for this audience, and the user.
+/// Issues the tokens for a subject, with these scopes and this audience, and returns them with the subject.
 pub(super) async fn issued(
     oidc: &Oidc,
     (subject, recipient): (Subject, &Recipient),
@@ -74,7 +75,7 @@ pub(super) async fn issued(
         content: Content { audience, scope: scope.clone(), added: Map::new() },
     };
     let made = match Box::pin(making.tokens(oidc, &by_targets)).await {
-        // What a target wants to be remembered must not keep anybody from logging in.
+        // Metadata that a target sets must not keep anybody from logging in.
         Err(Error::InvalidScope(why)) if making.tells(&by_targets.metadata) => {
             let without = ByTargets { metadata: NewMetadata::default(), ..by_targets };
             let made = Box::pin(making.tokens(oidc, &without)).await;
@@ -89,21 +90,21 @@ pub(super) async fn issued(
     Ok((tokens, subject))
 }
 
-/// Scopes, each with the word for it.
+/// Scopes, each with its name.
 type Scopes<'a> = &'a [(&'a str, Scope<'a>)];
 
-/// What tokens are made of.
+/// The inputs of tokens.
 struct Making<'a> {
     subject: &'a Subject,
     recipient: &'a Recipient,
     known: Scopes<'a>,
-    /// The scopes of the ID token; none where there is no such token.
+    /// The scopes of the ID token; empty where there is no ID token.
     of_id_token: Scopes<'a>,
     organization: Option<&'a Tenancy>,
     content: Content,
 }
 
-/// What targets add to tokens, and want to be remembered.
+/// The claims that targets add to tokens, and the metadata that they set.
 struct ByTargets {
     of_access_token: Map<String, Value>,
     of_id_token: Map<String, Value>,
@@ -111,7 +112,7 @@ struct ByTargets {
 }
 
 impl Making<'_> {
-    /// Whether new metadata stands in the tokens.
+    /// Whether the tokens contain new metadata.
     fn tells(&self, new: &NewMetadata) -> bool {
         !new.is_empty() && self.known.iter().any(|(_, scope)| *scope == Scope::Metadata)
     }
@@ -119,7 +120,7 @@ impl Making<'_> {
     async fn tokens(&self, oidc: &Oidc, by_targets: &ByTargets) -> Result<Tokens, Error> {
         let Self { subject, recipient, known, of_id_token, organization, content } = self;
         let added = added(oidc, (subject, recipient), (known, *organization), by_targets).await?;
-        // The platform reads none of them, and cookies are short.
+        // The platform's own pages need no such claims, and their token has to fit a cookie.
         let added = if recipient.is_own() { Map::new() } else { added };
         let lifetime = lifetime::of(oidc, &subject.tenant.id, |settings| settings.access_token_lifetime.as_ref());
         let content = Content { added, ..content.clone() };
@@ -151,7 +152,7 @@ impl Making<'_> {
     }
 }
 
-/// What the targets answer that are called for tokens of these scopes; those of an ID token are not called where there is no such token.
+/// Calls the targets for tokens of these scopes; those for ID tokens only where there is an ID token.
 async fn by_targets(
     oidc: &Oidc,
     (subject, recipient): (&Subject, &Recipient),
@@ -162,10 +163,10 @@ async fn by_targets(
     let of_access_token = if recipient.has_access_token() {
         function::claims(oidc, (Function::PreAccessToken, known), about, headers).await?
     } else {
-        Answered::default()
+        TargetAnswers::default()
     };
     let of_id_token = if of_id_token.is_empty() {
-        Answered::default()
+        TargetAnswers::default()
     } else {
         function::claims(oidc, (Function::PreUserinfo, of_id_token), about, headers).await?
     };
@@ -181,12 +182,14 @@ fn is_openid(scope: &str) -> bool {
     scope.split(' ').any(|word| Scope::parse(word) == Some(Scope::OpenId))
 }
 
-/// Whether an app may get tokens for the platform's own project: who has one may do all that the person may, so apps of others do not.
+/// Whether an app may get tokens for the platform's own project. Such a token permits all that the person may do, so
+/// only apps of the same organization get one.
 pub(super) fn is_trusted(login: &Login, platform: &Audience) -> bool {
     platform.owner == login.owner
 }
 
-/// What a token says because of its scopes, because of how the project and the app are set up, and because targets say so.
+/// Returns the claims of an access token that follow from its scopes, from the settings of the project and the app, and
+/// from targets.
 async fn added(
     oidc: &Oidc,
     (subject, recipient): (&Subject, &Recipient),
@@ -195,7 +198,7 @@ async fn added(
 ) -> Result<Map<String, Value>, Error> {
     let Subject { tenant, user, grants, projects, .. } = subject;
     let asserted = recipient.asserts_roles().then_some(Scope::Roles);
-    let asked = Asked::of(known.iter().map(|(_, scope)| scope.clone()).chain(asserted));
+    let asked = RequestedScopes::of(known.iter().map(|(_, scope)| scope.clone()).chain(asserted));
     let mut added = asked.claims(tenant, (projects.values().map(|project| &**project), grants));
     if let Some(own) = recipient.own_project().and_then(|id| projects.get(id)) {
         added.extend(asked.claims_for(tenant, (own, grants)));
@@ -214,7 +217,7 @@ async fn added(
     Ok(added)
 }
 
-/// The organization of the user, where scopes are about it.
+/// Returns the organization of the user, where scopes concern it.
 async fn asked_for(
     oidc: &Oidc,
     Subject { tenant, user, .. }: &Subject,
@@ -225,7 +228,7 @@ async fn asked_for(
     if known.iter().any(|(_, scope)| is_about_it(scope)) { owner::of(oidc, tenant, user).await } else { Ok(None) }
 }
 
-/// Whom an access token is for: the app, all others of its project, each by its own id, and the projects.
+/// Returns the audience of an access token: the app, the other apps of its project, each by its id, and the projects.
 fn all_audience(Subject { projects, .. }: &Subject, recipient: &Recipient) -> Vec<String> {
     let client = recipient.login.as_ref().map(|_| &recipient.client_id);
     let others = recipient.own_project().and_then(|id| projects.get(id)).map_or(&[][..], |own| &own.apps);
@@ -233,7 +236,7 @@ fn all_audience(Subject { projects, .. }: &Subject, recipient: &Recipient) -> Ve
     client.into_iter().chain(others).chain(projects.keys()).cloned().collect()
 }
 
-/// What of that which a client asks for it gets.
+/// Returns the granted scopes of those that a client has requested.
 fn granted(tenant: &Tenant, known: &[(&str, Scope<'_>)], (subject, recipient): (&Subject, &Recipient)) -> String {
     let is_granted = |scope: &Scope<'_>| match scope {
         Scope::Offline => recipient.login.as_ref().is_some_and(|login| login.is_refreshable),
@@ -243,7 +246,7 @@ fn granted(tenant: &Tenant, known: &[(&str, Scope<'_>)], (subject, recipient): (
     granted.collect::<Vec<_>>().join(" ")
 }
 
-/// The ID token beside an access token, with what targets add.
+/// Issues the ID token that accompanies an access token, with the claims that targets add.
 async fn id_token(
     oidc: &Oidc,
     (subject, recipient): (&Subject, &Recipient),
@@ -253,14 +256,14 @@ async fn id_token(
     if let Some(login) = &recipient.login {
         let Subject { tenant, user, grants, projects, .. } = subject;
         added.extend(owner::repeated(asked_for(oidc, subject, known).await?.as_deref(), known));
-        // Without an access token who the person is stands nowhere else (OpenID Connect Core 1.0, section 5.4).
+        // Without an access token the app cannot request userinfo (OpenID Connect Core 1.0, section 5.4).
         if login.assertions.id_token_userinfo || !login.has_access_token {
             added.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
         }
         if login.assertions.id_token_roles
             && let Some(own) = projects.get(&login.project_id)
         {
-            added.extend(Asked::of([Scope::Roles]).claims_for(tenant, (own, grants)));
+            added.extend(RequestedScopes::of([Scope::Roles]).claims_for(tenant, (own, grants)));
         }
     }
     let lifetime = lifetime::of(oidc, &subject.tenant.id, |settings| settings.id_token_lifetime.as_ref());

@@ -1,5 +1,5 @@
 //! The refresh grant (RFC 6749, section 6; RFC 9700, section 4.14.2): an app gets new tokens, and with them the next refresh token of the
-//! same family. Whoever shows one that was used up ends the family.
+//! same family. A refresh token that is used again ends the family.
 
 use std::{sync::Arc, time::Instant};
 
@@ -20,7 +20,7 @@ use crate::{
     form::Form,
     logged_in::LoggedIn,
     refresh_token::{RefreshToken, family_ends},
-    revoke::{self, Ending},
+    revoke::{self, Revocation},
     scope::{self, Scope},
 };
 
@@ -45,7 +45,8 @@ pub(super) async fn grant(
     let scope = narrowed(form.get("scope"), &token.logged_in.scope)?;
     let session_seq = oidc.edge.ended.revoked().sequence();
     let presented = Presented { logged_in: &token.logged_in, grant_id: &token.grant_id, session_seq, nonce: None };
-    // Before it is used up: where they cannot be made, it is still good. Nobody gets them who may not use it.
+    // Before the refresh token is used up: if the tokens cannot be made, it stays valid. They are returned only if it
+    // may be used.
     let tokens = app.tokens(oidc, tenant, (&presented, scope), headers).await?;
     match used(oidc, &token, begun, headers).await? {
         InternalOutcome { reused: true, sequence, .. } => {
@@ -66,7 +67,7 @@ pub(super) async fn grant(
     }
 }
 
-/// What of its scope an app asks for: all where it does not say.
+/// Returns the requested part of the granted scope: all of it where none is requested.
 fn narrowed<'a>(asked: Option<&'a str>, granted: &'a str) -> Result<&'a str, Error> {
     let Some(asked) = asked else { return Ok(granted) };
     let is_granted = |word: &str| granted.split(' ').any(|other| other == word);
@@ -76,8 +77,8 @@ fn narrowed<'a>(asked: Option<&'a str>, granted: &'a str) -> Result<&'a str, Err
     Err(Error::InvalidScope("more is asked for than what the refresh token was given for"))
 }
 
-/// Uses a refresh token up that was sent at a time, where it is the newest of its family. Where it was used before, all ends that was got by
-/// it and by those before it.
+/// Marks a refresh token as used that was sent at a time, if it is the newest of its family. If it was used before, all
+/// tokens of the family are revoked.
 async fn used(oidc: &Oidc, token: &RefreshToken, sent: Instant, headers: &HeaderMap) -> Result<InternalOutcome, Error> {
     let RefreshToken { logged_in, grant_id, generation, .. } = token;
     let command = Command::UseRefreshToken(UseRefreshToken {
@@ -85,18 +86,18 @@ async fn used(oidc: &Oidc, token: &RefreshToken, sent: Instant, headers: &Header
         generation: *generation,
         checked_at: logged_in.checked_at,
         waited: u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX),
-        reused: Some(Ending::of_grant(oidc, logged_in, grant_id).command(oidc, &logged_in.instance_id)),
+        reused: Some(Revocation::of_grant(oidc, logged_in, grant_id).command(oidc, &logged_in.instance_id)),
     });
     asked(oidc, &logged_in.instance_id, command, headers).await
 }
 
-/// A family that has begun and has no token yet.
+/// A new family without a refresh token.
 pub(super) struct Begun {
     generation: u64,
     ends: i64,
 }
 
-/// Begins a family, where the app asks for one and may have it. It may be begun once more.
+/// Begins a family, where the app requests a refresh token and may have one. It may be repeated.
 pub(super) async fn begin(
     oidc: &Oidc,
     (tenant, app): (&Tenant, &App),
@@ -118,7 +119,7 @@ pub(super) async fn begin(
 }
 
 impl Begun {
-    /// The tokens with the first refresh token, which is good for what they are good for.
+    /// Adds the first refresh token, which has the scope of the tokens.
     pub(super) async fn first(self, oidc: &Oidc, presented: Presented<'_>, tokens: Tokens) -> Result<Tokens, Error> {
         let logged_in = LoggedIn { scope: tokens.scope.clone(), ..presented.logged_in.clone() };
         let first = RefreshToken::of(oidc, (presented.grant_id, self.generation), logged_in, self.ends);

@@ -18,7 +18,7 @@ use super::{Stall, Unit};
 use crate::{
     batch::Batch,
     failure::BatchFailure,
-    parked::{Parked, Taken},
+    parked::{IndexBatch, Parked},
     unit::span,
 };
 
@@ -69,7 +69,7 @@ impl Unit {
         &self,
         writer: Writer,
         (parked, erasing): (&mut Parked, &mut Erasing),
-        (Taken { changes, tried }, batch): (Taken, &Batch),
+        (IndexBatch { changes, tried }, batch): (IndexBatch, &Batch),
     ) -> Result<(Writer, bool), Stall> {
         let forgets = writer.forgets(batch.committed_at);
         if forgets {

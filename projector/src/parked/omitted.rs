@@ -25,7 +25,7 @@ const COPY_EVERY: Duration = Duration::from_mins(1);
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// What a batch of a search index changes, with what is tried again before it.
-pub(crate) struct Taken {
+pub(crate) struct IndexBatch {
     pub(crate) changes: Vec<Change>,
     /// The first event of each aggregate that is tried again.
     pub(crate) tried: Vec<Arc<Recorded>>,
@@ -65,7 +65,7 @@ impl Parked {
         database: &Database,
         table: &Table,
         (reached, batch): (u64, &Batch),
-    ) -> Result<Taken, BatchFailure> {
+    ) -> Result<IndexBatch, BatchFailure> {
         let table = std::slice::from_ref(table);
         let (mut changes, mut tried) = (vec![], vec![]);
         for _ in 0..ROUNDS {
@@ -102,7 +102,7 @@ impl Parked {
         self.add(&failed);
         self.saw(&batch.events);
         self.obey(decisions);
-        Ok(Taken { changes: changes.into_iter().flat_map(|(_, changes)| changes).collect(), tried })
+        Ok(IndexBatch { changes: changes.into_iter().flat_map(|(_, changes)| changes).collect(), tried })
     }
 
     /// Parks aggregates whose documents cannot be made. These have none of the events, so each is parked at the first one.

@@ -6,7 +6,7 @@ use eventlog::record::{AggregateKey, Recorded};
 use view::failed_event::ParkedAt;
 
 /// An aggregate that is tried again.
-pub(crate) struct Waiting {
+pub(crate) struct RetriedAggregate {
     pub(super) key: AggregateKey,
     pub(super) from: u64,
     /// Its events from there on, save those that an operator has had left out; before them the last one of what its row was, where that
@@ -23,11 +23,11 @@ pub(crate) struct Waiting {
 /// Aggregates that are tried again, and those of them that stay as they are all the same.
 #[derive(Default)]
 pub(crate) struct Retry {
-    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) waiting: Vec<RetriedAggregate>,
     pub(super) postponed: HashSet<AggregateKey>,
 }
 
-impl Waiting {
+impl RetriedAggregate {
     /// Its events from the one on that failed.
     pub(crate) fn events_from_failed(&self) -> impl Iterator<Item = &Arc<Recorded>> {
         self.events.iter().filter(|event| event.sequence >= self.from)
@@ -43,7 +43,7 @@ impl Retry {
     /// Those for which nothing waits any more.
     pub(crate) fn healed(&self, failed: &[ParkedAt]) -> Vec<AggregateKey> {
         let failed: HashSet<_> = failed.iter().map(|failed| &failed.key).collect();
-        let is_healed = |waiting: &&Waiting| {
+        let is_healed = |waiting: &&RetriedAggregate| {
             waiting.is_all && !failed.contains(&waiting.key) && !self.postponed.contains(&waiting.key)
         };
         self.waiting.iter().filter(is_healed).map(|waiting| waiting.key.clone()).collect()

@@ -10,23 +10,23 @@ pub struct Duration {
     /// Whole seconds.
     #[prost(int64, tag = "1")]
     pub seconds: i64,
-    /// The rest of it, less than a second.
+    /// The nanoseconds in addition, less than a second.
     #[prost(int32, tag = "2")]
     pub nanos: i32,
 }
 
 impl Duration {
-    /// No time at all.
+    /// The duration zero.
     pub const ZERO: Self = Self::from_seconds(0);
     /// About 10 000 years, by the JSON mapping.
     const MAX_SECONDS: i64 = 315_576_000_000;
 
-    /// So many seconds.
+    /// Returns a duration of whole seconds.
     pub const fn from_seconds(seconds: i64) -> Self {
         Self { seconds, nanos: 0 }
     }
 
-    /// Whether the JSON mapping can write it.
+    /// Whether the JSON mapping can represent it.
     pub fn is_valid(&self) -> bool {
         self.seconds.abs() <= Self::MAX_SECONDS
             && self.nanos.abs() < NANOS_PER_SECOND

@@ -1,6 +1,6 @@
-//! `google.protobuf.Struct`: a JSON object. A member that is null is none, as everywhere in the API.
+//! `google.protobuf.Struct`: a JSON object. A member that is null counts as absent, as everywhere in the API.
 //!
-//! Protobuf reads no message that is nested very deep, so no such object is taken from JSON either.
+//! Protobuf reads no deeply nested message, so such an object is refused in JSON, too.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub struct Struct {
 /// A JSON value.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Value {
-    /// What it is; null where that is not said.
+    /// The kind of the value; null where it is not set.
     #[prost(oneof = "Kind", tags = "1, 2, 3, 4, 5, 6")]
     pub kind: Option<Kind>,
 }

@@ -10,7 +10,7 @@ use super::{NANOS_PER_SECOND, OutOfRange, Text, fraction};
 
 const NANOS_PER_MILLISECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 24 * 3600;
-/// The date of the Unix epoch. Dates of the library reach to the end of the year 9999, unlike its times.
+/// The date of the Unix epoch. Dates of the time library extend to the end of the year 9999, unlike its timestamps.
 const EPOCH: Date = date(1970, 1, 1);
 
 /// A point in time, counted from the Unix epoch.
@@ -19,7 +19,7 @@ pub struct Timestamp {
     /// Whole seconds; negative before the epoch.
     #[prost(int64, tag = "1")]
     pub seconds: i64,
-    /// What comes on top of them, never negative and less than a second.
+    /// The nanoseconds in addition, never negative and less than a second.
     #[prost(int32, tag = "2")]
     pub nanos: i32,
 }
@@ -30,24 +30,24 @@ impl Timestamp {
     /// The last second of the year 9999.
     const MAX_SECONDS: i64 = 253_402_300_799;
 
-    /// Whether the JSON mapping can write it.
+    /// Whether the JSON mapping can represent it.
     pub fn is_valid(&self) -> bool {
         (Self::MIN_SECONDS..=Self::MAX_SECONDS).contains(&self.seconds) && (0..NANOS_PER_SECOND).contains(&self.nanos)
     }
 
-    /// What is so many milliseconds after the Unix epoch; `None` before the year 1 and after the year 9999.
+    /// Returns the time of milliseconds since the Unix epoch; `None` before the year 1 and after the year 9999.
     pub fn from_millisecond(milliseconds: i64) -> Option<Self> {
         let (seconds, rest) = (milliseconds.div_euclid(1000), milliseconds.rem_euclid(1000));
         let nanos = i32::try_from(rest * NANOS_PER_MILLISECOND).expect("it is less than a second");
         Some(Self { seconds, nanos }).filter(Self::is_valid)
     }
 
-    /// The milliseconds since the Unix epoch, rounded down; `None` before the year 1 and after the year 9999.
+    /// Returns the milliseconds since the Unix epoch, rounded down; `None` before the year 1 and after the year 9999.
     pub fn as_millisecond(&self) -> Option<i64> {
         self.is_valid().then(|| self.seconds * 1000 + i64::from(self.nanos) / NANOS_PER_MILLISECOND)
     }
 
-    /// RFC 3339. The time library alone would take more than that, such as a blank for the `T`.
+    /// Parses RFC 3339. The time library alone would accept more, such as a blank for the `T`.
     fn parse(text: &str) -> Option<Self> {
         let (date, rest) = text.split_at_checked("0000-00-00T00:00:00".len())?;
         let looks_right = date.bytes().zip("0000-00-00T00:00:00".bytes()).all(|(byte, shape)| match shape {
@@ -66,7 +66,7 @@ impl Timestamp {
     }
 }
 
-/// By how many seconds the clocks of a zone are ahead, which is `Z` or as `+01:30`.
+/// Returns how many seconds an offset, `Z` or such as `+01:30`, is ahead of UTC.
 fn seconds_of(offset: &str) -> Option<i64> {
     if offset == "Z" {
         return Some(0);
@@ -87,7 +87,7 @@ impl From<jiff::Timestamp> for Timestamp {
     }
 }
 
-/// The times of the library end 26 hours before the year 9999 does. What is later is the last of them: both are after everything that happens.
+/// The timestamps of the time library end 26 hours before the year 9999 does. Later times become its last one.
 impl TryFrom<Timestamp> for jiff::Timestamp {
     type Error = OutOfRange;
 
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// What the time library makes of texts that it takes, and of times that it has, is the same.
+    /// The time library parses and prints the same texts.
     #[test]
     fn agrees_with_the_time_library() {
         for seconds in (Timestamp::MIN_SECONDS..jiff::Timestamp::MAX.as_second()).step_by(1_234_567_891) {

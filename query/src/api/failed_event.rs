@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use api::failed_event::Wanted;
+use api::failed_event::FailedEventQuery;
 use domain::{
     aggregate::Aggregate,
     context::Owner,
@@ -80,7 +80,7 @@ async fn find<O>(
     answer: impl FnOnce((ListDetails, Vec<FailedEvent>)) -> O,
 ) -> Result<Answer<O>, Error> {
     let (query, limit) = bounded(query, queries.bounds.limits)?;
-    let Wanted { filters, state } = api::failed_event::wanted(wanted);
+    let FailedEventQuery { filters, state } = api::failed_event::wanted(wanted);
     let is_within = within.is_some();
     let page = Page { filters, within, state, ascending: query.asc, offset: query.offset, limit };
     let read = || search::search(&queries.database, call.tenant.shard, &page);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::standard::Shown;
+use api::standard::Readable;
 use domain::{
     rejection::Rejection,
     resource::{instance::Instance, organization::Organization},

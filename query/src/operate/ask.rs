@@ -19,7 +19,7 @@ pub(super) struct Api {
 }
 
 /// What is asked.
-pub(super) struct Asked {
+pub(super) struct ApiRequest {
     method: Method,
     path: String,
     body: Option<Value>,
@@ -29,7 +29,7 @@ pub(super) struct Asked {
     waits: bool,
 }
 
-impl Asked {
+impl ApiRequest {
     /// Something of a name or number.
     pub(super) fn get(path: impl Into<String>) -> Self {
         Self { method: Method::GET, path: path.into(), body: None, key: None, waits: false }
@@ -77,7 +77,7 @@ impl Api {
     }
 
     /// Asks.
-    pub(super) async fn ask(&self, visit: &Visit, asked: Asked) -> Result<Value, Refused> {
+    pub(super) async fn ask(&self, visit: &Visit, asked: ApiRequest) -> Result<Value, Refused> {
         let is_command = asked.key.is_some();
         let (parts, body) = asked.request(visit).map_err(|error| Refused::of(&Error::internal(&error)))?;
         let response = if is_command {

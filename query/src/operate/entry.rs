@@ -32,7 +32,7 @@ use serde_json::json;
 use super::{
     LOG_IN, Operate,
     level::{Act, OperatorLevel},
-    shell::{ANOTHER, Told, frame, policy},
+    shell::{ANOTHER, NoticePage, frame, policy},
     visit::{Instead, Posted, Stranger, foreign, refused, signed_out, unread},
 };
 
@@ -164,7 +164,8 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
                 error = explain(&failure),
                 "a link was not used, because it is not known whether it was before"
             );
-            let told = Told::new("Not available", &["The platform does not answer at the moment. Make another link."]);
+            let told =
+                NoticePage::new("Not available", &["The platform does not answer at the moment. Make another link."]);
             return Err(told.answer(StatusCode::SERVICE_UNAVAILABLE, site).into());
         }
     }
@@ -180,7 +181,7 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
 /// Ends a session in this browser.
 pub(super) async fn sign_out(Posted { visit, .. }: Posted) -> Response {
     let text = "This browser has forgotten your session of these pages.";
-    let told = Told::signed_out("You are signed out", text);
+    let told = NoticePage::signed_out("You are signed out", text);
     let told = if visit.caller.is_system { told } else { told.back("/ui/logout", "Log out of your account, too") };
     let mut response = told.answer(StatusCode::OK, &visit.site);
     add(&mut response, cookie::remove(&visit.site, SESSION));
@@ -194,5 +195,5 @@ fn add(response: &mut Response, cookie: Option<HeaderValue>) {
 /// A link that is none, was used, or is too old: which of them is not told.
 fn used(site: &Site) -> Instead {
     let text = "This link has been used or is older than five minutes.";
-    Told::signed_out("Make another link", text).answer(StatusCode::FORBIDDEN, site).into()
+    NoticePage::signed_out("Make another link", text).answer(StatusCode::FORBIDDEN, site).into()
 }

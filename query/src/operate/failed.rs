@@ -19,7 +19,7 @@ use view::persons::is_of_people;
 
 use super::{
     Operate,
-    ask::Asked,
+    ask::ApiRequest,
     filter::{Chosen, Field},
     level::Act,
     refused::Refused,
@@ -57,7 +57,7 @@ pub(super) struct Row {
 }
 
 /// Part of what a filter finds.
-pub(super) struct Found {
+pub(super) struct MatchPage {
     pub(super) rows: Vec<Row>,
     pub(super) total: u64,
 }
@@ -83,7 +83,7 @@ struct List {
 
 #[derive(Template)]
 #[template(path = "failed_one.html")]
-pub(super) struct One {
+pub(super) struct FailedEventPage {
     /// What the head of the page needs.
     pub(super) frame: Frame,
     shell: Shell,
@@ -190,16 +190,26 @@ impl Event {
 
 impl Operate {
     /// So many of those that are chosen, from this one on; the oldest failures first where it is asked.
-    pub(super) async fn find(&self, visit: &Visit, chosen: &Chosen, part: (u64, u64, bool)) -> Result<Found, Refused> {
+    pub(super) async fn find(
+        &self,
+        visit: &Visit,
+        chosen: &Chosen,
+        part: (u64, u64, bool),
+    ) -> Result<MatchPage, Refused> {
         self.found(visit, chosen.wire(), part).await
     }
 
     /// The same of what these filters of the API find.
-    pub(super) async fn found(&self, visit: &Visit, filters: Value, part: (u64, u64, bool)) -> Result<Found, Refused> {
+    pub(super) async fn found(
+        &self,
+        visit: &Visit,
+        filters: Value,
+        part: (u64, u64, bool),
+    ) -> Result<MatchPage, Refused> {
         let (path, body) = visit.level.search(filters, part);
-        let found = self.api.ask(visit, Asked::list(path, body)).await?;
+        let found = self.api.ask(visit, ApiRequest::list(path, body)).await?;
         let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok(Found { rows: rows.iter().map(Row::of).collect(), total: number(&found["details"]["totalResult"]) })
+        Ok(MatchPage { rows: rows.iter().map(Row::of).collect(), total: number(&found["details"]["totalResult"]) })
     }
 
     /// Those that failed since some were tried again, where there are any: how many, and where they are listed.
@@ -217,7 +227,7 @@ impl Operate {
         if !is_number {
             return Err(Refused::not_found());
         }
-        self.api.ask(visit, Asked::get(visit.level.one(id))).await
+        self.api.ask(visit, ApiRequest::get(visit.level.one(id))).await
     }
 }
 
@@ -233,11 +243,11 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     let (found, error) = match operate.find(&visit, &chosen, (offset, PAGE, false)).await {
         Ok(found) => (found, String::new()),
         Err(Refused { status: StatusCode::BAD_REQUEST, message }) if chosen.is_any() => {
-            (Found { rows: vec![], total: 0 }, format!("This filter finds nothing: {message}."))
+            (MatchPage { rows: vec![], total: 0 }, format!("This filter finds nothing: {message}."))
         }
         Err(refused) => return Err(visit.refused(&refused)),
     };
-    let Found { rows, total } = found;
+    let MatchPage { rows, total } = found;
     // The first of the first page is the newest of all.
     let newest = rows.first().filter(|_| offset == 0).map_or(now, |row| row.failed_at.clone());
     let shown = [("page", "failed".to_owned()), ("total", total.to_string()), ("newest", newest)];
@@ -312,11 +322,11 @@ pub(super) async fn show_one(
     Path(id): Path<String>,
 ) -> Result<Response, Instead> {
     let found = operate.one(&visit, &id).await.map_err(|refused| visit.refused(&refused))?;
-    let one = One::of(&visit, &found);
+    let one = FailedEventPage::of(&visit, &found);
     Ok(visit.page(StatusCode::OK, &one.frame, &one))
 }
 
-impl One {
+impl FailedEventPage {
     /// The page of one, which shows nothing that is personal.
     pub(super) fn of(visit: &Visit, found: &Value) -> Self {
         let row = row(found);

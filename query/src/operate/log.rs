@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     Operate,
-    ask::Asked,
+    ask::ApiRequest,
     failed::Event,
     filter::{Chosen, Field, LOG},
     refused::Refused,
@@ -40,7 +40,7 @@ struct List {
 
 #[derive(Template)]
 #[template(path = "log_one.html")]
-struct One {
+struct EventPage {
     frame: Frame,
     shell: Shell,
     event: Event,
@@ -55,7 +55,7 @@ impl Operate {
         (offset, limit, asc): (u64, u64, bool),
     ) -> Result<(Vec<Event>, u64), Refused> {
         let query = json!({ "offset": offset.to_string(), "limit": limit, "asc": asc });
-        let found = self.api.ask(visit, Asked::list(API, json!({ "query": query, "filters": filters }))).await?;
+        let found = self.api.ask(visit, ApiRequest::list(API, json!({ "query": query, "filters": filters }))).await?;
         let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok((rows.iter().map(Event::of).collect(), number(&found["details"]["totalResult"])))
     }
@@ -101,6 +101,6 @@ pub(super) async fn show_one(
     let found = operate.events(&visit, after, (0, 1, true)).await.map_err(|refused| visit.refused(&refused))?;
     let event = found.0.into_iter().next().filter(|event| event.sequence == sequence).ok_or_else(unknown)?;
     let frame = frame(None);
-    let one = One { frame: frame.clone(), shell: visit.shell(LIST), event };
+    let one = EventPage { frame: frame.clone(), shell: visit.shell(LIST), event };
     Ok(visit.page(StatusCode::OK, &frame, &one))
 }

@@ -21,8 +21,8 @@ use tokio::time::sleep;
 
 use super::{
     Operate,
-    ask::Asked,
-    failed::{Found, Row, row},
+    ask::ApiRequest,
+    failed::{MatchPage, Row, row},
     filter::{Chosen, Field},
     level::{Act, OperatorLevel},
     refused::Refused,
@@ -42,7 +42,7 @@ const AT_ONCE: usize = 8;
 const LONGEST: Duration = Duration::from_secs(45);
 
 /// Which failed events are meant: these, or all that match.
-struct Meant {
+struct Selection {
     ids: Vec<String>,
     chosen: Chosen,
     is_all: bool,
@@ -81,7 +81,7 @@ struct Confirm {
     count_error: String,
 }
 
-impl Meant {
+impl Selection {
     fn of(level: OperatorLevel, form: &Form) -> Self {
         // They become part of a path of the API.
         let is_id = |id: &&str| id.bytes().all(|byte| byte.is_ascii_digit()) && id.parse::<u64>().is_ok();
@@ -105,7 +105,7 @@ const PAGE_MOST: usize = PAGE as usize;
 
 impl Operate {
     /// Those that are meant and had failed by a time, and how many match.
-    async fn meant(&self, visit: &Visit, meant: &Meant, until: Timestamp) -> Result<Found, Refused> {
+    async fn meant(&self, visit: &Visit, meant: &Selection, until: Timestamp) -> Result<MatchPage, Refused> {
         if meant.is_all {
             return self.found(visit, meant.chosen.failed_by(until), (0, MOST, true)).await;
         }
@@ -118,14 +118,14 @@ impl Operate {
             }
         }
         let total = rows.len() as u64;
-        Ok(Found { rows, total })
+        Ok(MatchPage { rows, total })
     }
 
     /// Does the same to each of them, some at a time.
     async fn each(&self, visit: &Visit, ids: Vec<String>, (what, body, key): (&str, Value, &str)) -> Outcome {
         let one = |id: String| {
             let (path, key, body) = (format!("{}/{what}", visit.level.one(&id)), format!("{key}.{id}"), body.clone());
-            async move { self.api.ask(visit, Asked::command(path, body, key)).await }
+            async move { self.api.ask(visit, ApiRequest::command(path, body, key)).await }
         };
         let results = stream::iter(ids).take_until(sleep(LONGEST)).map(one).buffer_unordered(AT_ONCE);
         let mut results = pin!(results);
@@ -149,7 +149,7 @@ impl Operate {
 
 impl Outcome {
     /// Where the list says what came of it; where nothing came of it, why.
-    fn answer(self, visit: &Visit, meant: &Meant, (what, wanted): (&str, u64)) -> Result<Response, Instead> {
+    fn answer(self, visit: &Visit, meant: &Selection, (what, wanted): (&str, u64)) -> Result<Response, Instead> {
         if let Some(refused) = self.refused.as_ref().filter(|_| self.done == 0) {
             return Err(visit.refused(refused));
         }
@@ -181,7 +181,7 @@ async fn confirm(operate: &Operate, visit: &Visit, is_discard: bool) -> Result<R
         let message = visit.level.permission(act).to_owned();
         return Err(visit.refused(&Refused { status: StatusCode::FORBIDDEN, message }));
     }
-    let (meant, until) = (Meant::of(visit.level, &visit.query), clock::now());
+    let (meant, until) = (Selection::of(visit.level, &visit.query), clock::now());
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));
     }
@@ -190,7 +190,7 @@ async fn confirm(operate: &Operate, visit: &Visit, is_discard: bool) -> Result<R
 }
 
 /// The page that asks whether this shall happen.
-fn ask(visit: &Visit, meant: &Meant, found: Found, confirm: Confirm) -> Response {
+fn ask(visit: &Visit, meant: &Selection, found: MatchPage, confirm: Confirm) -> Response {
     let is_wrong = !confirm.reason_error.is_empty() || !confirm.count_error.is_empty();
     let status = if is_wrong { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     let steps = if confirm.is_discard { found.rows.len() as u64 } else { found.total };
@@ -254,7 +254,7 @@ pub(super) async fn retry(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
 ) -> Result<Response, Instead> {
-    let (meant, key) = (Meant::of(visit.level, &form), key(&form));
+    let (meant, key) = (Selection::of(visit.level, &form), key(&form));
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));
     }
@@ -263,8 +263,11 @@ pub(super) async fn retry(
         return outcome.answer(&visit, &meant, ("retried", meant.ids.len() as u64));
     }
     let (path, body) = visit.level.retry(meant.chosen.failed_by(until(&form)));
-    let done =
-        operate.api.ask(&visit, Asked::command(path, body, key)).await.map_err(|refused| visit.refused(&refused))?;
+    let done = operate
+        .api
+        .ask(&visit, ApiRequest::command(path, body, key))
+        .await
+        .map_err(|refused| visit.refused(&refused))?;
     let outcome = Outcome { done: number(&done["count"]), decided: decided(&done), ..Outcome::default() };
     outcome.answer(&visit, &meant, ("retried", 0))
 }
@@ -274,7 +277,7 @@ pub(super) async fn discard(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
 ) -> Result<Response, Instead> {
-    let meant = Meant::of(visit.level, &form);
+    let meant = Selection::of(visit.level, &form);
     if meant.is_nothing() {
         return Ok(see_other(&nothing(&meant)));
     }
@@ -322,7 +325,7 @@ fn key(form: &Form) -> String {
     given.map_or_else(|| secret::random_text(22), str::to_owned)
 }
 
-fn nothing(meant: &Meant) -> String {
+fn nothing(meant: &Selection) -> String {
     meant.list(&[("what", "nothing".to_owned()), ("done", "0".to_owned())])
 }
 
@@ -351,9 +354,9 @@ mod tests {
 
     #[test]
     fn boxes_come_before_all() {
-        let meant = Meant::of(OperatorLevel::System, &Form::of_query(Some("id=1&id=2&all=1")));
+        let meant = Selection::of(OperatorLevel::System, &Form::of_query(Some("id=1&id=2&all=1")));
         assert!(!meant.is_all && meant.ids == ["1", "2"]);
-        assert!(Meant::of(OperatorLevel::System, &Form::of_query(Some("all=1"))).is_all);
-        assert!(Meant::of(OperatorLevel::System, &Form::default()).is_nothing());
+        assert!(Selection::of(OperatorLevel::System, &Form::of_query(Some("all=1"))).is_all);
+        assert!(Selection::of(OperatorLevel::System, &Form::default()).is_nothing());
     }
 }

@@ -29,7 +29,7 @@ const MOST: usize = 1000;
 
 /// What a node says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct NodeStatus {
     /// Its role.
     pub role: String,
     /// Its name.
@@ -47,11 +47,11 @@ pub struct Seen {
 pub struct Nodes(Arc<Mutex<Heard>>);
 
 /// Nodes by role and name, and when each was heard last.
-type Heard = BTreeMap<(String, String), (Seen, Duration)>;
+type Heard = BTreeMap<(String, String), (NodeStatus, Duration)>;
 
 impl Nodes {
     /// A node has said that it is there.
-    pub fn hear(&self, seen: Seen) {
+    pub fn hear(&self, seen: NodeStatus) {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = since_start();
         nodes.retain(|_, (_, heard)| now.saturating_sub(*heard) < FORGOTTEN);
@@ -61,7 +61,7 @@ impl Nodes {
         }
     }
 
-    fn all(&self) -> Vec<(Seen, Duration)> {
+    fn all(&self) -> Vec<(NodeStatus, Duration)> {
         let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         nodes.values().map(|(seen, heard)| (seen.clone(), since_start().saturating_sub(*heard))).collect()
     }
@@ -97,7 +97,7 @@ struct Page {
 }
 
 impl Node {
-    fn of((seen, since): (Seen, Duration), writer: Option<&str>) -> Self {
+    fn of((seen, since): (NodeStatus, Duration), writer: Option<&str>) -> Self {
         let is_silent = since >= SILENT;
         let (badge, state) = match seen.state.as_str() {
             _ if is_silent => (Badge::Stopped, "Silent".to_owned()),
@@ -107,7 +107,7 @@ impl Node {
         let seconds = since.as_secs();
         let heard = if is_silent { format!("No heartbeat for {seconds} s") } else { "Less than 5 s ago".to_owned() };
         let is_writer = writer == Some(seen.name.as_str()) && matches!(seen.role.as_str(), "command" | "standalone");
-        let Seen { role, name, version, since, .. } = seen;
+        let NodeStatus { role, name, version, since, .. } = seen;
         Self { role, name, version, since: When::at(since), badge, state, heard, is_writer }
     }
 
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn who_says_nothing_is_told_of() {
-        let seen = |state: &str| Seen {
+        let seen = |state: &str| NodeStatus {
             role: "command".to_owned(),
             name: "a".to_owned(),
             version: "1".to_owned(),

@@ -21,7 +21,7 @@ use view::projection::PROJECTIONS;
 
 use super::{
     Operate,
-    ask::Asked,
+    ask::ApiRequest,
     level::Act,
     reactions::Reaction,
     refused::Refused,
@@ -87,7 +87,7 @@ pub(super) struct Followers {
 
 #[derive(Template)]
 #[template(path = "projection.html")]
-struct One {
+struct ProjectionPage {
     frame: Frame,
     shell: Shell,
     row: Row,
@@ -98,7 +98,7 @@ struct One {
     may_drop: bool,
 }
 
-impl One {
+impl ProjectionPage {
     fn has(&self, place: &str) -> bool {
         self.row.generations.iter().any(|beside| beside.place == place)
     }
@@ -221,7 +221,7 @@ fn state(told: &str, failed: u64, lag: &Lag) -> (Badge, &'static str) {
 impl Operate {
     /// All projections, and what else follows the log.
     pub(super) async fn projections(&self, visit: &Visit) -> Result<Followers, Refused> {
-        let found = self.api.ask(visit, Asked::list("/system/v1/views/_search", json!({}))).await?;
+        let found = self.api.ask(visit, ApiRequest::list("/system/v1/views/_search", json!({}))).await?;
         let list = |name: &str| found[name].as_array().map(Vec::as_slice).unwrap_or_default();
         let row = |view| Row::of(view, self.samples.lag(view["viewName"].as_str().unwrap_or_default()));
         let reaction = |told| Reaction::of(told, self.samples.pace(told["name"].as_str().unwrap_or_default()));
@@ -262,7 +262,7 @@ pub(super) async fn show_one(
     let values = newest.step_by(5).map(|(ago, value)| (ago, count(*value))).collect();
     let (shell, chart) = (visit.shell(LIST), row.chart(LARGE));
     let (may_change, may_drop) = (visit.may(Act::Retry), visit.may(Act::Discard));
-    let one = One { frame: frame.clone(), shell, row, chart, values, may_change, may_drop };
+    let one = ProjectionPage { frame: frame.clone(), shell, row, chart, values, may_change, may_drop };
     Ok(visit.page(StatusCode::OK, &frame, &one))
 }
 
@@ -284,7 +284,7 @@ pub(super) async fn change(
     let known = PROJECTIONS.iter().find(|known| known.name == name);
     let name = known.ok_or_else(|| visit.refused(&Refused::not_found()))?.name;
     let asked = format!("/system/v1/views/{name}/{what}");
-    let asked = Asked::command(&asked, json!({}), secret::random_text(22));
+    let asked = ApiRequest::command(&asked, json!({}), secret::random_text(22));
     operate.api.ask(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;
     Ok(see_other(&format!("{LIST}/{name}")))
 }

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use super::{
     Operate,
-    ask::Asked,
-    failed::{Event, One, Personal},
+    ask::ApiRequest,
+    failed::{Event, FailedEventPage, Personal},
     level::Act,
     mend::reason_error,
     refused::Refused,
@@ -42,7 +42,7 @@ pub(super) async fn reveal(
         let denied = permission_denied(visit.level.permission(Act::Reveal));
         return Err(visit.refused(&Refused::of(&denied)));
     }
-    let mut one = One::of(&visit, &found);
+    let mut one = FailedEventPage::of(&visit, &found);
     form.get("reason").unwrap_or_default().clone_into(&mut one.reason);
     one.reason_error = reason_error(&one.reason);
     if !one.reason_error.is_empty() {
@@ -50,7 +50,7 @@ pub(super) async fn reveal(
     }
     let path = format!("{}/_reveal", visit.level.one(&id));
     // Every look is one of its own, also where the same form is sent twice.
-    let asked = Asked::command_at_once(path, json!({ "reason": one.reason }), secret::random_text(22));
+    let asked = ApiRequest::command_at_once(path, json!({ "reason": one.reason }), secret::random_text(22));
     let shown = operate.api.ask(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;
     one.event = Event::whole(&shown["event"]);
     one.personal = Some(shown["personal"].as_array().into_iter().flatten().map(Personal::of).collect());

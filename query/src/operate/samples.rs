@@ -23,10 +23,10 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// The last minute.
 #[derive(Clone)]
-pub(super) struct Samples(Arc<Mutex<Seen>>);
+pub(super) struct Samples(Arc<Mutex<SampleWindow>>);
 
 #[derive(Default)]
-struct Seen {
+struct SampleWindow {
     /// The ends of the logs, as this node knows them.
     ends: OfEach<VecDeque<u64>>,
     /// Where each projection was, where it had said so, and which log it follows.
@@ -103,7 +103,7 @@ fn position(progress: &Progress, projection: &Projection) -> Option<u64> {
     (reached.stream_sequence > 0).then_some(reached.sequence)
 }
 
-impl Seen {
+impl SampleWindow {
     fn add(&mut self, mut ends: OfEach<u64>, positions: impl Iterator<Item = ((&'static str, LogClass), Option<u64>)>) {
         for ((name, class), position) in positions {
             // What this node has heard of a projection may be ahead of what it has itself.
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_lag_is_counted_in_events_and_in_seconds() {
-        let mut seen = Seen::default();
+        let mut seen = SampleWindow::default();
         assert_eq!(seen.lag("targets"), Lag::default());
         for (end, position) in [(10, None), (10, Some(10)), (14, Some(10)), (16, Some(12))] {
             seen.add(of_events(end), [(TARGETS, position)].into_iter());
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_reaction_is_as_fast_as_it_takes_events_up_and_what_waits_is_not_done() {
-        let mut seen = Seen::default();
+        let mut seen = SampleWindow::default();
         assert_eq!(seen.pace("sweep"), Pace::default());
         let told = |sequence, lag_events, waiting| Reaction { sequence, lag_events, waiting, ..Reaction::default() };
         for told in [None, Some(told(10, 0, 0)), Some(told(10, 6, 1)), Some(told(16, 0, 3))] {
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_minute_is_kept_and_no_projection_is_ahead_of_the_log() {
-        let mut seen = Seen::default();
+        let mut seen = SampleWindow::default();
         for second in 1..200 {
             seen.add(of_events(1), [(TARGETS, Some(second))].into_iter());
         }
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_projection_lags_behind_the_log_that_it_follows() {
-        let mut seen = Seen::default();
+        let mut seen = SampleWindow::default();
         let sessions = ("session_history", LogClass::Sessions);
         let positions = [(TARGETS, Some(1000)), (sessions, Some(0))];
         seen.add(OfEach { events: 1000, sessions: 0 }, positions.into_iter());

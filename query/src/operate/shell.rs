@@ -64,7 +64,7 @@ pub(super) struct Notice {
 /// A page of somebody who is not signed in, or that something is wrong with.
 #[derive(Template)]
 #[template(path = "told.html")]
-pub(super) struct Told {
+pub(super) struct NoticePage {
     frame: Frame,
     title: String,
     text: Vec<String>,
@@ -86,7 +86,7 @@ pub(super) fn policy(frame: &Frame, site: &Site) -> String {
     Policy { scripts: frame.script.iter().cloned().collect(), connects: frame.live.is_some(), leaves: false }.text(site)
 }
 
-impl Told {
+impl NoticePage {
     /// Says that something is wrong, and what to do.
     pub(super) fn new(title: &str, text: &[&str]) -> Self {
         let text = text.iter().map(|line| (*line).to_owned()).collect();

@@ -31,7 +31,7 @@ use super::{
     Operate,
     level::{Act, OperatorLevel},
     refused::Refused,
-    shell::{Shell, Told, policy},
+    shell::{NoticePage, Shell, policy},
     text::When,
 };
 
@@ -192,7 +192,7 @@ impl Visit {
             StatusCode::UNAUTHORIZED => signed_out(site, "Sign in again", "Your session has ended."),
             StatusCode::NOT_FOUND => not_found(site),
             StatusCode::FORBIDDEN => {
-                let told = Told::new("You may not do this", &["You lack a permission:", message]);
+                let told = NoticePage::new("You may not do this", &["You lack a permission:", message]);
                 told.back("/ui/operate", "Go to the first page").answer(StatusCode::FORBIDDEN, site).into()
             }
             status if status.is_server_error() => {
@@ -200,7 +200,7 @@ impl Visit {
                 away(site)
             }
             status => {
-                let told = Told::new("This cannot be done", &[&format!("The platform says: {message}.")]);
+                let told = NoticePage::new("This cannot be done", &[&format!("The platform says: {message}.")]);
                 told.back("/ui/operate", "Go to the first page").answer(status, site).into()
             }
         }
@@ -214,13 +214,13 @@ pub(super) async fn nowhere(State(_): State<Arc<Operate>>, visit: Visit) -> Inst
 
 fn not_found(site: &Site) -> Instead {
     let text = ["There is no such page, or what it showed is not there any more, for example because it was mended."];
-    let told = Told::new("Not found", &text).back("/ui/operate/failed", "Go to the failed events");
+    let told = NoticePage::new("Not found", &text).back("/ui/operate/failed", "Go to the failed events");
     told.answer(StatusCode::NOT_FOUND, site).into()
 }
 
 fn away(site: &Site) -> Instead {
     let text = ["The platform does not answer at the moment. Try again in some seconds."];
-    let told = Told::new("Not available", &text).back("/ui/operate", "Go to the first page");
+    let told = NoticePage::new("Not available", &text).back("/ui/operate", "Go to the first page");
     told.answer(StatusCode::SERVICE_UNAVAILABLE, site).into()
 }
 
@@ -235,7 +235,7 @@ pub(super) fn refused(site: &Site, error: &Error, ended: Instead) -> Instead {
     match error.reason().http_status() {
         StatusCode::UNAUTHORIZED => ended,
         status if status.is_server_error() => away(site),
-        status => Told::new("You may not look at this", &[&format!("The platform says: {error}.")])
+        status => NoticePage::new("You may not look at this", &[&format!("The platform says: {error}.")])
             .answer(status, site)
             .into(),
     }
@@ -249,27 +249,27 @@ fn no_access(site: &Site, caller: &Caller) -> Instead {
          {instance} in the instance to see what failed there.",
         name(caller)
     );
-    let told = Told::new("You may not look at this", &[&text]);
+    let told = NoticePage::new("You may not look at this", &[&text]);
     let told = if caller.is_system { told } else { told.another().back("/ui/logout", "Log out") };
     told.answer(StatusCode::FORBIDDEN, site).into()
 }
 
 /// The page of somebody who is not signed in.
 pub(super) fn signed_out(site: &Site, title: &str, text: &str) -> Instead {
-    Told::signed_out(title, text).answer(StatusCode::FORBIDDEN, site).into()
+    NoticePage::signed_out(title, text).answer(StatusCode::FORBIDDEN, site).into()
 }
 
 /// What was not sent by a page that this browser was given.
 pub(super) fn foreign(site: &Site) -> Instead {
     let text =
         ["Nothing was done: the form does not come from a page that this browser was given. Open the page again."];
-    let told = Told::new("Send it again", &text).back("/ui/operate", "Go to the first page");
+    let told = NoticePage::new("Send it again", &text).back("/ui/operate", "Go to the first page");
     told.answer(StatusCode::FORBIDDEN, site).into()
 }
 
 pub(super) fn unread(site: &Site) -> Instead {
     let text = ["Nothing was done: what was sent is not the form of a page."];
-    let told = Told::new("This cannot be read", &text).back("/ui/operate", "Go to the first page");
+    let told = NoticePage::new("This cannot be read", &text).back("/ui/operate", "Go to the first page");
     told.answer(StatusCode::BAD_REQUEST, site).into()
 }
 

@@ -1,40 +1,40 @@
-//! How pages are looked at: in narrow and wide windows, light and dark, with large text, and in the few colours of whoever looks.
+//! Looks of pages: in narrow and wide windows, light and dark, with large text, and with forced colours.
 
 use serde_json::{Value, json};
 
-/// Which colours are asked for.
+/// The colours that a browser requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colours {
-    /// Those of the page, dark on light.
+    /// The page's own, dark on light.
     Light,
-    /// Those of the page, light on dark.
+    /// The page's own, light on dark.
     Dark,
-    /// Those of whoever looks, whatever the page would like.
+    /// The user's, instead of those of the page.
     Forced,
 }
 
 /// A way to look at a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// What pictures are called after it.
+    /// The name, as in the names of screenshots.
     pub name: &'static str,
     /// The width of the window.
     pub width: u32,
-    /// Its height.
+    /// The height of the window.
     pub height: u32,
     /// The colours.
     pub colours: Colours,
-    /// How large text is that a page does not say the size of, in pixels: 16 unless somebody has chosen another size.
+    /// The default size of text, in pixels: 16 unless the user has chosen another.
     pub text: u32,
-    /// What axe looks for too, as it is told; nothing where another way would have found it.
+    /// The rules of axe to check, as its options; nothing where another look covers them.
     pub rules: Option<&'static str>,
 }
 
-/// All that axe knows.
+/// All rules of axe.
 const ALL: Option<&str> = Some("{}");
-/// Whether what is written can be read: what the other colours may be wrong in.
+/// The contrast of text, which is what other colours may break.
 const CONTRAST: Option<&str> = Some("{ runOnly: ['color-contrast'] }");
-/// All but that: what other sizes may be wrong in.
+/// All rules but contrast, which are what other sizes may break.
 const ALL_BUT_CONTRAST: Option<&str> = Some("{ rules: { 'color-contrast': { enabled: false } } }");
 
 /// How many characters a name may have.
@@ -46,11 +46,11 @@ pub const PHONE: Look =
 /// On a desk by night.
 pub const DESKTOP: Look =
     Look { name: "desktop-dark", width: 1280, height: 800, colours: Colours::Dark, text: 16, rules: ALL };
-/// In the narrowest window that there is.
+/// The narrowest window.
 pub const NARROW: Look =
     Look { name: "narrow-dark", width: 320, height: 640, colours: Colours::Dark, text: 16, rules: None };
 
-/// All ways; what is done on a page after it was looked at is done in the narrowest window.
+/// All looks; the page is used in the last one, the narrowest window.
 pub const LOOKS: [Look; 7] = [
     PHONE,
     Look { name: "phone-dark", colours: Colours::Dark, rules: CONTRAST, ..PHONE },
@@ -62,14 +62,14 @@ pub const LOOKS: [Look; 7] = [
 ];
 
 impl Look {
-    /// The commands that have a browser look so, by name.
+    /// Returns the commands that set the look in a browser, by name.
     pub(super) fn commands(&self) -> [(&'static str, Value); 3] {
         let Self { height, colours, text, .. } = *self;
         let feature = |name, value| json!({ "name": name, "value": value });
         let features = [
             feature("prefers-color-scheme", if colours == Colours::Light { "light" } else { "dark" }),
             feature("forced-colors", if colours == Colours::Forced { "active" } else { "none" }),
-            // Colours that change slowly would be measured on their way.
+            // Colours would be measured during a transition.
             feature("prefers-reduced-motion", "reduce"),
         ];
         let text = json!({ "fontSizes": { "standard": text, "fixed": text * 13 / 16 } });
@@ -80,13 +80,13 @@ impl Look {
         ]
     }
 
-    /// A window that is so high.
+    /// Returns the metrics of a window with this height.
     pub(super) fn size(&self, height: u32) -> Value {
         json!({ "width": self.width, "height": height, "deviceScaleFactor": 1, "mobile": self.width < 500 })
     }
 }
 
-/// The longest names that there are: of one word, of one that is written from right to left, and of one with a picture.
+/// Returns the longest possible names: of one word, in a script that is written from right to left, and with an emoji.
 #[must_use]
 pub fn long_names() -> [String; 3] {
     ["W".repeat(LONGEST), "ש".repeat(LONGEST), format!("{}\u{1f994}", "Igel".repeat(LONGEST / 4)).split_off(1)]

@@ -1,4 +1,4 @@
-//! The last attempts to deliver to each target, on their way to Postgres: once in a while, and not with each.
+//! The last attempts to deliver to each target, on their way to Postgres, where they are written at intervals.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,25 +17,26 @@ use view::{
 
 use super::payload::Delivery;
 
-/// How often they are noted.
+/// How often attempts are written to Postgres.
 const EVERY: Duration = Duration::from_secs(1);
-/// Of how many targets they are kept until then.
+/// For how many targets attempts may wait until then.
 const MOST_TARGETS: usize = 4096;
-/// How many bytes of an error are kept.
+/// The most bytes of an error that are stored.
 const LONGEST: usize = 500;
-/// For how many days those of a target are kept to which nothing is delivered, and how often that is looked at.
+/// How many days the attempts of a target to which nothing is delivered are stored, and how often older ones are
+/// removed.
 const DAYS: i32 = 30;
 const LOOK_EVERY: Duration = Duration::from_hours(1);
 
-/// Those that are not noted yet, by instance and target.
-type Waiting = HashMap<(String, String), VecDeque<Attempt>>;
+/// The attempts that are not written yet, by instance and target.
+type UnsavedAttempts = HashMap<(String, String), VecDeque<Attempt>>;
 
-/// The attempts of this process.
+/// The attempts of this process that are not written yet.
 #[derive(Debug, Clone, Default)]
-pub struct Attempts(Arc<Mutex<Waiting>>);
+pub struct Attempts(Arc<Mutex<UnsavedAttempts>>);
 
 impl Attempts {
-    /// Adds one.
+    /// Adds an attempt.
     pub(super) fn add(&self, delivery: &Delivery, number: u32, (outcome, error): (Outcome, &str)) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (delivery.instance_id.clone(), delivery.target_id.clone());
@@ -56,7 +57,8 @@ impl Attempts {
         });
     }
 
-    /// Notes them as long as it runs. Those that Postgres does not take are lost: nothing depends on them.
+    /// Writes attempts to Postgres until it is dropped. Attempts that cannot be written are lost: nothing depends on
+    /// them.
     pub(super) async fn run(self, database: &Database) -> Infallible {
         let mut looks_at = Instant::now();
         loop {

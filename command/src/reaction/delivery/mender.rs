@@ -1,7 +1,8 @@
-//! The deliveries that were given up: a copy in Postgres, where people find them among failed events, and what those decide about them.
+//! The deliveries that were given up: copies them to Postgres, where people find them among failed events, and carries
+//! out the decisions about them.
 //!
-//! A decision is met in the log, and is about what was given up before it: up to a place in the queue. So one that is met again finds
-//! done what is done.
+//! A decision is read from the log, and is about what was given up before it: up to a place in the queue. So a decision
+//! that is read again finds what is done already.
 
 use std::{convert::Infallible, sync::LazyLock, time::Duration};
 
@@ -31,25 +32,25 @@ use super::{
     queue::{Listed, Queue, SILENCE},
 };
 use crate::reaction::{
-    backlog::{Backlog, BacklogFailure, Next, work_off},
+    backlog::{AfterPage, Backlog, BacklogFailure, work_off},
     checkpoint::{CheckpointFailure, CheckpointStore},
 };
 
-/// How long it waits after a failure.
+/// How long the mender waits after a failure, and after an event that only a newer build can read.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONG_PAUSE: Duration = Duration::from_secs(30);
-/// How many are copied in one transaction.
+/// How many deliveries are copied in one transaction.
 const CHUNK: usize = 256;
 /// How many deliveries are made again, or left out, at a time.
 const AT_ONCE: u32 = 64;
-/// The pause between two times.
+/// The pause between two such batches.
 const BREATH: Duration = Duration::from_millis(20);
-/// How often it is looked whether some are old enough to be forgotten, and whether the copy is complete.
+/// How often deliveries that are old enough to be removed are looked for, and the copy is compared with the queue.
 static LOOK_EVERY: LazyLock<Duration> = LazyLock::new(|| shortened(Duration::from_mins(1), Duration::from_secs(1)));
-/// What is told where a decision is not carried out.
+/// The warning where a decision is not carried out.
 const TROUBLE: &str = "what was decided about deliveries that were given up is not done at the moment";
 
-/// Copies what was given up, and does what is decided about it.
+/// Copies deliveries that were given up, and carries out the decisions about them.
 pub(super) struct Mender {
     queue: Queue,
     log: Log,
@@ -76,14 +77,14 @@ pub(super) enum MendingFailure {
 }
 
 impl Mender {
-    /// One that wakes the workers of the targets.
+    /// Creates a mender that wakes the workers of the targets.
     pub(super) fn new(deliveries: &Deliveries, queue: Queue, wake: mpsc::Sender<String>) -> Self {
         let Deliveries { log, database, patience, shard, replicas, .. } = deliveries;
         let (log, database, shard, replicas) = (log.clone(), database.clone(), *shard, *replicas);
         Self { queue, log, database, wake, kept: patience.kept, shard, replicas }
     }
 
-    /// Goes on whatever fails: events are delivered meanwhile.
+    /// Runs until it is dropped, whatever fails: events are delivered meanwhile.
     pub(super) async fn run(self) -> Infallible {
         loop {
             let Err(failure) = self.serve().await;
@@ -94,7 +95,7 @@ impl Mender {
         }
     }
 
-    /// A decision is about what the copy has, so that has to be whole first.
+    /// Completes the copy before any decision is carried out, because decisions are about what the copy has.
     async fn serve(&self) -> Result<Infallible, MendingFailure> {
         let (count, mut listed) = self.queue.follow_given_up().await?;
         let unreadable = self.fill(count, &mut listed).await?;
@@ -115,7 +116,8 @@ impl Mender {
         }
     }
 
-    /// Where it goes on. Where that is not known nobody's old decision is carried out once more: what it was about is still listed.
+    /// Returns the checkpoint to continue from. If none is saved, it is the end of the log, so that no old decision is
+    /// carried out once more: the deliveries that it was about are still listed.
     async fn checkpoint(&self) -> Result<CheckpointStore, MendingFailure> {
         let store = CheckpointStore::open(self.log.context(), self.replicas, "mending").await?;
         if store.read().await?.is_none() {
@@ -125,7 +127,7 @@ impl Mender {
         Ok(store)
     }
 
-    /// Makes the copy what there is, and returns how many cannot be read.
+    /// Makes the copy equal to the queue, and returns how many deliveries cannot be read.
     async fn fill(
         &self,
         count: u64,
@@ -168,7 +170,7 @@ impl Mender {
         self.database.within(add).await
     }
 
-    /// Takes those away that have waited long enough for somebody.
+    /// Removes deliveries that have waited long enough for a decision.
     async fn forget_old(&self) -> Result<Infallible, MendingFailure> {
         loop {
             let find = async {
@@ -185,8 +187,8 @@ impl Mender {
         }
     }
 
-    /// Begins anew where the copy has not what there is: Postgres may have lost the last of it. Of those that cannot be read it may have
-    /// what a newer build noted.
+    /// Fails if the copy is not complete, so that it is made anew: Postgres may have lost the last entries. Deliveries
+    /// that cannot be read may be in it, if a newer build copied them.
     async fn watch(&self, unreadable: u64) -> Result<Infallible, MendingFailure> {
         let mut before = None;
         loop {
@@ -194,7 +196,7 @@ impl Mender {
             let count = async { given_up::count(&self.database.connection().await?, self.shard).await };
             let (noted, there) = (self.database.within(count).await?, self.queue.given_up().await?);
             let is_complete = (there.saturating_sub(unreadable)..=there).contains(&noted);
-            // What is on its way changes until the next look.
+            // Deliveries on their way change the numbers until the next check.
             if !is_complete && before == Some((noted, there)) {
                 return Err(MendingFailure::Incomplete);
             }
@@ -202,7 +204,7 @@ impl Mender {
         }
     }
 
-    /// Marks the next of those that are made again, for people to read.
+    /// Marks the next deliveries that are to be made again, for people to see.
     async fn mark(&self, wanted: (&[Filter], u64), again: &mut Again) -> Result<(), DatabaseFailure> {
         let Some(after) = again.marked else { return Ok(()) };
         let mark = async {
@@ -213,8 +215,9 @@ impl Mender {
         Ok(())
     }
 
-    /// What is at the places of some; nothing where it is gone, or another one, or cannot be read. The last stays in the queue, and
-    /// leaves the copy until a build that can read it lists it again: it keeps no others from being made.
+    /// Returns the deliveries at some places; `None` where one is gone, is another one, or cannot be read. One that
+    /// cannot be read stays in the queue, and leaves the copy until a build that can read it lists it again, so that it
+    /// does not hold up others.
     async fn read(&self, noted: Vec<Noted>) -> Result<Vec<(Noted, Option<Delivery>)>, MendingFailure> {
         let read = async |noted: Noted| {
             let found = self.queue.given_up_at(noted.place).await?;
@@ -224,10 +227,10 @@ impl Mender {
         Ok(try_join_all(noted.into_iter().map(read)).await?)
     }
 
-    /// Puts some in again, in their order.
+    /// Puts deliveries into the queue again, in their order.
     async fn put_again(&self, found: &[(Noted, Option<Delivery>)]) -> Result<(), MendingFailure> {
         let there = found.iter().filter_map(|(noted, delivery)| Some((noted.place, delivery.as_ref()?)));
-        // One that was given up again has another place.
+        // A delivery that was given up again has another place.
         let named =
             there.map(|(place, delivery)| (format!("{}.again.{place}", delivery.id).into(), delivery)).collect();
         for subject in self.queue.put(named).await? {
@@ -238,7 +241,7 @@ impl Mender {
         Ok(())
     }
 
-    /// Takes some out of the queue, and then out of the copy.
+    /// Removes deliveries from the queue, and then from the copy.
     async fn take_away(&self, found: &[(Noted, Option<Delivery>)]) -> Result<(), MendingFailure> {
         let there = found.iter().filter(|(_, delivery)| delivery.is_some());
         try_join_all(there.map(|(noted, _)| self.queue.done(noted.place))).await?;
@@ -252,27 +255,27 @@ impl Mender {
     }
 }
 
-/// What is decided about which deliveries.
+/// A decision about deliveries.
 pub(super) struct Mending {
-    /// The id of what was decided.
+    /// The id of the decision.
     id: String,
-    /// All of them hold.
+    /// The filters that match its deliveries, all of them.
     filters: Vec<Filter>,
-    /// The last place that is meant.
+    /// The last place in the queue that the decision is about.
     until: u64,
-    /// How they are made again; `None` where they are left out.
+    /// How the deliveries are made again; `None` if they are left out.
     again: Option<Again>,
 }
 
 /// How deliveries are made again.
 struct Again {
-    /// Who decided that, as people read it of those that wait for their turn.
+    /// The decision as it is shown on deliveries that wait for their turn.
     retrying: Retrying,
-    /// The last one that people read it of; `None` where these are all.
+    /// The last delivery that was marked with it; `None` once all are.
     marked: Option<Ordinal>,
 }
 
-/// What a decision is about among deliveries; `None` where it is about projections alone.
+/// Returns what a decision means for deliveries; `None` if it is about projections alone.
 fn mending(decision: Decision) -> Option<Mending> {
     let (filters, until, again) = match &decision.event {
         Event::Retried(retried) => {
@@ -294,7 +297,7 @@ impl Backlog for Mender {
     type Item = Mending;
     type Failure = MendingFailure;
 
-    /// What a newer build decided waits for a node that knows it.
+    /// Returns the decisions of a record. One that a newer build made waits for a node that knows it.
     async fn left(&self, record: &Record) -> Result<Vec<Mending>, BacklogFailure> {
         let decisions = record.events.iter().map(|recorded| Decision::of(recorded)).collect::<Result<Vec<_>, _>>()?;
         let left: Vec<_> = decisions.into_iter().flatten().filter_map(mending).collect();
@@ -304,8 +307,8 @@ impl Backlog for Mender {
         Ok(left)
     }
 
-    /// Does it with some of them. Others have a turn in between, and so have those who write.
-    async fn step(&self, mending: &mut Mending) -> Result<Next, MendingFailure> {
+    /// Carries out a decision for some deliveries. Other decisions, and other writers, have a turn in between.
+    async fn step(&self, mending: &mut Mending) -> Result<AfterPage, MendingFailure> {
         let wanted = (&*mending.filters, mending.until);
         if let Some(again) = &mut mending.again
             && let Err(error) = self.mark(wanted, again).await
@@ -319,7 +322,7 @@ impl Backlog for Mender {
         let noted = self.database.within(find).await?;
         if noted.is_empty() {
             fault::point("mending.done");
-            return Ok(Next::Done);
+            return Ok(AfterPage::Done);
         }
         let found = self.read(noted).await?;
         fault::point("mending.found");
@@ -327,7 +330,7 @@ impl Backlog for Mender {
             self.put_again(&found).await?;
         }
         self.take_away(&found).await?;
-        Ok(Next::Later(BREATH))
+        Ok(AfterPage::Later(BREATH))
     }
 
     fn name(mending: &Mending) -> String {

@@ -29,7 +29,7 @@ use view::{
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delivery {
-    /// The same whenever it is tried again.
+    /// The id, which is the same for every try.
     pub id: String,
     /// The instance.
     pub instance_id: String,
@@ -43,10 +43,11 @@ pub struct Delivery {
     pub sequence: u64,
     /// How many calls of targets it is nested in.
     pub depth: u32,
-    /// The W3C `traceparent` that it belongs to.
+    /// The W3C `traceparent` that the event belongs to.
     pub trace_context: String,
-    /// The payload. It is absent where the build that queued this did not know the event, and then made when it is delivered: by a build
-    /// that knows what of it may be told. Earlier builds cannot read a delivery without it, and leave it in the queue.
+    /// The payload. It is absent if the build that queued the delivery did not know the event; then it is made upon
+    /// delivery, by a build that knows what of the event may be disclosed. Earlier builds cannot read a delivery
+    /// without it, and leave it in the queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Box<RawValue>>,
 }
@@ -65,7 +66,8 @@ pub(super) enum BodyFailure {
 }
 
 impl BodyFailure {
-    /// Whether something is away that comes back, and nothing is wrong with what is to be told. Whoever waits for it counts no tries.
+    /// Whether something is temporarily unavailable, and nothing is wrong with the body itself. Waiting for that does
+    /// not count as a try.
     pub(super) fn is_of_others(&self) -> bool {
         match self {
             Self::Person(PersonFailure::Database(failure)) | Self::Database(failure) => {
@@ -80,7 +82,7 @@ impl BodyFailure {
 }
 
 impl Delivery {
-    /// The body as it is when its target is called; `None` where no target may be told of the event.
+    /// Returns the body for a call of the target; `None` if no target may get the event.
     pub(super) async fn told(&self, database: &Database, persons: &Persons) -> Result<Option<Bytes>, BodyFailure> {
         let body = match &self.body {
             Some(body) => body.get().to_owned(),
@@ -96,7 +98,7 @@ impl Delivery {
         Ok(Some(self.opened(body, persons).await?))
     }
 
-    /// A body with what is personal in clear: absent where the user was removed since.
+    /// Decrypts the personal data in a body; it is absent if the user was removed since.
     async fn opened(&self, sealed: String, persons: &Persons) -> Result<Bytes, PersonFailure> {
         let user = self.key();
         let is_user = user.aggregate_type == User::NAME;
@@ -109,7 +111,7 @@ impl Delivery {
         Ok(Bytes::from(body.to_string()))
     }
 
-    /// The aggregate of the event.
+    /// Returns the key of the aggregate of the event.
     pub(super) fn key(&self) -> AggregateKey {
         let (aggregate_type, id) = self.aggregate.split_once('/').unwrap_or_default();
         let (aggregate_type, id) = (aggregate_type.to_owned(), id.to_owned());
@@ -117,18 +119,19 @@ impl Delivery {
     }
 }
 
-/// Whether this build knows what of an event of this type may be told.
+/// Whether this build knows what of an event of this type may be disclosed.
 fn is_known(event_type: &str) -> bool {
     is_event_type(event_type) && !fault::does_not_know(event_type)
 }
 
-/// Whether targets may be told of an event. What is decided about deliveries would make more of them, without an end.
+/// Whether targets may get an event. Decisions about deliveries are excluded: they would lead to more deliveries,
+/// without an end.
 pub(super) fn may_be_told(recorded: &Recorded) -> bool {
     recorded.is_for_instance() && recorded.event.aggregate_type != FailedEvent::NAME
 }
 
-/// The deliveries of an event to the targets of an execution, one after another. Those of an event that this build does not know have no
-/// body: they wait for a newer one that makes it, which knows what of the event may be told.
+/// Returns the deliveries of an event to the targets of an execution, in order. Deliveries of an event that this build
+/// does not know have no body: they wait for a newer build, which knows what of the event may be disclosed.
 pub(super) fn deliveries<'a>(
     recorded: &'a Recorded,
     chain: &'a [Arc<Called>],

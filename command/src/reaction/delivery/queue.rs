@@ -1,5 +1,5 @@
-//! The queue of deliveries: a stream from which a delivery is taken when it is done, with those that were given up
-//! beside it, and the place of the relay in the log.
+//! The queue of deliveries: a stream from which a delivery is deleted when it is done, and which also has those that
+//! were given up; and the checkpoint of the relay.
 
 use std::{borrow::Cow, collections::HashSet, time::Duration};
 
@@ -22,7 +22,7 @@ use view::failed_event::given_up::GivenUp;
 
 use super::{super::checkpoint::CheckpointStore, DeliveryFailure, payload::Delivery};
 
-/// For how long a delivery that is put in twice is taken as one.
+/// How long a delivery that is put in twice counts as one.
 const DUPLICATES: Duration = Duration::from_mins(2);
 /// How many deliveries are on their way to the worker of a target at most.
 const MOST_IN_FLIGHT: i64 = 64;
@@ -36,15 +36,15 @@ pub(super) const SILENCE: Duration = Duration::from_secs(5);
 pub(super) struct Queue {
     context: jetstream::Context,
     stream: stream::Stream,
-    /// Where the relay is.
+    /// The checkpoint of the relay.
     pub(super) checkpoint: CheckpointStore,
     shard: u16,
 }
 
 /// A delivery that is in the queue.
 #[derive(Debug)]
-pub struct Waiting {
-    /// Where in the queue.
+pub struct QueuedDelivery {
+    /// The place in the queue.
     pub place: u64,
     /// The delivery.
     pub delivery: Delivery,
@@ -60,20 +60,20 @@ pub struct Failed {
     pub tries: u32,
     /// Why the last try failed.
     pub error: String,
-    /// When the first of these tries failed; earlier builds do not say it.
+    /// When the first of these tries failed; absent in deliveries that earlier builds gave up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failed_at: Option<Timestamp>,
-    /// When the last one did.
+    /// When the last try failed.
     pub failed_at: Timestamp,
 }
 
-/// One of those that were given up, as they are listed.
+/// A delivery that was given up, as it is listed.
 pub(super) struct Listed {
-    /// Its place.
+    /// The place in the queue.
     pub(super) place: u64,
-    /// It, where it can be read.
+    /// The delivery, if it can be read.
     pub(super) given_up: Option<GivenUp>,
-    /// How many there are behind it.
+    /// The number of deliveries after it in the list.
     pub(super) behind: u64,
 }
 
@@ -87,7 +87,7 @@ fn subject(shard: u16, state: &str, delivery: &Delivery) -> String {
 
 impl Queue {
     pub(super) async fn open(client: async_nats::Client, shard: u16, replicas: usize) -> Result<Self, DeliveryFailure> {
-        // One of its own: what waits for answers here must not keep the log from writing.
+        // A context of its own: publishes that wait for answers here must not keep the log from writing.
         let context = jetstream::new(client);
         let config = stream::Config {
             name: name(shard),
@@ -105,7 +105,7 @@ impl Queue {
         Ok(Self { context, stream, checkpoint, shard })
     }
 
-    /// The subjects that have deliveries.
+    /// Returns the subjects that have deliveries.
     pub(super) async fn subjects(&self) -> Result<Vec<String>, DeliveryFailure> {
         let filter = format!("actions.{}.todo.>", self.shard);
         let mut found = self.stream.info_with_subjects(filter).await.map_err(DeliveryFailure::nats)?;
@@ -122,8 +122,9 @@ impl Queue {
         Ok(found.try_next().await.map_err(DeliveryFailure::nats)?.is_some())
     }
 
-    /// Puts deliveries in, each once under its name, and returns their subjects. Those of an aggregate to a target go one after
-    /// another: of two that are on their way the first may be lost and be put in again after the second.
+    /// Puts deliveries in, each once under its name, and returns their subjects. Deliveries of one aggregate to one
+    /// target are put in one after another: of two on their way, the first may be lost and be put in again after the
+    /// second.
     pub(super) async fn put(
         &self,
         deliveries: Vec<(Cow<'_, str>, &Delivery)>,
@@ -158,11 +159,12 @@ impl Queue {
         self.context.send_publish(subject, message).await.map_err(DeliveryFailure::nats)
     }
 
-    /// The deliveries of a subject, the oldest first, and those that come. One that cannot be read stays where it is.
+    /// Returns the deliveries of a subject, the oldest first, and then new ones. One that cannot be read stays where it
+    /// is.
     pub(super) async fn follow(
         &self,
         subject: &str,
-    ) -> Result<impl Stream<Item = Result<Waiting, DeliveryFailure>> + Unpin + use<>, DeliveryFailure> {
+    ) -> Result<impl Stream<Item = Result<QueuedDelivery, DeliveryFailure>> + Unpin + use<>, DeliveryFailure> {
         let config = OrderedConfig {
             filter_subject: subject.to_owned(),
             deliver_policy: DeliverPolicy::All,
@@ -180,12 +182,13 @@ impl Queue {
         })))
     }
 
-    /// The delivery at a place; `None` where it is gone.
-    pub(super) async fn at(&self, place: u64) -> Result<Option<Waiting>, DeliveryFailure> {
+    /// Returns the delivery at a place; `None` if it is gone.
+    pub(super) async fn at(&self, place: u64) -> Result<Option<QueuedDelivery>, DeliveryFailure> {
         Ok(self.message(place).await?.and_then(|payload| waiting(place, &payload)))
     }
 
-    /// Deletes a delivery from the queue, if it is there. It is not overwritten on disk, which takes several times as long.
+    /// Deletes a delivery from the queue, if it is there. It is not overwritten on disk, which would take several times
+    /// as long.
     pub(super) async fn done(&self, place: u64) -> Result<(), DeliveryFailure> {
         let asked = json!({ "seq": place, "no_erase": true });
         let subject = format!("STREAM.MSG.DELETE.{}", name(self.shard));
@@ -196,7 +199,7 @@ impl Queue {
         }
     }
 
-    /// Keeps a delivery, which was at a place, among those that were given up. One that is made again has another place.
+    /// Adds the delivery at a place to those that were given up. A delivery that is made again has another place.
     pub(super) async fn keep(&self, place: u64, failed: &Failed) -> Result<(), DeliveryFailure> {
         let subject = subject(self.shard, "failed", &failed.delivery);
         let id = format!("{}.failed.{place}", failed.delivery.id);
@@ -204,7 +207,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Those that were given up, the first one first, and those that are; and how many there are now.
+    /// Returns how many deliveries are given up now, and a stream of them, the first one first, and then of new ones.
     pub(super) async fn follow_given_up(
         &self,
     ) -> Result<(u64, impl Stream<Item = Result<Listed, DeliveryFailure>> + Unpin + use<>), DeliveryFailure> {
@@ -223,18 +226,18 @@ impl Queue {
         Ok((count, Box::pin(listed)))
     }
 
-    /// The delivery that was given up and is at a place; `None` where it is gone, or cannot be read.
+    /// Returns the delivery that was given up and is at a place; `None` if it is gone or cannot be read.
     pub(super) async fn given_up_at(&self, place: u64) -> Result<Option<Delivery>, DeliveryFailure> {
         let payload = self.message(place).await?;
         Ok(payload.and_then(|payload| read::<Failed>(place, &payload)).map(|failed| failed.delivery))
     }
 
-    /// How many were given up.
+    /// Returns how many deliveries were given up.
     pub(super) async fn given_up(&self) -> Result<u64, DeliveryFailure> {
         self.count("failed").await
     }
 
-    /// How many wait to be made, since when the first of them does, and how many were given up.
+    /// Returns how many deliveries wait, since when the first of them does, and how many were given up.
     pub(super) async fn counted(&self) -> Result<(u64, Option<Timestamp>, u64), DeliveryFailure> {
         let oldest = self.stream.get_first_raw_message_by_subject(format!("actions.{}.todo.>", self.shard), 1).await;
         let since = match oldest {
@@ -265,7 +268,7 @@ impl Queue {
 }
 
 impl Failed {
-    /// As people find it among failed events, with its place in the queue.
+    /// Returns it as people find it among failed events, with its place in the queue.
     fn given_up(self, place: u64) -> GivenUp {
         let Self { delivery, tries, error, first_failed_at, failed_at } = self;
         let key = delivery.key();
@@ -275,8 +278,8 @@ impl Failed {
     }
 }
 
-fn waiting(place: u64, payload: &[u8]) -> Option<Waiting> {
-    read(place, payload).map(|delivery| Waiting { place, delivery })
+fn waiting(place: u64, payload: &[u8]) -> Option<QueuedDelivery> {
+    read(place, payload).map(|delivery| QueuedDelivery { place, delivery })
 }
 
 fn read<T: DeserializeOwned>(place: u64, payload: &[u8]) -> Option<T> {
@@ -287,14 +290,14 @@ fn read<T: DeserializeOwned>(place: u64, payload: &[u8]) -> Option<T> {
     .ok()
 }
 
-/// What is in the queue: what waits, and what was given up. Nothing is created or changed.
+/// Lists the deliveries that wait and those that were given up, without creating or changing anything.
 ///
 /// # Errors
 /// When NATS does not answer, or there is no queue.
 pub async fn list(
     context: &jetstream::Context,
     shard: u16,
-) -> Result<(Vec<Waiting>, Vec<Failed>), eventlog::log::LogFailure> {
+) -> Result<(Vec<QueuedDelivery>, Vec<Failed>), eventlog::log::LogFailure> {
     let failure = |error: DeliveryFailure| eventlog::log::LogFailure::Nats(error.to_string());
     let mut stream = context.get_stream(name(shard)).await.map_err(|error| failure(DeliveryFailure::nats(error)))?;
     let end = stream.info().await.map_err(|error| failure(DeliveryFailure::nats(error)))?.state.clone();
@@ -307,7 +310,7 @@ pub async fn list(
         .await
         .map_err(|error| failure(DeliveryFailure::nats(error)))?;
     let mut messages = consumer.messages().await.map_err(|error| failure(DeliveryFailure::nats(error)))?;
-    // What was the last may be done meanwhile.
+    // The delivery that was the last may be done meanwhile.
     while let Ok(Some(message)) = timeout(SILENCE, messages.next()).await {
         let message = message.map_err(|error| failure(DeliveryFailure::nats(error)))?;
         let info = message.info().map_err(|error| eventlog::log::LogFailure::Nats(error.to_string()))?;
@@ -315,7 +318,7 @@ pub async fn list(
         if message.subject.contains(".failed.") {
             failed.extend(serde_json::from_slice::<Failed>(&message.payload));
         } else if let Ok(delivery) = serde_json::from_slice(&message.payload) {
-            waiting.push(Waiting { place, delivery });
+            waiting.push(QueuedDelivery { place, delivery });
         }
         if is_last {
             break;

@@ -28,16 +28,16 @@ use super::{
     queue::Queue,
 };
 
-/// How many records are taken at once.
+/// How many records are read at once.
 const CHUNK: usize = 64;
-/// How many deliveries are made before they are put in, and how many bytes they have.
+/// How many deliveries are made before they are put into the queue, and how many bytes they may have.
 const MOST_MADE: usize = 1024;
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 /// How often the position is saved while nothing is triggered.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
-/// How often it gives a sign of life while nothing is written.
+/// How often the relay gives a sign of life while nothing is written.
 const IDLE: Duration = Duration::from_secs(1);
-/// How often it is counted what is queued, of which each target has a subject.
+/// How often the queued deliveries are counted, for which each target has a subject.
 static COUNTED_EVERY: LazyLock<Duration> = LazyLock::new(|| shortened(Duration::from_secs(10), Duration::from_secs(1)));
 
 /// The relay while it runs.
@@ -47,21 +47,21 @@ pub(super) struct Relay<'a> {
     wake: mpsc::Sender<String>,
     definitions: Definitions,
     matchers: HashMap<String, Matcher>,
-    /// What is not in the queue yet, and the bytes of its bodies.
+    /// The deliveries that are not in the queue yet, and the bytes of their bodies.
     made: Vec<Delivery>,
     bytes: usize,
-    /// Where something was put in since the position was saved.
+    /// The subjects that got deliveries since the position was saved.
     subjects: HashSet<String>,
     at: Position,
     revision: u64,
     saved_at: Instant,
-    /// Where it is, for people to read.
+    /// The report of where the relay is.
     pub(super) telling: Arc<Telling>,
 }
 
 impl<'a> Relay<'a> {
-    /// Goes on from the saved position. Where that is not known it begins at the end of the log: nothing is
-    /// called a second time, and a warning says that the events before are not delivered.
+    /// Creates a relay that continues from the saved position. If that is not known, it begins at the end of the log:
+    /// no target is called a second time, and a warning reports that the events before are not delivered.
     pub(super) async fn begin(
         deliveries: &'a Deliveries,
         queue: Queue,
@@ -124,7 +124,7 @@ impl<'a> Relay<'a> {
         }
     }
 
-    /// Takes a record up: what each event triggers by the executions before it, and what it makes of them.
+    /// Applies a record: each event triggers executions as they were before it, and then changes them.
     async fn take(&mut self, record: &Record) -> Result<(), DeliveryFailure> {
         for recorded in &record.events {
             self.trigger(recorded).await?;
@@ -151,7 +151,7 @@ impl<'a> Relay<'a> {
         Ok(())
     }
 
-    /// Puts into the queue what was made.
+    /// Puts the deliveries that were made into the queue.
     async fn put(&mut self) -> Result<(), DeliveryFailure> {
         self.bytes = 0;
         let made = std::mem::take(&mut self.made);
@@ -160,7 +160,7 @@ impl<'a> Relay<'a> {
         Ok(())
     }
 
-    /// Saves the position after all that was put in, and has that delivered.
+    /// Saves the position after the deliveries that were put in, and has these delivered.
     async fn save_position(&mut self) -> Result<(), DeliveryFailure> {
         if !self.subjects.is_empty() {
             base::fault::point("deliveries.put");
@@ -179,7 +179,7 @@ impl<'a> Relay<'a> {
     }
 }
 
-/// Counts what is queued and what was given up, for people to read.
+/// Counts the deliveries that are queued and those that were given up, for the report.
 pub(super) async fn count(queue: Queue, telling: Arc<Telling>) -> Infallible {
     loop {
         match queue.counted().await {

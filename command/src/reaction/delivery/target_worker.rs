@@ -23,12 +23,12 @@ use view::attempts::Outcome;
 use super::{
     Deliveries, DeliveryFailure,
     payload::{BodyFailure, Delivery},
-    queue::{Failed, Queue, Waiting},
+    queue::{Failed, Queue, QueuedDelivery},
 };
 
 /// How many deliveries of a worker are under way at most.
 const WINDOW: usize = 64;
-/// How many more it knows of, which wait for one of the same aggregate.
+/// How many more deliveries a worker knows of, which wait for one of the same aggregate.
 const KNOWN: usize = 64 * 1024;
 /// How long a worker without deliveries stays.
 const IDLE: Duration = Duration::from_secs(30);
@@ -49,7 +49,7 @@ pub(super) struct TargetWorkers {
 }
 
 impl TargetWorkers {
-    /// Workers for these subjects, and for those that are sent.
+    /// Creates workers for these subjects, and for those that are sent to the channel.
     pub(super) fn new(
         deliveries: Arc<Deliveries>,
         queue: Queue,
@@ -63,8 +63,8 @@ impl TargetWorkers {
         (workers, wake)
     }
 
-    /// Starts a worker where there is something to deliver. One that has ended is started again when something came in the
-    /// meantime.
+    /// Starts a worker for each subject with deliveries. A worker that has ended is started again if something arrived
+    /// in the meantime.
     pub(super) async fn run(mut self) -> Result<Infallible, DeliveryFailure> {
         loop {
             tokio::select! {
@@ -100,17 +100,17 @@ struct TargetWorker {
     queue: Queue,
     /// For each aggregate with a delivery under way: the places in the queue of those that wait for it.
     waiting: HashMap<String, VecDeque<u64>>,
-    /// How many those are.
+    /// How many deliveries wait in all.
     known: usize,
     running: JoinSet<Result<Done, DeliveryFailure>>,
-    /// What is taken out of the queue, which nobody waits for.
+    /// The deletions from the queue, which no delivery waits for.
     ending: JoinSet<Result<(), DeliveryFailure>>,
 }
 
 /// A delivery that was made or given up.
 struct Done {
     aggregate: String,
-    /// Where it was, unless it was gone.
+    /// The place of the delivery, unless it was gone.
     place: Option<u64>,
 }
 
@@ -145,8 +145,8 @@ impl TargetWorker {
         }
     }
 
-    fn take(&mut self, waiting: Waiting) {
-        let Waiting { place, delivery } = waiting;
+    fn take(&mut self, waiting: QueuedDelivery) {
+        let QueuedDelivery { place, delivery } = waiting;
         if let Some(others) = self.waiting.get_mut(&delivery.aggregate) {
             others.push_back(place);
             self.known += 1;
@@ -156,7 +156,7 @@ impl TargetWorker {
         self.begin(delivery.aggregate.clone(), place, Some(delivery));
     }
 
-    /// Goes on with what waits for a delivery that is done.
+    /// Begins the next delivery of an aggregate, of which one is done.
     fn next(&mut self, aggregate: String) {
         let Some(place) = self.waiting.get_mut(&aggregate).and_then(VecDeque::pop_front) else {
             self.waiting.remove(&aggregate);
@@ -166,7 +166,7 @@ impl TargetWorker {
         self.begin(aggregate, place, None);
     }
 
-    /// Begins with a delivery, which is read where it is not at hand.
+    /// Begins a delivery, which is read from the queue if it is not given.
     fn begin(&mut self, aggregate: String, place: u64, delivery: Option<Delivery>) {
         let (deliveries, queue) = (self.deliveries.clone(), self.queue.clone());
         self.running.spawn(async move {
@@ -181,28 +181,28 @@ impl TargetWorker {
     }
 }
 
-/// What came of one try.
+/// The outcome of one try.
 enum Tried {
-    /// Its target has it.
+    /// The target has received it.
     Delivered,
-    /// Its target is gone, or may not be told of it.
+    /// The target is gone, or may not get the event.
     Dropped,
-    /// Its target does not have it yet.
+    /// The target has not received it yet.
     NotYet(Wrong),
 }
 
-/// What is wrong.
+/// Why a try failed.
 enum Wrong {
-    /// The target was called, and this is wrong.
+    /// The target was called, and this is what went wrong.
     Refused(String),
-    /// Nobody was called.
+    /// The target was not called, because there is no body.
     Untold(BodyFailure),
 }
 
 impl Deliveries {
-    /// Tries until the delivery at a place succeeds or is given up. Then it can be taken out of the queue.
+    /// Tries until the delivery at a place succeeds or is given up. Then it can be deleted from the queue.
     async fn deliver(&self, queue: &Queue, (place, delivery): (u64, Delivery)) -> Result<(), DeliveryFailure> {
-        // A target that is not there then is gone.
+        // A target that does not exist at that sequence is gone.
         self.actions.executions.reached().wait_for(delivery.sequence).await;
         let (mut tries, mut first_failed_at) = (0, None);
         loop {
@@ -217,7 +217,7 @@ impl Deliveries {
                     DELIVERIES.with(&["dropped"]).count();
                     return Ok(());
                 }
-                // What is away here is not the target's fault.
+                // What is unavailable on this side is not the target's fault.
                 Tried::NotYet(Wrong::Untold(failure)) if failure.is_of_others() => {
                     let error = explain(&failure);
                     tracing::warn!(delivery = delivery.id, error, "what a target is told cannot be made yet");
@@ -255,7 +255,7 @@ impl Deliveries {
         }
     }
 
-    /// Tells that a try failed, which may be the last one, and returns what is wrong.
+    /// Reports a try that failed, which may be the last one, and returns the error.
     fn failed(&self, delivery: &Delivery, tries: u32, (wrong, is_last): (Wrong, bool)) -> String {
         let Delivery { id, instance_id: instance, target_id: target, .. } = delivery;
         let (error, is_called) = match wrong {
@@ -286,7 +286,7 @@ impl Deliveries {
         error
     }
 
-    /// Calls a target once, and tells what is wrong.
+    /// Calls a target once, and returns what went wrong if it fails.
     async fn call(&self, called: &Called, delivery: &Delivery, body: Bytes) -> Result<(), String> {
         let call = Call {
             delivery_id: delivery.id.clone(),
@@ -298,8 +298,8 @@ impl Deliveries {
     }
 }
 
-/// The pause after so many tries, from half to all of what is due, so that what failed together does not come back
-/// together.
+/// Returns the pause after so many tries, from half to all of what is due, so that deliveries that failed together are
+/// not tried again together.
 fn pause(first: Duration, tries: u32) -> Duration {
     let due = first.saturating_mul(2_u32.saturating_pow(tries.saturating_sub(1))).min(LONGEST_PAUSE);
     due.mul_f64(0.5 + fastrand::f64() / 2.0)

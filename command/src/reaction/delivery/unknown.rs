@@ -1,4 +1,4 @@
-//! The types of events that this build does not know, as far as its deliveries are of them.
+//! The types of events that this build does not know, as far as deliveries of them were made.
 
 use std::{
     collections::HashMap,
@@ -8,22 +8,22 @@ use std::{
 
 use base::clock::since_start;
 
-/// How often it is told of a type.
+/// How often a type is reported.
 const TOLD_EVERY: Duration = Duration::from_mins(1);
 
-/// Those of this process.
+/// The unknown types of events that this process has come across.
 #[derive(Debug, Clone, Default)]
 pub struct UnknownTypes(Arc<Mutex<HashMap<String, Met>>>);
 
 #[derive(Debug, Default)]
 struct Met {
-    /// When it was told of last, on the clock that only goes forward.
+    /// When the type was reported last, on the clock that only goes forward.
     told: Option<Duration>,
     has_waited: bool,
 }
 
 impl UnknownTypes {
-    /// Whether it is to be told of a type now.
+    /// Whether a type is to be reported now, which then counts as reported.
     pub(super) fn is_told_of(&self, event_type: &str) -> bool {
         self.of(event_type, |met| {
             let is_due = met.told.is_none_or(|told| since_start() >= told + TOLD_EVERY);
@@ -34,12 +34,13 @@ impl UnknownTypes {
         })
     }
 
-    /// Whether one of a type has waited for a newer build until it was given up. The next ones need not, and so hold up nobody.
+    /// Whether a delivery of a type has waited for a newer build until it was given up. Later ones need not wait, and
+    /// so do not hold up others.
     pub(super) fn has_waited(&self, event_type: &str) -> bool {
         self.of(event_type, |met| met.has_waited)
     }
 
-    /// Remembers that.
+    /// Records that a delivery of a type has waited until it was given up.
     pub(super) fn waited(&self, event_type: &str) {
         self.of(event_type, |met| met.has_waited = true);
     }

@@ -10,13 +10,13 @@ use super::*;
 use crate::{
     scene::{INSTANCE, Scene, cause, key},
     turn::{ClaimKeys, Draft},
-    writer::{Decide, Origin, submission::Waiting, ticket::Shared},
+    writer::{Decide, Origin, submission::TypedSubmission, ticket::Shared},
 };
 
 /// A command that reads, writes and then panics.
 struct Panics {
     keys: ClaimKeys,
-    /// What it reads, if it does.
+    /// The id of the user that it reads, if it does.
     reads: Option<&'static str>,
 }
 
@@ -37,7 +37,7 @@ fn rule_on(scene: &mut Scene, reads: Option<&'static str>) -> Ruling {
     let origin = Origin { operation: "Panics", instance_id: INSTANCE.into(), bytes: 0 };
     let (_, held) = Shared::new().enter(&origin, None).expect("there is room");
     let command = Panics { keys: scene.keys.clone(), reads };
-    let task = Box::new(Waiting { command, once: None, outcome: None, caller: oneshot::channel().0 });
+    let task = Box::new(TypedSubmission { command, once: None, outcome: None, caller: oneshot::channel().0 });
     let mut submission = Submission { held, task, origin, rounds: 0 };
     let now = scene.now;
     scene.look(|turn| rule(&mut submission, turn, now))

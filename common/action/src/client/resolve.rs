@@ -6,10 +6,10 @@ use domain::address::Allowed;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
 
-/// How many names are looked up at the same time. Each holds a thread, for as long as the system's resolver takes.
+/// The most concurrent lookups of names. Each occupies a thread for as long as the system's resolver takes.
 const LOOKUPS: usize = 64;
 
-/// Addresses that may be called.
+/// A resolver that only returns addresses that may be called.
 pub(super) struct Checked {
     allowed: Arc<Allowed>,
     lookups: Arc<Semaphore>,
@@ -21,7 +21,7 @@ impl Checked {
     }
 }
 
-/// A name that has no address which may be called.
+/// The error for a name without any address that may be called.
 #[derive(Debug, thiserror::Error)]
 #[error("the name has no address that may be called")]
 struct Forbidden;
@@ -32,7 +32,7 @@ impl Resolve for Checked {
         Box::pin(async move {
             let place = lookups.acquire_owned().await?;
             let host = name.as_str().to_owned();
-            // It keeps its place until it ends, whoever waits for it.
+            // The lookup occupies its place until it ends, whether somebody still waits for it or not.
             let looking = tokio::spawn(async move {
                 let found = tokio::net::lookup_host((host, 0)).await.map(Iterator::collect::<Vec<_>>);
                 drop(place);

@@ -1,4 +1,4 @@
-//! The definitions of targets and executions, folded from the log; the index is made of them.
+//! The definitions of targets and executions, folded from the log; the index is built from them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -48,12 +48,12 @@ pub struct Definitions {
     targets: HashMap<String, HashMap<String, Arc<Called>>>,
     shares: HashMap<String, Arc<Share>>,
     executions: HashMap<String, HashMap<String, Execution>>,
-    /// Up to where each of them was loaded.
+    /// The position up to which each of them was loaded.
     loaded: [Baseline; 2],
 }
 
 impl Definitions {
-    /// What the read models have, and the record after which the log goes on.
+    /// Loads the definitions from the read models, and returns the position from which to follow the log.
     pub async fn load(database: &Database, shard: u16) -> Result<(Self, Position), DatabaseFailure> {
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;
@@ -77,7 +77,7 @@ impl Definitions {
         Ok((definitions, begin.unwrap_or_default()))
     }
 
-    /// The definitions as they were at a position of the log; `None` while history is not as far.
+    /// Returns the definitions at a position of the log; `None` while history lags.
     pub async fn at(
         log: &Log,
         database: &Database,
@@ -89,7 +89,7 @@ impl Definitions {
             return Ok(None);
         }
         let last = definitions.loaded.iter().map(|baseline| baseline.processed).max().unwrap_or_default();
-        // Forward to the position, and back from where it is too far.
+        // Forward to the position, and back where it is exceeded.
         let mut at = if begin.stream_sequence < position.stream_sequence { begin } else { position };
         let mut later = HashSet::new();
         let mut records = log.follow(at).await?;
@@ -113,7 +113,7 @@ impl Definitions {
         Ok(Some(definitions))
     }
 
-    /// Takes aggregates back to what they were at a position, as history has it.
+    /// Resets aggregates to their state at a position, according to history.
     async fn rewind(
         &mut self,
         database: &Database,
@@ -146,7 +146,7 @@ impl Definitions {
         Ok(true)
     }
 
-    /// The instances that have executions.
+    /// Returns the instances that have executions.
     pub fn instances(&self) -> HashSet<String> {
         self.executions.keys().cloned().collect()
     }
@@ -175,7 +175,7 @@ impl Definitions {
         false
     }
 
-    /// A target keeps its seats when it changes: what is under way still counts.
+    /// A target retains its seats when it changes: calls in progress still count.
     fn put_target(&mut self, instance_id: String, id: String, target: Target) {
         let of_instance = self.targets.entry(instance_id.clone()).or_default();
         let seats = of_instance.get(&id).map_or_else(|| Arc::new(Semaphore::new(SEATS)), |known| known.seats.clone());
@@ -183,17 +183,17 @@ impl Definitions {
         of_instance.insert(id.clone(), Arc::new(Called { instance_id, id, target, seats, share }));
     }
 
-    /// All targets.
+    /// Returns all targets.
     pub fn targets(&self) -> impl Iterator<Item = &Arc<Called>> {
         self.targets.values().flat_map(HashMap::values)
     }
 
-    /// The target with this id, if it exists.
+    /// Returns the target with this id, if it exists.
     pub fn target(&self, instance_id: &str, id: &str) -> Option<&Arc<Called>> {
         self.targets.get(instance_id)?.get(id)
     }
 
-    /// The executions of an instance, arranged to be found.
+    /// Returns the executions of an instance, arranged for matching.
     pub fn matcher(&self, instance_id: &str) -> Matcher {
         let Some(executions) = self.executions.get(instance_id) else { return Matcher::default() };
         let chain =
@@ -202,7 +202,8 @@ impl Definitions {
     }
 }
 
-/// What an event makes of its resource: the resource after it, or none. One of a newer version changes nothing here.
+/// Returns the state of a resource after an event: the resource, or none. An event of a newer version changes nothing
+/// here.
 fn read<R: Resource>(recorded: &Recorded) -> Option<Option<R>> {
     match decode::<Standard<R>>(recorded) {
         Ok(event) => Some(event.into_state().map(|to| to.known)),

@@ -1,4 +1,4 @@
-//! Keeps the index up to date: it begins with the read models, or with the beginning of the log where they do not fit it,
+//! Keeps the index up to date: it starts from the read models, or from the beginning of the log if they do not fit it,
 //! and then follows the log.
 
 use std::{collections::HashSet, future::Future};
@@ -13,7 +13,7 @@ use view::database::Database;
 
 use super::{ExecutionIndex, definitions::Definitions};
 
-/// Brings the index as far as the log is now. The future that it returns keeps it there.
+/// Brings the index to the current end of the log. The future that it returns keeps it up to date.
 pub(super) async fn begin(
     log: Log,
     database: &Database,
@@ -34,7 +34,7 @@ pub(super) async fn begin(
     log::keep_updated(log, updater, at).await
 }
 
-/// Updates an index and the definitions that it is made of.
+/// Updates an index and the definitions that it is built from.
 struct IndexUpdater {
     index: ExecutionIndex,
     definitions: Definitions,
@@ -59,7 +59,7 @@ impl Follower for IndexUpdater {
         self.arrange(changed, record.position().sequence);
     }
 
-    /// What executions call stays as it was, as far as it is arranged.
+    /// Leaves the definitions as they are, and arranges them again.
     fn skip(&mut self, record: &Record) {
         self.arrange(self.definitions.instances(), record.position().sequence);
     }

@@ -1,4 +1,4 @@
-//! The executions of one instance, arranged by what triggers them. Exactly one fires: the best match.
+//! The executions of one instance, arranged by trigger. Exactly one fires: the best match.
 
 use std::collections::HashMap;
 
@@ -12,16 +12,16 @@ use domain::{
 
 use super::Chain;
 
-/// The executions of an instance that call somebody.
+/// The executions of an instance that have targets.
 #[derive(Debug, Default)]
 pub struct Matcher {
-    /// On requests, by method and service.
+    /// Executions on requests, by method and service.
     pub(super) request: Level,
-    /// On responses.
+    /// Executions on responses, by method and service.
     pub(super) response: Level,
-    /// On functions, by name.
+    /// Executions on functions, by name.
     pub(super) functions: HashMap<String, Chain>,
-    /// On events, by type and group.
+    /// Executions on events, by type and group.
     pub(super) events: Level,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Level {
 }
 
 impl Level {
-    /// The best match: the name itself, then the first of the groups that it is in, then all.
+    /// Returns the best match: the name itself, then the first of its groups, then all.
     pub(super) fn best<'a>(&self, name: &str, mut groups: impl Iterator<Item = &'a str>) -> Option<Chain> {
         let exact = self.exact.get(name);
         exact.or_else(|| groups.find_map(|group| self.groups.get(group))).or(self.all.as_ref()).cloned()
@@ -62,7 +62,7 @@ impl Level {
 }
 
 impl Matcher {
-    /// Arranges executions; `chain` finds the targets of these ids. One that calls nobody matches nothing.
+    /// Arranges executions; `chain` finds the targets with these ids. An execution without targets matches nothing.
     pub(super) fn of(executions: &HashMap<String, Execution>, chain: impl Fn(&[&str]) -> Chain) -> Self {
         let graph: Graph<'_> = executions.iter().map(|(id, execution)| (id.as_str(), execution)).collect();
         let mut matcher = Self::default();
@@ -81,7 +81,7 @@ impl Matcher {
         matcher
     }
 
-    /// What an event of this type triggers.
+    /// Returns what an event of this type triggers.
     pub fn event(&self, event_type: &str) -> Option<Chain> {
         self.events.best(event_type, catalog::groups(event_type))
     }

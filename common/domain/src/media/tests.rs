@@ -64,7 +64,9 @@ fn a_picture_says_what_it_is_and_how_large() {
         "a segment has a length"
     );
     assert!(read(&[&jpeg(0xc0)[..2], b"\xff\xe0\x00\x02", &jpeg(0xc0)[2..]].concat()).is_ok());
-    assert_eq!(media_type(b"<svg>"), None);
+    for other in [&b"<svg>"[..], b"RIFF\x04\0\0\0WAVE", b"LIST\x04\0\0\0WEBP"] {
+        assert_eq!(media_type(other), None, "{other:?}");
+    }
 }
 
 #[test]
@@ -85,7 +87,9 @@ fn what_lacks_its_image_or_moves_is_refused() {
         vec![data.clone(), end.clone()],
         vec![ihdr(1, 1), ihdr(1, 1), data.clone(), end.clone()],
         vec![ihdr(1, 1), chunk(b"acTL", b"12345678"), data.clone(), end.clone()],
-        vec![chunk(b"IHDR", b"short"), data.clone(), end],
+        vec![chunk(b"IHDR", b"short"), data.clone(), end.clone()],
+        vec![chunk(b"IHDR", b"\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0+"), data.clone(), end.clone()],
+        vec![ihdr(1, 1), chunk(b"tEXt", b"no pixels"), end],
         vec![ihdr(1, 1), data, chunk(b"IEND", b"more")],
     ];
     for chunks in pngs {
@@ -123,9 +127,19 @@ fn a_jpeg_has_one_frame_before_its_scans() {
     let (scans, end) = rest.split_at(rest.len() - 2);
     let begin = &whole[..frame_at];
     assert_eq!(read(&[begin, frame, scans, end].concat()), Ok((PictureType::Jpeg, [240, 48])));
-    for parts in [[begin, frame, frame, scans, end], [begin, frame, scans, frame, end], [begin, scans, frame, &[], end]]
-    {
+    for parts in [
+        [begin, frame, frame, scans, end],
+        [begin, frame, scans, frame, end],
+        [begin, scans, frame, &[], end],
+        [begin, frame, &[], &[], end],
+    ] {
         assert_eq!(read(&parts.concat()), Err(NO_PICTURE), "{parts:?}");
+    }
+    for marker in [0x00, 0x01, 0xc3, 0xc5, 0xcf, 0xd0, 0xd8] {
+        let another = [&[0xff, marker], &frame[3..]].concat();
+        for parts in [[begin, frame, &another, scans, end], [begin, &another, frame, scans, end]] {
+            assert_eq!(read(&parts.concat()), Err(NO_PICTURE), "{marker:x}");
+        }
     }
 }
 

@@ -244,6 +244,40 @@ mod tests {
     }
 
     #[test]
+    fn its_configuration_says_how_it_authenticates_and_whether_people_log_in() {
+        let oidc = Oidc { auth_method: AuthMethod::None, ..Oidc::default() };
+        let config = Config::Oidc(oidc.clone());
+        assert_eq!((config.oidc(), config.auth_method()), (Some(&oidc), AuthMethod::None));
+        let config = Config::Api { auth_method: AuthMethod::PrivateKeyJwt };
+        assert_eq!((config.oidc(), config.auth_method()), (None, AuthMethod::PrivateKeyJwt));
+        for (method, has_secret) in [
+            (AuthMethod::Basic, true),
+            (AuthMethod::Post, true),
+            (AuthMethod::None, false),
+            (AuthMethod::PrivateKeyJwt, false),
+        ] {
+            assert_eq!(method.has_secret(), has_secret, "{method:?}");
+        }
+    }
+
+    #[test]
+    fn a_patch_fits_an_app_of_its_own_type() {
+        let configs = [Config::Oidc(Oidc::default()), Config::Api { auth_method: AuthMethod::Basic }];
+        let fits = |patch: &ConfigPatch| configs.each_ref().map(|config| patch.fits(config));
+        assert_eq!(fits(&ConfigPatch::Oidc(Box::default())), [true, false]);
+        assert_eq!(fits(&ConfigPatch::Api(None)), [false, true]);
+    }
+
+    #[test]
+    fn an_app_in_which_people_cannot_log_in_is_refused() {
+        let oidc = Oidc { login_uri: "shop:log-in".into(), ..Oidc::default() };
+        let app = App { config: Config::Oidc(oidc), secrets: ClientSecrets::default(), ..api() };
+        given::<Standard<App>>([])
+            .when(Command::Create(app))
+            .then_rejected(&Rejection::invalid("app.oidc.login_uri", "must be of http or https"));
+    }
+
+    #[test]
     fn its_type_and_its_project_stay_and_it_goes_with_that() {
         let other = AppPatch { config: Some(ConfigPatch::Oidc(Box::default())), ..AppPatch::default() };
         assert!(!other.config.as_ref().unwrap().fits(&api().config));

@@ -262,6 +262,18 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_for_the_targets_of_events() {
+        for (condition, is_waited_for) in [
+            (Condition::Request(Calls::All), true),
+            (Condition::Response(Calls::All), true),
+            (Condition::Function("preuserinfo".into()), true),
+            (Condition::Event(Events::All), false),
+        ] {
+            assert_eq!(Execution { condition, ..execution(&["1"]) }.is_waited_for(), is_waited_for);
+        }
+    }
+
+    #[test]
     fn functions_have_the_names_by_which_conditions_know_them() {
         assert_eq!(Function::ALL.map(Function::name), ["preaccesstoken", "preuserinfo"]);
     }

@@ -150,6 +150,27 @@ mod tests {
     }
 
     #[test]
+    fn it_is_printed_with_its_holder_its_expiry_and_its_public_half() {
+        let printed = r#"a key of 7 until 10: {"crv":"Ed25519","kty":"OKP","x":"AA"}"#;
+        assert_eq!(format!("{:?}", key::<User>()), printed);
+    }
+
+    #[test]
+    fn keys_are_the_same_only_if_all_members_are() {
+        let (same, other) = (key::<App>(), || "other".to_owned());
+        assert_eq!(same.clone(), same);
+        for different in [
+            Key { holder_id: other(), ..key() },
+            Key { public: json!({ "kty": "RSA" }), ..key() },
+            Key { expires_at: 11, ..key() },
+            Key { project_id: other(), ..key() },
+        ] {
+            assert_ne!(different, same);
+            assert_eq!(different.clone(), different);
+        }
+    }
+
+    #[test]
     fn those_of_apps_and_of_users_are_of_two_kinds() {
         assert_eq!([Key::<App>::NAME, Key::<User>::NAME], ["app_key", "user_key"]);
         assert_eq!(Key::<App>::HOLDER, Link { name: "app_key", to: "app" });

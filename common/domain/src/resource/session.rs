@@ -14,6 +14,7 @@ use crate::{
     reference::{Link, Reference},
     rejection::Rejection,
     secret::Hashed,
+    settings::Milliseconds,
     standard::Resource,
     user_agent::{PersonalUserAgent, UserAgentPatch},
 };
@@ -21,7 +22,7 @@ use crate::{
 /// The verbs for sessions, including linking them to an authorization request.
 const VERBS: &[&str] = &["read", "write", "delete", "link"];
 /// The longest lifetime of a session, in milliseconds.
-pub const LONGEST_LIFE_MS: i64 = 90 * 24 * 60 * 60 * 1000;
+pub const LONGEST_LIFE_MS: i64 = Milliseconds::days(90).0.cast_signed();
 /// The most entries of metadata.
 const MOST_METADATA: usize = 50;
 /// The longest metadata in total, in bytes.

@@ -145,6 +145,14 @@ mod tests {
     }
 
     #[test]
+    fn it_names_its_instance_unless_an_older_build_wrote_it() {
+        assert_eq!(key(None, None).references(), [Reference::new(INSTANCE, "1")]);
+        let mut old = serde_json::to_value(key(None, None)).unwrap();
+        old.as_object_mut().unwrap().remove("instance_id");
+        assert_eq!(serde_json::from_value::<SigningKey>(old).unwrap().references(), []);
+    }
+
+    #[test]
     fn the_last_has_a_beginning_and_no_end() {
         assert!(key(Some(11), None).is_last() && !key(None, None).is_last() && !key(Some(1), Some(11)).is_last());
     }

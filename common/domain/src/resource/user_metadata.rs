@@ -1,4 +1,4 @@
-//! Metadata of users: entries by which apps keep what the platform does not know of a user.
+//! Metadata of users: entries in which apps store what the platform does not know about a user.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use crate::{
 /// The longest value, in bytes.
 const LONGEST_VALUE: usize = 16 * 1024;
 
-/// The rule that a value breaks. Postgres has no U+0000 in texts.
+/// Returns the rule that a value breaks. Postgres does not permit U+0000 in texts.
 pub fn value_fault(value: &str) -> Option<&'static str> {
     if value.len() > LONGEST_VALUE {
         return Some("must have at most 16,384 bytes");
@@ -27,17 +27,17 @@ pub fn value_fault(value: &str) -> Option<&'static str> {
     value.contains('\0').then_some("must not have the character U+0000")
 }
 
-/// An entry of a user. Its key is its id below the user.
+/// A metadata entry of a user. Its key is its id below the user.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMetadata {
     /// The user.
     pub user_id: String,
     /// The key.
     pub key: String,
-    /// The value. That of a person is here only where it is read.
+    /// The value. A person's is here only in what is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
-    /// The value under the key of the person, in events and in what the writer decides on.
+    /// The value encrypted under the key of the person, in events and in the state that the writer decides on.
     #[serde(flatten)]
     pub sealed: Option<Sealed>,
 }
@@ -48,7 +48,7 @@ impl fmt::Debug for UserMetadata {
     }
 }
 
-/// That of an entry to its user.
+/// The link from an entry to its user.
 pub const USER: Link = Link { name: "user_metadata", to: User::NAME };
 
 /// The columns of the read model.
@@ -64,32 +64,32 @@ pub mod column {
         Column::text("metadata_key", |entry: &UserMetadata| entry.key.clone()).filterable();
 }
 
-/// What an id has between the user and the key. Ids of users do not have it.
+/// The separator between user and key in an id. Ids of users do not contain it.
 const BETWEEN: char = '/';
 
-/// The user and the key of an entry, by its id.
+/// Splits the id of an entry into user and key.
 pub fn parts(id: &str) -> Option<(&str, &str)> {
     id.split_once(BETWEEN)
 }
 
-/// The name of the member with what is sealed.
+/// The name of the member with the sealed value.
 const SEALED: &str = "sealed";
 /// The name of the member with the value in clear.
 const OPENED: &str = "value";
 
-/// What is sealed in the payload of an event, where something is.
+/// Returns the sealed value in the payload of an event, if there is one.
 pub fn sealed_in(payload: &mut Value) -> Option<String> {
     state(payload).get(SEALED).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// Puts what was opened in the place of what is sealed: nothing where the key of the person was destroyed.
+/// Replaces the sealed value by what was opened, or removes it if the key of the person was destroyed.
 pub fn put_opened(payload: &mut Value, opened: Option<String>) {
     let Some(entry) = state(payload).as_object_mut() else { return };
     entry.remove(SEALED);
     entry.extend(opened.map(|value| (OPENED.to_owned(), value.into())));
 }
 
-/// Where [`put_opened`] puts it.
+/// Returns the path at which [`put_opened`] puts it.
 pub fn opened_at(payload: &Value) -> [String; 1] {
     paths(payload, [OPENED])
 }
@@ -202,5 +202,20 @@ mod tests {
         let mut added = json!({ "key": "plan", "sealed": "x" });
         put_opened(&mut added, None);
         assert_eq!(added, json!({ "key": "plan" }));
+    }
+
+    #[test]
+    fn what_is_opened_is_where_it_is_said_to_be() {
+        for (payload, path) in [
+            (json!({ "key": "plan", "value": "gold" }), "value"),
+            (json!({ "to": { "key": "plan", "value": "gold" }, "fields": ["value"] }), "to.value"),
+        ] {
+            assert_eq!(opened_at(&payload), [path]);
+        }
+    }
+
+    #[test]
+    fn a_value_is_not_printed() {
+        assert_eq!(format!("{:?}", entry("gold")), r#"UserMetadata { key: "plan", .. }"#);
     }
 }

@@ -38,16 +38,16 @@ fn the_nearest_policy_that_is_not_inherit_decides() {
     for own in [true, false] {
         for (above, below) in all.iter().flat_map(|above| all.map(|below| (*above, below))) {
             let policy = |context: &Owner| if *context == instance { above } else { below };
-            let seen = |path: &[Owner]| Seen::at(&system, own, path, policy);
+            let seen = |path: &[Owner]| ContextState::at(&system, own, path, policy);
             let in_instance = if above == Policy::Inherit { own } else { above == Policy::Activate };
             let in_organization = if below == Policy::Inherit { in_instance } else { below == Policy::Activate };
-            let home = Seen { is_active: own, policy: None, parent: None };
+            let home = ContextState { is_active: own, policy: None, parent: None };
             assert_eq!(seen(&[]), home);
             let parent = Some((system.clone(), own));
-            let middle = Seen { is_active: in_instance, policy: Some(above), parent };
+            let middle = ContextState { is_active: in_instance, policy: Some(above), parent };
             assert_eq!(seen(std::slice::from_ref(&instance)), middle);
             let parent = Some((instance.clone(), in_instance));
-            let end = Seen { is_active: in_organization, policy: Some(below), parent };
+            let end = ContextState { is_active: in_organization, policy: Some(below), parent };
             assert_eq!(seen(&[instance.clone(), organization.clone()]), end);
         }
     }
@@ -72,6 +72,23 @@ fn a_policy_names_its_resource_and_goes_with_it() {
     assert_eq!(of_system.references(), [], "the system is in no instance");
     let id = StatePolicy::<Idp>::id("7", "2");
     assert_eq!((id.as_str(), StatePolicy::<Idp>::resource_of(&id)), ("7.2", "7"));
+}
+
+#[test]
+fn policies_are_the_same_only_if_all_members_are() {
+    let of = |id: &str, owner: &Owner, policy| StatePolicy::<Idp>::new(id, owner, policy);
+    let [system, instance, _] = contexts();
+    let same = of("7", &instance, Policy::Activate);
+    assert_eq!(same.clone(), same);
+    for different in [
+        of("8", &instance, Policy::Activate),
+        of("7", &instance, Policy::Deactivate),
+        of("7", &system, Policy::Activate),
+    ] {
+        assert_ne!(different, same);
+        assert_eq!(different.clone(), different);
+    }
+    assert_eq!(format!("{same:?}"), "Activate on 7");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What domains mean.
+//! The effects of domains.
 
 use crate::{
     context::OwnerType,
@@ -6,13 +6,13 @@ use crate::{
 };
 
 properties! {
-    /// What the domains of one instance mean.
+    /// The effects of the domains of one instance.
     Domains / DomainsChange {
-        /// A user name is unique in its organization, and a login name ends with the domain of that.
+        /// Whether a user name is unique in its organization only, and a login name ends with the domain of that.
         login_name_includes_domain: bool = false, only(false);
-        /// A domain belongs to an organization once that has shown so.
+        /// Whether an organization has to prove that a domain belongs to it.
         require_org_domain_verification: bool = true, only(true);
-        /// Mail is sent from addresses under the domains of the instance only.
+        /// Whether mail is only sent from addresses under the domains of the instance.
         smtp_sender_address_matches_instance_domain: bool = false;
     } is {
         const NAME: &'static str = "domain_settings";

@@ -1,4 +1,4 @@
-//! Feature flags: what of the preview is switched on in a context.
+//! Feature flags: the parts of the preview that are switched on in a context.
 
 use crate::{
     context::OwnerType,
@@ -32,7 +32,7 @@ properties! {
 pub const FLAGS: [&str; 3] = ["multitenancy_resources_api", "multitenancy_settings", "oidc_token_exchange"];
 
 impl FeaturesChange {
-    /// Switches the flags of these names on, and leaves the others as they are.
+    /// Switches on the flags with these names, and leaves the others as they are.
     pub fn on<N: AsRef<str>>(names: &[N]) -> Self {
         let on = |flag: &str| names.iter().any(|name| name.as_ref() == flag).then_some(Set::To(true));
         let [resources, settings, exchange] = FLAGS.map(on);
@@ -41,7 +41,7 @@ impl FeaturesChange {
 }
 
 impl Features {
-    /// What finds the flag of this name, where there is one.
+    /// Returns the getter of the flag with this name, if there is one.
     fn flag(name: &str) -> Option<fn(&Self) -> Option<&bool>> {
         match name {
             "multitenancy_resources_api" => Some(|features| features.multitenancy_resources_api.as_ref()),
@@ -53,7 +53,7 @@ impl Features {
 }
 
 impl Chain<Features> {
-    /// Whether the flag of this name is on.
+    /// Whether the flag with this name is on.
     pub fn has(&self, flag: &str) -> bool {
         Features::flag(flag).is_some_and(|flag| *self.resolve(flag).value)
     }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::{context::Owner, settings::Properties};
 
-    /// What is on, where an instance and the system set these.
+    /// The flags that are on if an instance and the system set these.
     fn on(instance: Option<Features>, system: Option<Features>) -> Vec<&'static str> {
         let chain = Chain { own: instance.map(Arc::new), above: vec![(Owner::system(), system.map(Arc::new))] };
         assert!(!chain.has("no_flag"));

@@ -3,21 +3,21 @@
 use crate::properties::properties;
 
 properties! {
-    /// The links that pages of one context show; none where it is empty.
+    /// The links that pages of one context show; empty ones are left out.
     Help / HelpChange {
         /// The terms of service.
         tos_link: String = String::new();
         /// The privacy policy.
         privacy_policy_link: String = String::new();
-        /// Where users are helped.
+        /// The page that helps users.
         help_link: String = String::new();
-        /// Who answers questions.
+        /// The e-mail address for questions.
         support_email: String = String::new();
-        /// Where the documentation is.
+        /// The documentation.
         docs_link: String = String::new();
         /// A further link.
         custom_link: String = String::new();
-        /// What the further link is called.
+        /// The text of the further link.
         custom_link_text: String = String::new();
     } is {
         const NAME: &'static str = "help_settings";

@@ -1,4 +1,4 @@
-//! Languages: which one is the default in a context, and which ones it is restricted to.
+//! Languages: the default language of a context, and those that it is restricted to.
 
 use crate::{
     properties::properties,
@@ -12,9 +12,9 @@ pub const SUPPORTED: [&str; 11] = ["en", "de", "fr", "es", "it", "pt", "nl", "pl
 properties! {
     /// The languages of one context.
     Languages / LanguagesChange {
-        /// The language when none of the user's fits.
+        /// The language to use if none of the user's is available.
         default_language: String = SUPPORTED[0].to_owned();
-        /// The languages that there are; never an empty list.
+        /// The available languages; never an empty list.
         restricted_languages: Vec<String> = SUPPORTED.map(str::to_owned).to_vec();
     } is {
         const NAME: &'static str = "language_settings";
@@ -44,14 +44,14 @@ properties! {
 }
 
 impl Chain<Languages> {
-    /// The languages that there are.
+    /// Returns the available languages.
     pub fn restricted_languages(&self) -> Resolved<'_, Vec<String>> {
         self.resolve(|languages| languages.restricted_languages.as_ref())
     }
 
-    /// The language when none of the user's fits. It is always one of those that there are: where a context above was
-    /// restricted later, a default that is none of them any more is passed over, for that of the next context above, and
-    /// at last for the first of them.
+    /// Returns the language to use if none of the user's is available. It is always an available one: if a context
+    /// above was restricted later, a default that is not available any more is skipped, for that of the next context
+    /// above, and finally for the first available language.
     pub fn default_language(&self) -> Resolved<'_, String> {
         let restricted = self.restricted_languages();
         let is_there = |found: &Resolved<'_, String>| restricted.value.contains(found.value);
@@ -60,7 +60,7 @@ impl Chain<Languages> {
     }
 }
 
-/// In words, so that a test compares them with [`SUPPORTED`].
+/// The rule lists the languages; a test compares it with [`SUPPORTED`].
 const RULE: &str = "must be one of en, de, fr, es, it, pt, nl, pl, ja, zh, ar";
 const RULES: &str = "must each be one of en, de, fr, es, it, pt, nl, pl, ja, zh, ar";
 const AMONG: &str = "must be among the restricted languages that hold in the context: set both at once, or reset one";

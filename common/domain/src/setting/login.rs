@@ -9,11 +9,11 @@ use crate::{
     settings::Milliseconds,
 };
 
-/// Sessions live no longer.
+/// The longest lifetime of sessions bounds these times.
 const A_SEASON: RangeInclusive<Milliseconds> = Milliseconds::minutes(1)..=Milliseconds::days(90);
 const UP_TO_A_SEASON: &str = "must be from 60s to 7776000s, 90 days";
 
-/// What is checked beside a password.
+/// A factor that is checked in addition to a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SecondFactor {
@@ -27,7 +27,7 @@ pub enum SecondFactor {
     OtpSms,
 }
 
-/// What is more than one factor at once.
+/// A check that covers more than one factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MultiFactor {
@@ -38,43 +38,43 @@ pub enum MultiFactor {
 properties! {
     /// How users of one context log in.
     Login / LoginChange {
-        /// They may log in with a login name and a password.
+        /// Whether users may log in with a login name and a password.
         allow_username_password: bool = true;
-        /// Whoever has no account may create one.
+        /// Whether people without an account may create one.
         allow_register: bool = true;
-        /// They may log in with an identity provider.
+        /// Whether users may log in with an identity provider.
         allow_external_idp: bool = true;
-        /// Every login needs a second factor.
+        /// Whether every login needs a second factor.
         force_mfa: bool = false, only(false);
-        /// Every login without an identity provider needs a second factor.
+        /// Whether every login without an identity provider needs a second factor.
         force_mfa_local_only: bool = false, only(false);
-        /// They may log in with a passkey.
+        /// Whether users may log in with a passkey.
         allow_passkeys: bool = true;
-        /// The login does not offer to reset a password.
+        /// Whether the login does not offer to reset a password.
         hide_password_reset: bool = false;
-        /// A login name that nobody has leads to the password like any other.
+        /// Whether an unknown login name leads to the password like any other.
         ignore_unknown_usernames: bool = false;
-        /// Where a login leads that no app has asked for; nowhere when empty.
+        /// Where a login leads that no app has requested; nowhere when empty.
         default_redirect_uri: String = String::new();
-        /// How long a password that was checked counts.
+        /// How long the check of a password is valid.
         password_check_lifetime: Milliseconds = Milliseconds::hours(240), within(A_SEASON, UP_TO_A_SEASON);
-        /// How long a login with an identity provider counts.
+        /// How long a login with an identity provider is valid.
         external_login_check_lifetime: Milliseconds = Milliseconds::hours(240), within(A_SEASON, UP_TO_A_SEASON);
-        /// How long who does not want a second factor is not asked again.
+        /// How long a user who declined to set up a second factor is not asked again.
         mfa_init_skip_lifetime: Milliseconds = Milliseconds::days(30);
-        /// How long a second factor that was checked counts.
+        /// How long the check of a second factor is valid.
         second_factor_check_lifetime: Milliseconds = Milliseconds::hours(18), within(A_SEASON, UP_TO_A_SEASON);
-        /// How long a check counts that is more than one factor.
+        /// How long a check that covers more than one factor is valid.
         multi_factor_check_lifetime: Milliseconds = Milliseconds::hours(12), within(A_SEASON, UP_TO_A_SEASON);
-        /// The second factors that they may set up.
+        /// The second factors that users may set up.
         second_factors: Vec<SecondFactor> = vec![], only(vec![]);
-        /// The checks that are more than one factor.
+        /// The permitted checks that cover more than one factor.
         multi_factors: Vec<MultiFactor> = vec![], only(vec![]);
-        /// The domain of a login name that nobody has leads to the organization that it belongs to.
+        /// Whether the domain of an unknown login name leads to the organization that owns the domain.
         allow_domain_discovery: bool = true;
-        /// An e-mail address is no login name.
+        /// Whether an e-mail address is not accepted as login name.
         disable_login_with_email: bool = false;
-        /// A phone number is no login name.
+        /// Whether a phone number is not accepted as login name.
         disable_login_with_phone: bool = false;
     } is {
         const NAME: &'static str = "login_settings";

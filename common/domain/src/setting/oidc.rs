@@ -1,4 +1,4 @@
-//! What tokens are like.
+//! The lifetimes of tokens and signing keys.
 
 use std::ops::RangeInclusive;
 
@@ -16,19 +16,19 @@ const A_YEAR: RangeInclusive<Milliseconds> = Milliseconds::days(1)..=Millisecond
 const UP_TO_A_YEAR: &str = "must be from 86400s to 31536000s, a day to 365 days";
 
 properties! {
-    /// What the tokens of one instance are like.
+    /// The settings for the tokens of one instance.
     Oidc / OidcChange {
         /// How long an access token is valid.
         access_token_lifetime: Milliseconds = Milliseconds::hours(12), within(A_DAY, UP_TO_A_DAY);
         /// How long an ID token is valid.
         id_token_lifetime: Milliseconds = Milliseconds::hours(12), within(A_DAY, UP_TO_A_DAY);
-        /// How long a refresh token is valid that nobody uses.
+        /// How long an unused refresh token is valid.
         refresh_token_idle_lifetime: Milliseconds = Milliseconds::days(30), within(A_SEASON, UP_TO_A_SEASON);
         /// How long tokens can be refreshed after a login.
         refresh_token_absolute_lifetime: Milliseconds = Milliseconds::days(90), within(A_SEASON, UP_TO_A_SEASON);
-        /// How long a key signs until the next one does.
+        /// How long a key signs until its successor does.
         signing_key_lifetime: Milliseconds = Milliseconds::days(30), within(A_YEAR, UP_TO_A_YEAR);
-        /// Users with the permission may act as others, by token exchange.
+        /// Whether users with the permission may act as others, by token exchange.
         enable_impersonation: bool = false;
     } is {
         const NAME: &'static str = "oidc_settings";

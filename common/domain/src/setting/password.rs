@@ -1,4 +1,4 @@
-//! What a new password must have.
+//! The requirements on new passwords.
 
 use crate::{
     properties::{properties, within},
@@ -6,17 +6,17 @@ use crate::{
 };
 
 properties! {
-    /// What new passwords in one context must have.
+    /// The requirements on new passwords in one context.
     Password / PasswordChange {
         /// The least number of characters.
         min_length: u64 = 10, within(10..=200, "must be 10 to 200");
-        /// There must be an upper case letter.
+        /// Whether an upper case letter is required.
         requires_uppercase: bool = false;
-        /// There must be a lower case letter.
+        /// Whether a lower case letter is required.
         requires_lowercase: bool = false;
-        /// There must be a digit.
+        /// Whether a digit is required.
         requires_number: bool = false;
-        /// There must be a character that is neither letter nor digit.
+        /// Whether a character is required that is neither letter nor digit.
         requires_symbol: bool = false;
     } is {
         const NAME: &'static str = "password_settings";
@@ -26,15 +26,15 @@ properties! {
 /// The longest password that can be chosen, in characters.
 pub const LONGEST: usize = 200;
 
-/// Whether something can be a password, whatever is asked of one.
+/// Whether a text can be a password at all, whatever the requirements.
 pub fn is_possible(password: &str) -> bool {
     password.chars().count() <= LONGEST && !password.contains(char::is_control)
 }
 
-/// Something that new passwords must have.
+/// A requirement on new passwords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// So many characters.
+    /// At least this many characters.
     Length(u64),
     /// An upper case letter.
     Uppercase,
@@ -47,7 +47,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Whether a password has it.
+    /// Whether a password meets it.
     pub fn is_kept(self, password: &str) -> bool {
         let has = |is: fn(char) -> bool| password.chars().any(is);
         match self {
@@ -59,7 +59,7 @@ impl Rule {
         }
     }
 
-    /// In words that follow the name of a field.
+    /// Phrases the requirement to follow the name of a field.
     fn words(self) -> String {
         match self {
             Self::Length(least) => format!("must have at least {least} characters"),
@@ -71,7 +71,7 @@ impl Rule {
     }
 }
 
-/// What new passwords must have.
+/// Returns the requirements on new passwords.
 pub fn rules(chain: &Chain<Password>) -> Vec<Rule> {
     let asks = |property: fn(&Password) -> Option<&bool>, rule| chain.resolve(property).value.then_some(rule);
     let more = [
@@ -84,7 +84,7 @@ pub fn rules(chain: &Chain<Password>) -> Vec<Rule> {
     [least].into_iter().chain(more.into_iter().flatten()).collect()
 }
 
-/// What a password lacks of what new ones must have, in words that follow the name of its field.
+/// Returns the requirements that a password does not meet, phrased to follow the name of its field.
 pub fn lacks(chain: &Chain<Password>, password: &str) -> Vec<String> {
     rules(chain).into_iter().filter(|rule| !rule.is_kept(password)).map(Rule::words).collect()
 }
@@ -94,6 +94,20 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+
+    #[test]
+    fn a_password_has_at_most_200_characters_and_none_that_controls() {
+        for (password, is_it) in [
+            ("", true),
+            ("a b \u{e9} \u{1f980}", true),
+            (&"\u{e9}".repeat(200), true),
+            (&"\u{e9}".repeat(201), false),
+            ("a\nb", false),
+            ("a\0", false),
+        ] {
+            assert_eq!(is_possible(password), is_it, "{password:?}");
+        }
+    }
 
     #[test]
     fn a_password_has_what_the_nearest_context_asks_for() {

@@ -1,4 +1,4 @@
-//! What can be asked of a resource that is there.
+//! Commands on a resource that exists.
 
 use super::{Event, Resource};
 use crate::{aggregate::changed_fields, rejection::Rejection, with_unknown::WithUnknown};
@@ -13,7 +13,7 @@ pub(super) fn change<R: Resource>(
     Ok(if fields.is_empty() { vec![] } else { vec![Event::Changed { to, fields }] })
 }
 
-/// Unlike a patch without change, switching off what is off is a mistake of the caller. What is switched off is locked no more.
+/// Unlike a patch without change, switching off what is off is a mistake of the caller. Switching on or off unlocks.
 pub(super) fn switch<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Event<R>>, Rejection> {
     let mut to = old.clone();
     let Some(is_active) = to.known.activity() else {
@@ -43,7 +43,7 @@ pub(super) fn lock<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Ev
     Ok(vec![if on { Event::Locked(to) } else { Event::Unlocked(to) }])
 }
 
-/// That nothing changes is no reason to say nothing: who acted as whom is asked later.
+/// The event is written although nothing changes: it records who acted as whom.
 pub(super) fn impersonate<R: Resource>(old: &WithUnknown<R>, client_id: String) -> Result<Vec<Event<R>>, Rejection> {
     let mut to = old.clone();
     let is_active = to.known.activity().is_none_or(|is_active| *is_active);
@@ -54,7 +54,7 @@ pub(super) fn impersonate<R: Resource>(old: &WithUnknown<R>, client_id: String) 
     Ok(vec![Event::Impersonated { to, client_id }])
 }
 
-/// Whether there are any is not known here, so it is said again whenever it is asked for.
+/// Whether there are any sessions is not known here, so each request results in an event.
 pub(super) fn end_sessions<R: Resource>(old: &WithUnknown<R>, seen: u64) -> Result<Vec<Event<R>>, Rejection> {
     let mut to = old.clone();
     let Some(end) = to.known.sessions_end() else { return Err(Rejection::Precondition("it has no sessions")) };

@@ -1,7 +1,18 @@
 use super::*;
-use crate::{resource::organization::Organization, testing::given};
+use crate::{
+    resource::{
+        execution::{self, Condition, Events, Execution},
+        organization::Organization,
+        project::Project,
+        project_grant::{self, ProjectGrant},
+        project_role::GrantedRole,
+        session::Session,
+        user::User,
+    },
+    testing::given,
+};
 
-/// A resource that is nothing special.
+/// A minimal resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Plain {
     name: String,
@@ -68,6 +79,69 @@ fn not_everything_can_be_switched_off() {
     given::<Standard<Plain>>([])
         .when(Command::Impersonate("8".to_owned()))
         .then_rejected(&Rejection::NotFound(Plain::NAME));
+    given::<Standard<Plain>>([Event::Added(plain("a"))])
+        .when(Command::EndSessions(7))
+        .then_rejected(&Rejection::Precondition("it has no sessions"));
+}
+
+#[test]
+fn a_plain_resource_has_nothing_that_only_some_have() {
+    let plain = plain("a").known;
+    assert_eq!((plain.user("7"), plain.holder(), plain.also_seen_by()), (None, None, None));
+    assert_eq!((plain.parts("7"), plain.references(), plain.claims()), (vec![], vec![], vec![]));
+    assert_eq!((plain.may_hold(), plain.has_expired(i64::MAX)), (Ok(()), false));
+    assert_eq!(Plain::id_below("7", "8"), "8", "its id is unique without its holder");
+    assert_eq!(plain.clone().held_within(&[Part::project("1")]), plain);
+    assert_eq!(plain.unlinked(&Reference::new(Link::INSTANCE, "1")), None, "it goes with all that it names");
+}
+
+#[test]
+fn what_expires_has_expired_from_that_time_on() {
+    let session: Session = serde_json::from_value(serde_json::json!({ "secret": null, "expires_at": 10 })).unwrap();
+    assert_eq!([9, 10, 11].map(|now| session.has_expired(now)), [false, true, true]);
+}
+
+fn grant() -> ProjectGrant {
+    let roles = vec![GrantedRole { id: "3".to_owned(), key: "a".to_owned() }];
+    ProjectGrant { project_id: "1".to_owned(), organization_id: "2".to_owned(), roles, is_active: true }
+}
+
+#[test]
+fn a_project_grant_is_seen_by_the_organization_that_it_was_granted_to() {
+    assert_eq!(grant().also_seen_by(), Some(Owner::organization("2")));
+}
+
+#[test]
+fn roles_are_held_in_the_resource_itself_and_in_what_it_names() {
+    let parts = |state: &Option<WithUnknown<ProjectGrant>>, asked: Option<&Command<ProjectGrant>>| {
+        Standard::<ProjectGrant>::parts("9", state, asked)
+    };
+    let both = vec![Part::project("1"), Part::project_grant("9")];
+    assert_eq!(parts(&Some(grant().into()), None), both);
+    for creates in [Command::Create(grant()), Command::Put(grant())] {
+        assert_eq!(parts(&None, Some(&creates)), both, "before it is created");
+    }
+    assert_eq!((parts(&None, None), parts(&None, Some(&Command::Delete))), (vec![], vec![]));
+    let nowhere = ProjectGrant { project_id: String::new(), ..grant() };
+    assert_eq!(nowhere.parts("9"), [Part::project_grant("9")], "an empty id names nothing");
+    assert_eq!(Project::new("a").parts("1"), [Part::project("1")]);
+}
+
+#[test]
+fn what_exists_belongs_to_its_user() {
+    let user = |state: &Option<WithUnknown<User>>| Standard::<User>::user("7", state).map(str::to_owned);
+    assert_eq!((user(&Some(User::default().into())), user(&None)), (Some("7".to_owned()), None));
+}
+
+#[test]
+fn a_resource_goes_with_some_of_what_it_names() {
+    let instance = Reference::new(Link::INSTANCE, "9");
+    let condition = Condition::Event(Events::All);
+    let execution = Execution { condition, targets: vec!["1".to_owned()], includes: vec!["2".to_owned()] };
+    let named = vec![Reference::new(execution::TARGET, "1"), instance.clone(), Reference::new(execution::INCLUDE, "2")];
+    assert_eq!(goes_with(&execution, named), [instance]);
+    let stands_on = [Reference::new(project_grant::PROJECT, "1"), Reference::new(project_grant::GRANTED, "2")];
+    assert_eq!(goes_with(&grant(), grant().references()), stands_on, "and not with its roles");
 }
 
 #[test]

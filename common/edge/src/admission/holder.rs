@@ -1,4 +1,4 @@
-//! Who holds a token: a signed or an opaque one says it, a personal one is looked up.
+//! The holder of a token: a signed or an opaque token names it, a personal one is looked up.
 
 use std::sync::Arc;
 
@@ -25,22 +25,22 @@ use crate::{
     consistency::unavailable,
     error::{Error, Reason},
     refusal::{read_model, unheard},
-    secret_token::{PERSONAL, Sent, is_kept},
+    secret_token::{PERSONAL, UnverifiedSecretToken, is_kept},
 };
 
-/// An access token of the instance that counts.
+/// A valid access token of the instance.
 #[derive(Debug)]
 pub struct HeldToken {
-    /// What it says.
+    /// The claims of the token.
     pub token: AccessToken,
-    /// The id of the signing key that it belongs to; none of a personal access token.
+    /// The id of the signing key that it belongs to; `None` for a personal access token.
     pub key_id: Option<String>,
     /// The user that it belongs to.
     pub user: Arc<Principal>,
 }
 
 impl Edge {
-    /// The token of a request, as it was recognised, or else verified now, as of a sequence or later.
+    /// Returns the token of a request, as it was recognised before, or verified as of a sequence or later.
     pub(super) async fn verify(
         &self,
         parts: &Parts,
@@ -48,7 +48,7 @@ impl Edge {
         sequence: u64,
     ) -> Result<Arc<Verified>, RefusedToken> {
         match parts.extensions.get::<Recognised>() {
-            // Of another state of the instance its keys may be others.
+            // The keys of the instance may have changed.
             Some(known) if Arc::ptr_eq(&known.tenant, tenant) => Ok(known.token.clone()),
             _ => {
                 let token = bearer(&parts.headers)?;
@@ -64,7 +64,7 @@ impl Edge {
         }
     }
 
-    /// The user that a token belongs to, if it still counts, as of a sequence or later.
+    /// Returns the user that a token belongs to, if it is still valid, as of a sequence or later.
     pub(crate) async fn caller(
         &self,
         tenant: &Tenant,
@@ -92,8 +92,8 @@ impl Edge {
         }
     }
 
-    /// What an access token of the instance says, whomever it is for, and the user that it belongs to; `None` where it is not
-    /// valid, or the user is not active any more. A personal one is for every project, so for the one that asks.
+    /// Returns the claims of an access token of the instance, whatever its audience, and its user; `None` if it is not
+    /// valid, or the user is not active. A personal one is for every project, so for the one that asks.
     ///
     /// # Errors
     /// When that cannot be known.
@@ -118,8 +118,8 @@ impl Edge {
         known(held.await)
     }
 
-    /// Refuses a token of a user if anything has ended that it was got for, or if somebody acts by it as the user who may not do
-    /// so any longer; as of a sequence or later.
+    /// Refuses a token of a user if any token that it was issued for has ended, or if its holder acts as the user but
+    /// no longer has the right to; as of a sequence or later.
     async fn stands(&self, tenant: &Tenant, (bases, user): (&[Basis], &Principal), sequence: u64) -> Result<(), Error> {
         for basis in bases {
             let holder = self.of_basis(tenant, basis, sequence.max(basis.seq)).await?;
@@ -130,7 +130,7 @@ impl Edge {
         Ok(())
     }
 
-    /// The user of a token that another one stands on, if neither has ended; as of a sequence or later.
+    /// Returns the user of a token that another one depends on, if neither has ended; as of a sequence or later.
     async fn of_basis(&self, tenant: &Tenant, basis: &Basis, sequence: u64) -> Result<Arc<Principal>, Error> {
         let is_known = |key_id: &String| {
             tenant.signing_keys.iter().any(|(id, _)| id == key_id) && !self.is_deleted(tenant, key_id)
@@ -141,7 +141,7 @@ impl Edge {
         self.user(tenant, (&basis.sub, &basis.client_id), (basis.seq, sequence)).await
     }
 
-    /// The user of something that tokens may be got for, if it counts now; `None` where it does not.
+    /// Returns the user of something that tokens may be issued for, if it is valid; `None` if it is not.
     ///
     /// # Errors
     /// When that cannot be known.
@@ -149,21 +149,21 @@ impl Edge {
         known(self.of_basis(tenant, basis, basis.seq).await)
     }
 
-    /// Which key has signed a token of a `typ` that the instance has issued under its name, and what it says, whether or not it has
-    /// expired; `None` where it is no such token, or its key is deleted.
+    /// Returns the claims of a token with a `typ` that the instance has issued under its current name, and the key that
+    /// signed it, whether or not it has expired; `None` if it is no such token, or its key is deleted.
     pub fn issued_now<C: DeserializeOwned>(&self, tenant: &Tenant, token: &str, r#type: &str) -> Option<(String, C)> {
         let issuer = self.external.issuer(tenant);
         let signed = issued_by(token, tenant, (r#type, Some(&issuer)));
         signed.filter(|(key_id, _)| !self.is_deleted(tenant, key_id))
     }
 
-    /// Whether users of an instance may act as others who have the right to.
+    /// Whether the instance allows users with the right to impersonation to act as others.
     pub fn has_impersonation(&self, tenant: &Tenant) -> bool {
         let settings = self.settings.effective::<Settings>(&tenant.id, &Owner::instance(&tenant.id));
         *settings.chain.resolve(|settings| settings.enable_impersonation.as_ref()).value
     }
 
-    /// Whether a user may act as another one, as far as is known here: where that one has roles, it takes more.
+    /// Whether a user may act as another one, as far as is known here: it takes more if that one has roles.
     fn may_impersonate(&self, tenant: &Tenant, actor: &Principal, user: &Principal) -> bool {
         let mut places = user.memberships.iter().map(|held| &held.context);
         self.has_impersonation(tenant)
@@ -171,8 +171,8 @@ impl Edge {
             && places.all(|context| actor.may(IMPERSONATE_ADMINS, &context.chain(&tenant.id)))
     }
 
-    /// What a token says that the instance has issued, whomever it is for, whether or not all that it stands on is still there, and
-    /// which signing key it belongs to; `None` where it is no such token, or has expired.
+    /// Returns the claims of a token that the instance has issued, whatever its audience and whether or not what it
+    /// depends on still exists, and its signing key; `None` if it is no such token, or has expired.
     async fn own(&self, tenant: &Tenant, token: &str) -> Result<Option<(String, AccessToken)>, Error> {
         let read = if opaque::is_opaque(token) {
             let opened = self.opened(tenant, token).await?;
@@ -183,11 +183,11 @@ impl Edge {
         Ok(read.filter(|(key_id, _)| !self.is_deleted(tenant, key_id)))
     }
 
-    /// What a token says that the instance has once issued to a client, whatever its issuer was called then and whatever time it is by
-    /// the clock of this node: other nodes may take it.
+    /// Returns the claims of a token that the instance has ever issued to a client, under whatever issuer name and
+    /// regardless of the clock of this node, since other nodes may accept it.
     ///
     /// # Errors
-    /// When the key of opaque ones cannot be had.
+    /// When the key of opaque tokens is unavailable.
     pub async fn issued(&self, tenant: &Tenant, token: &str) -> Result<Option<AccessToken>, Error> {
         if opaque::is_opaque(token) {
             Ok(self.opened(tenant, token).await?.map(|(_, token)| token))
@@ -196,7 +196,7 @@ impl Edge {
         }
     }
 
-    /// What an opaque token says, if the instance has issued it, and which signing key it belongs to.
+    /// Returns the claims of an opaque token that the instance has issued, and the signing key that it belongs to.
     async fn opened(&self, tenant: &Tenant, token: &str) -> Result<Option<(String, AccessToken)>, Error> {
         let Some(sent) = opaque::parse(token) else { return Ok(None) };
         let Some((kid, key)) = tenant.signing_keys.iter().find(|(id, _)| id == sent.kid) else { return Ok(None) };
@@ -210,11 +210,11 @@ impl Edge {
         PERSONAL.parse(token).is_some()
     }
 
-    /// What a personal access token is, if it counts now; as of a sequence or later.
+    /// Returns a personal access token, if it is valid; as of a sequence or later.
     async fn personal(
         &self,
         tenant: &Tenant,
-        sent: Sent<'_>,
+        sent: UnverifiedSecretToken<'_>,
         sequence: u64,
     ) -> Result<Arc<PersonalToken>, RefusedToken> {
         let key = self.tokens.keyring().key(&tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
@@ -230,7 +230,7 @@ impl Edge {
     /// Refuses a personal access token that has expired, or was deleted since it was looked up.
     fn counts(&self, tenant: &Tenant, found: &PersonalToken) -> Result<(), RefusedToken> {
         let PersonalToken { processed, id, token, .. } = found;
-        // It may have been deleted so long ago that nobody remembers, and the read model may not know yet.
+        // It may have been deleted so long ago that it is forgotten, while the read model does not know it yet.
         if !self.ended.is_known() || !self.ended.knows_since(*processed) {
             return Err(unheard().into());
         }
@@ -250,7 +250,7 @@ impl Edge {
         self.ended.is_dead(&tenant.id, &Owner::system(), &[(SigningKey::NAME, key_id)], tenant.processed)
     }
 
-    /// The user of a token, if neither it nor the app that got the token has ended since that was issued, as of a sequence or later.
+    /// Returns the user of a token, if neither it nor the app has ended since the issue, as of a sequence or later.
     async fn user(
         &self,
         tenant: &Tenant,
@@ -274,20 +274,20 @@ impl Edge {
         user.ok_or_else(|| Error::new(Reason::TokenInvalid, "the user of the access token is not active"))
     }
 
-    /// Whether an app and its project are there and switched on, and were so ever since a token was issued.
+    /// Whether an app and its project exist and are switched on, and have been ever since a token was issued.
     async fn has_live_app(&self, tenant: &Tenant, id: &str, (issued, sequence): (u64, u64)) -> Result<bool, Error> {
         let app = self.app(tenant, id, sequence).await.map_err(read_model)?;
         Ok(app.is_some_and(|app| self.is_live_app(tenant, &app, issued)))
     }
 
-    /// Whether an app and its project are there and switched on, and were so ever since a sequence, or since what is known of it.
+    /// Whether an app and its project exist and are on, and have been since a sequence, or since the app was read.
     pub fn is_live_app(&self, tenant: &Tenant, app: &Client, since: u64) -> bool {
         let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
         app.is_live && !self.ended.is_dead(&tenant.id, &app.owner, &on, since.min(app.processed))
     }
 }
 
-/// What is known of a token: nothing where it does not count.
+/// Turns the refusal of a token into `None`, and passes on other errors.
 fn known<T>(held: Result<T, Error>) -> Result<Option<T>, Error> {
     match held {
         Ok(held) => Ok(Some(held)),

@@ -1,5 +1,5 @@
-//! From which pages the tokens of an app are used: from its own. A token that got to another page is good for nothing there, as far as that
-//! one is shown by a browser; whoever is no browser says no origin.
+//! The tokens of an app are accepted from pages of its own origins only. So a token that leaked to another page is
+//! useless there, as far as browsers name the origin; other clients send none.
 
 use domain::redirect_uri::said_origin;
 use http::{header, request::Parts};
@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Edge {
-    /// Refuses a request from a page of another origin than those of the app that got its token; as of a sequence or later. What service
-    /// users have is nobody's page's, and the pages under the request's own host are the platform's.
+    /// Refuses a request from a page whose origin is none of the app that got its token; as of a sequence or later.
+    /// Tokens of service users belong to no page, and pages under the request's own host are the platform's.
     pub(super) async fn permit_origin(
         &self,
         parts: &Parts,
@@ -35,7 +35,7 @@ impl Edge {
         Err(Error::new(Reason::OriginNotAllowed, message))
     }
 
-    /// Whether an origin is that which the request itself was sent to, under the port that instances are reached at or that was used.
+    /// Whether an origin is the one that the request was sent to, with the external port of instances or the used one.
     fn is_own(&self, parts: &Parts, origin: &str) -> Result<bool, Error> {
         let external = self.external.url(&host(&parts.uri, &parts.headers)?);
         let named = || parts.headers.get(header::HOST)?.to_str().ok();

@@ -1,5 +1,5 @@
-//! The app of the platform's own pages. Every instance has it, and no log: it follows from the instance, with the addresses that the
-//! instance has now.
+//! The app of the platform's own pages. Every instance has it, though it is in no log: it follows from the instance and
+//! its current addresses.
 
 use std::sync::Arc;
 
@@ -19,37 +19,37 @@ use view::{
 
 use super::Edge;
 
-/// What the app is known by. No id has a colon.
+/// The client id of the app. No other id has a colon.
 pub const CLIENT_ID: &str = "urn:platform:app:pages";
 
-/// Where those are led, below the issuer, who have logged in for nothing else.
+/// The path below the issuer to which people are sent who have logged in for nothing else.
 pub const LOGIN_DONE: &str = "/ui/login/done";
 
-/// Where those are led, below the issuer, who have logged in for the pages of operators.
+/// The path below the issuer to which people are sent who have logged in for the pages of operators.
 pub const OPERATE_DONE: &str = "/ui/login/operate";
 
-/// Where people are led with an answer: to the description of the API too.
+/// The redirect paths of the app, including the description of the API.
 const CALLBACKS: [&str; 3] = ["/docs", LOGIN_DONE, OPERATE_DONE];
 
-/// Where browsers are sent to by apps, below the issuer (RFC 6749, section 3.1).
+/// The path of the authorization endpoint, below the issuer (RFC 6749, section 3.1).
 pub const AUTHORIZATION: &str = "/oauth/v2/authorize";
 
-/// How a page has somebody log in.
+/// A login that a page requests.
 pub struct Login<'a> {
-    /// Where the browser comes back to, below the issuer.
+    /// The path that the browser returns to, below the issuer.
     pub callback: &'a str,
-    /// What the token is for.
+    /// The scope of the token.
     pub scope: &'a str,
-    /// What a code is taken up with (RFC 7636, section 4.1).
+    /// The code verifier (RFC 7636, section 4.1).
     pub verifier: &'a str,
-    /// What comes back with the browser.
+    /// The state that is returned with the browser.
     pub state: Option<&'a str>,
-    /// Whether somebody else is to log in than who is logged in.
+    /// Whether another person is to log in than the one who is logged in.
     pub is_another: bool,
 }
 
 impl Edge {
-    /// Where a browser is sent for somebody to log in to the app: a path below the issuer.
+    /// Returns where a browser is sent to log somebody in to the app: a path below the issuer.
     pub fn login(&self, tenant: &Tenant, login: &Login<'_>) -> String {
         let redirect_uri = format!("{}{}", self.external.issuer(tenant), login.callback);
         let challenge = URL_SAFE_NO_PAD.encode(sha256(login.verifier.as_bytes()));
@@ -68,7 +68,7 @@ impl Edge {
         format!("{AUTHORIZATION}?{}", query.unwrap_or_default())
     }
 
-    /// An app of an instance, one that was made there or that of the platform's pages, as of `sequence` or later if the read model has it.
+    /// An app of an instance, or that of the platform's pages, as of `sequence` or later if the read model has it.
     ///
     /// # Errors
     /// When it cannot be read, and is not known from before.
@@ -85,10 +85,10 @@ impl Edge {
         }
     }
 
-    /// It belongs to the platform's project.
+    /// The app of the platform's pages, which belongs to the platform's project.
     async fn own_app(&self, tenant: &Tenant, sequence: u64) -> Result<Option<Arc<Client>>, Arc<DatabaseFailure>> {
         let project_id = &tenant.instance.platform_project_id;
-        // Nobody's organization: how the project is granted is of no matter here.
+        // No organization is given, since grants of the project do not matter here.
         let project = self.directory.project(&tenant.id, (project_id, ""), sequence).await?;
         let issuer = self.external.issuer(tenant);
         Ok(project.map(|project| {
@@ -98,7 +98,7 @@ impl Edge {
     }
 }
 
-/// A public client that logs people in by a code.
+/// The app: a public client that logs people in by authorization codes.
 fn app(project_id: &str, issuer: &str) -> App {
     let oidc = Oidc {
         redirect_uris: CALLBACKS.iter().map(|path| format!("{issuer}{path}")).collect(),
@@ -106,7 +106,7 @@ fn app(project_id: &str, issuer: &str) -> App {
         grant_types: vec![GrantType::AuthorizationCode],
         app_type: AppType::UserAgent,
         auth_method: AuthMethod::None,
-        // An issuer of http is one to try the platform with.
+        // Only a trial installation has an issuer with http.
         dev_mode: issuer.starts_with("http:"),
         access_token_type: TokenType::Jwt,
         ..Oidc::default()

@@ -1,5 +1,5 @@
-//! Opaque access tokens: the claims of a signed one, encrypted, so that only the platform reads them. They need no signature: who
-//! has the key has made them. The key belongs to a signing key of the instance, and is followed by others and ends as that does.
+//! Opaque access tokens: encrypted claims that only the platform can read. They need no signature, since only the
+//! platform has the key. The key belongs to a signing key of the instance, and is replaced and ends with it.
 
 use base::secret::SymmetricKey;
 use domain::resource::signing_key::SigningKey;
@@ -9,19 +9,19 @@ use super::{
     refused::{RefusedToken, Signed, refused},
 };
 
-/// What they begin with, so that they are told from others, also by who looks for secrets where none should be.
+/// The prefix of opaque tokens, by which they, and secret scanners, can tell them from others.
 const PREFIX: &str = "at-";
 
-/// What seals the tokens that belong to a signing key. It follows from the instance's key of client secrets and from how the signing key
-/// is stored: who has got to know the first one alone, which lasts, cannot make tokens once another key signs.
+/// Derives the key that seals the tokens of a signing key from the instance's key of client secrets and the stored form
+/// of the signing key: whoever learns the former alone, which lasts, cannot make tokens once another key signs.
 pub fn key(secrets: &SymmetricKey, signing_key: &SigningKey) -> SymmetricKey {
     secrets.derived(&format!("opaque access tokens {}", signing_key.sealed.expose()))
 }
 
-/// The token that says these things on an instance, sealed with the [`key`] of a signing key that has this id.
+/// Seals claims as a token of an instance, with the [`key`] of the signing key that has this id.
 ///
 /// # Errors
-/// Where the claims cannot be serialised.
+/// When the claims cannot be serialised.
 pub fn seal(
     (kid, key): (&str, &SymmetricKey),
     instance_id: &str,
@@ -31,38 +31,38 @@ pub fn seal(
     Ok(format!("{PREFIX}{kid}-{sealed}"))
 }
 
-/// An opaque token as it was sent. Nothing of it is known to be true.
-pub struct Sent<'a> {
+/// An opaque token as it was sent, before any verification.
+pub struct UnverifiedToken<'a> {
     /// The id of its signing key.
     pub kid: &'a str,
     sealed: &'a str,
 }
 
-/// Whether something looks like one.
+/// Whether a token looks like an opaque one.
 pub(crate) fn is_opaque(token: &str) -> bool {
     token.starts_with(PREFIX)
 }
 
-/// The parts of a token, where it is an opaque one.
-pub fn parse(token: &str) -> Option<Sent<'_>> {
+/// Splits a token into its parts, if it is an opaque one.
+pub fn parse(token: &str) -> Option<UnverifiedToken<'_>> {
     let (kid, sealed) = token.strip_prefix(PREFIX).filter(|_| token.len() <= LONGEST)?.split_once('-')?;
-    Some(Sent { kid, sealed })
+    Some(UnverifiedToken { kid, sealed })
 }
 
-impl Sent<'_> {
-    /// What it says, if this instance has issued it; whether it counts now is another question.
+impl UnverifiedToken<'_> {
+    /// Returns the claims if this instance has issued the token, without a check of its validity.
     pub fn open(&self, key: &SymmetricKey, instance_id: &str) -> Option<AccessToken> {
         let claims = key.open(&purpose(instance_id), self.sealed).ok()?;
         serde_json::from_slice(&claims).ok()
     }
 }
 
-/// The refusal of one that does not open.
+/// The refusal of a token that does not open.
 pub(crate) fn unopened() -> RefusedToken {
     refused(None, Signed::Elsewhere, "no key of this instance opens it")
 }
 
-/// What the ciphertext is bound to.
+/// The purpose that the ciphertext is bound to.
 fn purpose(instance_id: &str) -> String {
     format!("access token of {instance_id}")
 }
@@ -121,7 +121,7 @@ mod tests {
         for place in "at-5-".len()..token.len() {
             let other = if token.as_bytes()[place] == b'A' { "B" } else { "A" };
             let changed = format!("{}{other}{}", &token[..place], &token[place + 1..]);
-            // The last character may have bits that say nothing, and then it is refused as well.
+            // The last character may have unused bits; a change of these is refused as well.
             assert!(open(&key, "1", &changed).is_none(), "changed at {place}");
         }
     }

@@ -1,4 +1,4 @@
-//! Personal access tokens: an id and a secret. They say nothing by themselves, and are looked up by their ids.
+//! Personal access tokens: an id and a secret. They carry no claims, and are looked up by their ids.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use view::directory::PersonalToken;
 use super::{AccessToken, Verified};
 use crate::error::{Error, Reason};
 
-/// What they give.
+/// The scope of personal access tokens.
 const SCOPE: &str =
     "openid urn:platform:iam:org:projects:roles urn:platform:iam:user:resourceowner urn:platform:iam:user:metadata";
 
 impl Verified {
-    /// What a personal access token says.
+    /// Returns a personal access token as a verified one.
     pub(crate) fn personal(found: Arc<PersonalToken>) -> Self {
         Self {
             user_id: found.token.user_id.clone(),
@@ -28,12 +28,12 @@ impl Verified {
     }
 }
 
-/// The refusal of a token that nobody knows, or that was deleted.
+/// The refusal of a token that is unknown or was deleted.
 pub(crate) fn invalid() -> Error {
     Error::new(Reason::TokenInvalid, "the access token is not valid")
 }
 
-/// What a personal access token says where a project asks what it is worth: all that there is to be told.
+/// The claims of a personal access token for a project that introspects it: everything that there is to report.
 pub(crate) fn claims(found: &PersonalToken, iss: String, project_id: &str) -> AccessToken {
     let PersonalToken { processed, id, created_at, token } = found;
     AccessToken {

@@ -1,4 +1,4 @@
-//! Refused access tokens. Whoever sent one learns little; the operator finds the reason in the log, with the token's id.
+//! Refused access tokens. The sender learns little; the operator finds the reason in the log, with the token's id.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Deserialize;
@@ -10,23 +10,23 @@ const AUDIENCE: &str = "urn:platform:iam:org:project:id:platform:aud";
 /// How much of an id is logged.
 const LONGEST: usize = 64;
 
-/// Who has signed a token that is refused.
+/// The signer of a refused token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signed {
     /// A key that this node trusts.
     Here,
-    /// Nobody that it knows; strangers do not fill the log.
+    /// A key that this node does not know; strangers must not fill the log.
     Elsewhere,
 }
 
-/// The refusal of a token. It is not in the log before it is told.
+/// The refusal of a token. It is not in the log before it is reported.
 #[derive(Debug)]
 pub struct RefusedToken {
     error: Error,
     line: Option<Line>,
 }
 
-/// What the log says of it.
+/// The line about it in the log.
 #[derive(Debug)]
 struct Line {
     jti: Option<String>,
@@ -35,7 +35,7 @@ struct Line {
 }
 
 impl RefusedToken {
-    /// The answer to whoever sent it; the operator gets a line in the log.
+    /// Returns the answer to the sender, and writes a line to the log for the operator.
     pub fn tell(self) -> Error {
         if let Some(Line { jti, signed, why }) = self.line {
             match signed {
@@ -51,13 +51,13 @@ impl RefusedToken {
         self.error.reason()
     }
 
-    /// The refusal of a personal access token: one that there is or was, if its secret is right, and else nobody's.
+    /// The refusal of a personal access token, which counts as known if its secret is right.
     pub(crate) fn personal(id: &str, is_right: bool, error: Error, why: &str) -> Self {
         let signed = if is_right { Signed::Here } else { Signed::Elsewhere };
         Self { error, line: Some(Line { jti: Some(id.to_owned()), signed, why: why.to_owned() }) }
     }
 
-    /// The answer, where it is none to whoever uses the token.
+    /// Returns the error without logging it, where it is not an answer to the user of the token.
     pub(crate) fn quietly(self) -> Error {
         self.error
     }
@@ -73,26 +73,26 @@ impl From<Error> for RefusedToken {
     }
 }
 
-/// The refusal of a token for a reason that is none of its sender's business.
+/// The refusal of a token for a reason that is not revealed to its sender.
 pub(super) fn refused(jti: Option<String>, signed: Signed, why: &str) -> RefusedToken {
     RefusedToken::new(jti, Error::new(Reason::TokenInvalid, "the access token is not valid here"), signed, why)
 }
 
-/// The refusal of a token that is right in all but whom it is for, which its owner can mend.
+/// The refusal of a token with nothing wrong but its audience, which its owner can fix.
 pub(super) fn without_audience(jti: Option<String>) -> RefusedToken {
     let message = format!("the access token is not for the platform's API: ask for one with the scope {AUDIENCE}");
     let error = Error::new(Reason::TokenInvalid, message);
     RefusedToken::new(jti, error, Signed::Here, "it is not for the platform's API")
 }
 
-/// The refusal of a token with which somebody acts as somebody else.
+/// The refusal of a token by which somebody acts as somebody else.
 pub(super) fn impersonated(jti: String) -> RefusedToken {
     let message = "the access token is one of somebody who acts as its user; the platform's API takes none of these";
     let error = Error::new(Reason::TokenInvalid, message);
     RefusedToken::new(Some(jti), error, Signed::Here, "somebody acts as its user")
 }
 
-/// The id that a signed token claims to have, as far as it can be shown.
+/// The id that a signed token claims, as far as it can be logged.
 pub(super) fn id_of(token: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Claims {

@@ -22,7 +22,7 @@ use super::refused::{RefusedToken, Signed, id_of, refused};
 
 /// The longest that a token of a system user may be valid, in seconds.
 pub const LONGEST: i64 = 3600;
-/// How far its clock may be ahead, in seconds.
+/// How far the clock of a system user may be ahead, in seconds.
 const AHEAD: i64 = 60;
 
 /// A system user as the configuration names it.
@@ -40,9 +40,9 @@ pub struct SystemUser {
 /// The claims of a token that a system user signs.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SystemToken {
-    /// Its name.
+    /// The name of the system user.
     pub iss: String,
-    /// Its name.
+    /// The name of the system user, as in `iss`.
     pub sub: String,
     /// The issuer of the instance.
     pub aud: String,
@@ -64,10 +64,10 @@ pub(super) struct SigningUser {
 }
 
 impl SystemUsers {
-    /// Those that the configuration names.
+    /// The system users that the configuration names.
     ///
     /// # Errors
-    /// The first that cannot be one, and why, in words for whoever wrote the configuration.
+    /// The first user that is invalid, and why, in words for the author of the configuration.
     pub fn new(users: Vec<SystemUser>) -> Result<Self, String> {
         let mut known: Vec<SigningUser> = vec![];
         for user in users {
@@ -83,7 +83,7 @@ impl SystemUsers {
         Ok(Self(known.into()))
     }
 
-    /// The one that a token says it is of, which is to be checked.
+    /// Returns the system user that a token names as its issuer, before it is verified.
     pub(super) fn signer(&self, token: &str) -> Option<&SigningUser> {
         #[derive(Deserialize)]
         struct Issuer {
@@ -108,7 +108,7 @@ impl SigningUser {
                 "{name:?} cannot be a system user: a name begins with a letter and has letters, digits, -, _, . and @"
             ));
         }
-        // It has its roles everywhere, so none of a part of something.
+        // A system user has its roles everywhere, so none that is for a part of something.
         if let Some(unknown) = roles.iter().find(|name| role(name).is_none_or(|role| role.part.is_some())) {
             let known = ROLES.iter().filter(|role| role.part.is_none());
             let known = known.map(|role| role.name).collect::<Vec<_>>().join(", ");
@@ -130,13 +130,13 @@ impl SigningUser {
         Ok(Self { name, key, principal: Arc::new(principal) })
     }
 
-    /// When the token expires, if it is of this user and for this issuer.
+    /// Verifies that the token is of this user and for this issuer, and returns when it expires.
     pub(super) fn check(&self, token: &str, issuer: &str) -> Result<i64, RefusedToken> {
         let mut validation = Validation::new(Algorithm::ES256);
         validation.set_issuer(&[&self.name]);
         validation.set_audience(&[issuer]);
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
-        // There is one clock, which is looked at below.
+        // There is one clock, which is checked below.
         validation.validate_exp = false;
         let claims = decode(token, &self.key, &validation).map_err(|error| {
             let why = format!("it cannot be used as one of the system user {}: {:?}", self.name, error.kind());

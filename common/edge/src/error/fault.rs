@@ -1,11 +1,11 @@
-//! Fields that are at fault, as they are told: by their names in the proto file over gRPC, by those in JSON over HTTP.
-//! Whatever says where a field is, is made here of its path, so that no text has to be looked through for names.
+//! Fields that are at fault, named as in the proto file over gRPC, and as in JSON over HTTP. All positions of fields
+//! are made of paths here, so that no text has to be searched for names.
 
 use std::borrow::Cow;
 
 use proto::{Rule, Violation};
 
-/// By which names fields are told.
+/// Which names of fields are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Names {
     /// Those of the proto file.
@@ -14,16 +14,16 @@ pub(super) enum Names {
     Json,
 }
 
-/// Where a field is.
+/// The position of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Path {
-    /// As far as it is known, in the names of the proto file: `filters[0].name`.
+    /// The known part, in the names of the proto file: `filters[0].name`.
     known: Box<str>,
-    /// What follows that and is a name of the client's own. It is told as it was sent.
+    /// The rest, which is a name of the client's own and is returned as it was sent.
     sent: Option<Box<str>>,
 }
 
-/// A field that is at fault, with the rule that it breaks, and how that is said.
+/// A field that is at fault, with the rule that it breaks, and the sentence for people.
 #[derive(Debug)]
 pub struct FieldFault {
     path: Path,
@@ -31,14 +31,14 @@ pub struct FieldFault {
     sentence: Sentence,
 }
 
-/// What is said of a field to people.
+/// The sentence about a field for people.
 #[derive(Debug)]
 enum Sentence {
     /// Its path and its rule.
     Rule,
-    /// Its path between these.
+    /// The path between these texts.
     Around(Cow<'static, str>, &'static str),
-    /// Nothing that names it.
+    /// A text that does not name the field.
     Plain(&'static str),
 }
 
@@ -48,7 +48,7 @@ impl FieldFault {
         Self::at(Path { known: path.into().into(), sent: None }, rule.into())
     }
 
-    /// A name that is none of any field, in a message at a path that is one: empty for the request itself.
+    /// A name that is not a field, in the message at a path: empty for the request itself.
     pub fn unknown(within: String, sent: String, rule: &'static str) -> Self {
         Self::at(Path { known: within.into(), sent: Some(sent.into()) }, rule.into())
     }
@@ -57,13 +57,13 @@ impl FieldFault {
         Self { path, rule, sentence: Sentence::Rule }
     }
 
-    /// Says it to people by what comes before the path and after it.
+    /// Sets the sentence to the path between two texts.
     #[must_use]
     pub fn said(self, before: impl Into<Cow<'static, str>>, after: &'static str) -> Self {
         Self { sentence: Sentence::Around(before.into(), after), ..self }
     }
 
-    /// Says it to people without its path.
+    /// Sets the sentence to a text without the path.
     #[must_use]
     pub(crate) fn said_plainly(self, sentence: &'static str) -> Self {
         Self { sentence: Sentence::Plain(sentence), ..self }
@@ -105,7 +105,7 @@ impl From<Violation> for FieldFault {
     }
 }
 
-/// A path or a list of names of the proto file, by these names: `service_user.name` is `serviceUser.name` in JSON.
+/// Converts a path or a list of names of the proto file: `service_user.name` is `serviceUser.name` in JSON.
 fn named(path: &str, names: Names) -> Cow<'_, str> {
     if names == Names::Proto || !path.contains('_') {
         return Cow::Borrowed(path);
@@ -116,7 +116,7 @@ fn named(path: &str, names: Names) -> Cow<'_, str> {
         match char {
             '_' if !is_key => is_word = true,
             char => {
-                // What stands in brackets is an index or a key of the client's own.
+                // Brackets hold an index or a key of the client's own.
                 is_key = char == '[' || is_key && char != ']';
                 name.push(if is_word { char.to_ascii_uppercase() } else { char });
                 is_word = false;

@@ -8,11 +8,11 @@ use tonic::Code;
 pub enum Reason {
     /// Fields break their rules, or have values of the wrong type.
     InvalidRequest,
-    /// The body is no JSON.
+    /// The body is not JSON.
     MalformedJson,
-    /// The body names a field that there is not.
+    /// The body names an unknown field.
     UnknownField,
-    /// The query names a parameter that there is not.
+    /// The query names an unknown parameter.
     UnknownParameter,
     /// A query parameter is malformed or given twice.
     InvalidParameter,
@@ -38,11 +38,11 @@ pub enum Reason {
     TokenExpired,
     /// The access token lacks a scope.
     InsufficientScope,
-    /// The page that sends the request is none of the app that got its access token.
+    /// The page that sent the request is not one of the app that got its access token.
     OriginNotAllowed,
     /// The caller lacks a permission.
     PermissionDenied,
-    /// The operation is behind a feature flag that is off.
+    /// The operation needs a feature flag that is off.
     FeatureDisabled,
     /// There is no such resource, or the caller may not know of it.
     ResourceNotFound,
@@ -56,11 +56,11 @@ pub enum Reason {
     SettingNotBuilt,
     /// A target stopped the request.
     ExecutionFailed,
-    /// Calls of targets call the platform, which calls targets, and so on.
+    /// Calls of targets call the platform again, too deeply nested.
     ExecutionLoop,
     /// The challenge of a domain was not found.
     ChallengeNotFound,
-    /// Nobody who may log in has what was said.
+    /// The credentials belong to nobody who may log in.
     CredentialsInvalid,
     /// The resource is not at the sequence that `If-Match` names.
     SequenceMismatch,
@@ -72,17 +72,17 @@ pub enum Reason {
     ConsistencyTokenInvalid,
     /// The read models did not reach the sequence in time.
     ConsistencyNotReached,
-    /// The resource lacks what is required, and does not get it by waiting.
+    /// The resource is parked, so that waiting does not make it as fresh as required.
     AggregateParked,
-    /// No write node takes the command; it was not done.
+    /// No write node accepts the command; it was not executed.
     WriterUnavailable,
-    /// Whether the command was done is not known.
+    /// It is unknown whether the command was executed.
     OutcomeUnknown,
     /// The read models cannot be reached.
     ReadModelUnavailable,
     /// The command's events do not fit in a record of the log.
     CommandTooLarge,
-    /// The operator of the platform lets nobody into the instance.
+    /// The operator of the platform has blocked the instance.
     InstanceBlocked,
     /// The instance is switched off.
     InstanceInactive,
@@ -90,7 +90,7 @@ pub enum Reason {
     RateLimited,
     /// The request took too long.
     DeadlineExceeded,
-    /// Something else failed; the log of the node knows more.
+    /// Something else failed; details are in the log of the node.
     Internal,
 }
 
@@ -152,7 +152,7 @@ impl Reason {
         self.row().1
     }
 
-    /// The HTTP status: that of the code, save where HTTP has a better one.
+    /// The HTTP status: that of the code, except where HTTP has a better one.
     pub fn http_status(self) -> StatusCode {
         match self {
             Self::SequenceMismatch => StatusCode::PRECONDITION_FAILED,

@@ -1,4 +1,4 @@
-//! What may be asked for of the metadata of a user in one command: as much as the API takes of each entry, and not many of them.
+//! Limits of an internal command on the metadata of a user: each entry as the API accepts it, and not many of them.
 
 use std::collections::HashSet;
 
@@ -9,12 +9,12 @@ use proto::{
     validate::{Rule, Validate},
 };
 
-/// How many entries may be asked for at a time.
+/// How many entries a command may have.
 const MOST_ENTRIES: usize = 50;
-/// The most that keys and values may have together, in bytes: a record of the log has room for that, encrypted.
+/// The most that keys and values may have together, in bytes, so that they fit in a record of the log when encrypted.
 const LARGEST_METADATA: usize = 64 * 1024;
 
-/// The rule that a command breaks, phrased to follow what it is about.
+/// Returns the rule that a command breaks, phrased to follow what it is about.
 pub fn metadata_fault(PutMetadata { user_id, entries, .. }: &PutMetadata) -> Option<String> {
     if !(1..=MOST_ENTRIES).contains(&entries.len()) {
         return Some(format!("must have 1 to {MOST_ENTRIES} entries"));
@@ -30,7 +30,7 @@ pub fn metadata_fault(PutMetadata { user_id, entries, .. }: &PutMetadata) -> Opt
     entries.iter().find_map(|entry| entry_fault(user_id, entry))
 }
 
-/// The rule of the API that an entry breaks.
+/// Returns the rule of the API that an entry breaks.
 fn entry_fault(user_id: &str, MetadataEntry { key, value }: &MetadataEntry) -> Option<String> {
     let metadata = Some(Metadata { value: value.clone() });
     let request = PutUserMetadataRequest { id: key.clone(), user_id: user_id.to_owned(), metadata };

@@ -1,5 +1,5 @@
-//! Finds everything that is wrong with a request that could not be read. Reading stops at the first fault; so what is at
-//! fault is cut out of the tree, and the rest is read again.
+//! Finds everything that is wrong with a request that could not be read. Reading stops at the first fault, so faulty
+//! parts are cut out of the tree, and the rest is read again.
 
 use proto::Violation;
 use serde_json::{Map, Value};
@@ -12,13 +12,13 @@ use super::{
 };
 use crate::error::{Error, FieldFault, Reason};
 
-/// How often a request is read. Some faults take two or three times.
+/// How often a request is read at most. Some faults need two or three readings.
 const READINGS: usize = 60;
-/// How many values are read in all: a large request is read less often, and fewer of its faults are told.
+/// How many values are read in all: a large request is read less often, and fewer of its faults are reported.
 const VALUES: usize = 100_000;
 
-/// Everything that is wrong with a request, of which something is wrong. `read` tells why it cannot be read, or which rules
-/// it breaks.
+/// Returns everything that is wrong with a request that has a fault. `read` returns why it cannot be read, or which
+/// rules it breaks.
 pub(super) fn explain(
     mut request: Map<String, Value>,
     mut faults: Faults,
@@ -49,7 +49,7 @@ pub(super) fn explain(
     faults.into_error()
 }
 
-/// How many values a value holds, itself counted.
+/// How many values a value holds, including itself.
 fn size(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
@@ -58,7 +58,7 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// What is wrong, and what has to go for the rest to be read.
+/// Returns the fault, and the path that has to be cut out for the rest to be read.
 fn found(Unread { mut path, why }: Unread) -> (Fault, Vec<Segment>) {
     match why {
         read::Fault::Unknown(name) => {
@@ -78,14 +78,14 @@ fn found(Unread { mut path, why }: Unread) -> (Fault, Vec<Segment>) {
     }
 }
 
-/// The value by which an enumeration says nothing, where one could not be read: whether a field may say that is known to its rules only.
+/// The unspecified value of an enumeration that could not be read: only rules know whether a field may have it.
 fn nothing(unread: &Unread) -> Option<String> {
     let read::Fault::Value(rule) = &unread.why else { return None };
     let first = rule.strip_prefix(read::ONE_OF)?.split(", ").next()?;
     first.ends_with("_UNSPECIFIED").then(|| first.to_owned())
 }
 
-/// Puts a text in the place of something; false where that is not there.
+/// Replaces a value by a text; `false` if it does not exist.
 fn replace(request: &mut Map<String, Value>, path: &[Segment], by: &str) -> bool {
     let Some((Segment::Map { key }, rest)) = path.split_first() else { return false };
     let Some(mut node) = member(request, key) else { return false };
@@ -102,15 +102,15 @@ fn replace(request: &mut Map<String, Value>, path: &[Segment], by: &str) -> bool
     true
 }
 
-/// The last member that is this field, in whichever spelling.
+/// The last member that is this field, in either spelling.
 fn member<'a>(members: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut Value> {
     let name = snake_case(name);
     let key = members.keys().rfind(|key| snake_case(key) == name).cloned()?;
     members.get_mut(&key)
 }
 
-/// Takes something out of a tree; false where it is not there. An item of an array is replaced instead, so that those
-/// behind it keep their numbers: by something that may be read, and where it was not, the array goes.
+/// Removes a value from a tree; `false` if it does not exist. An item of an array is replaced instead, so that later
+/// ones keep their indexes: by another value that may be readable, and if that was not, the array is removed.
 fn remove(request: &mut Map<String, Value>, path: &[Segment]) -> bool {
     let Some((last, parents)) = path.split_last() else { return false };
     let (Some(Segment::Map { key }), rest) = (parents.first(), parents.get(1..).unwrap_or_default()) else {
@@ -150,7 +150,7 @@ fn replacement(item: &Value) -> Option<Value> {
     }
 }
 
-/// Takes out the last member that is this field, in whichever spelling.
+/// Removes the last member that is this field, in either spelling.
 fn take(members: &mut Map<String, Value>, name: &str) -> bool {
     let name = snake_case(name);
     let key = members.keys().rfind(|key| snake_case(key) == name).cloned();

@@ -1,13 +1,13 @@
-//! What is wrong with a request, gathered so that all of it is told at once.
+//! The faults of a request, gathered so that all of them are reported at once.
 
 use proto::{MOST_VIOLATIONS, Rule, Violation};
 
 use crate::error::{Error, FieldFault, Reason};
 
-/// The longest name of a client's own that is told back, in characters.
+/// The longest name of a client's own that is returned, in characters.
 const LONGEST_NAME: usize = 200;
 
-/// A name that a client has made up, as it is told back.
+/// A name that a client has made up, shortened to be returned.
 pub(super) fn told(name: &str) -> String {
     match name.char_indices().nth(LONGEST_NAME) {
         Some((end, _)) => format!("{}…", &name[..end]),
@@ -15,17 +15,17 @@ pub(super) fn told(name: &str) -> String {
     }
 }
 
-/// One thing that is wrong.
+/// A fault of a request.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) reason: Reason,
     pub(super) field: FieldFault,
-    /// What programs are told its path as.
+    /// The metadata key of its path, for programs.
     pub(super) path_as: Option<&'static str>,
 }
 
 impl Fault {
-    /// A fault that is told as the field and its rule.
+    /// A fault that is reported as the field and its rule.
     pub(super) fn invalid(field: String, rule: impl Into<Rule>) -> Self {
         FieldFault::new(field, rule).into()
     }
@@ -37,12 +37,12 @@ impl From<FieldFault> for Fault {
     }
 }
 
-/// What is wrong so far.
+/// The faults that were found so far.
 #[derive(Debug, Default)]
 pub(super) struct Faults(Vec<Fault>);
 
 impl Faults {
-    /// Adds a fault, unless one is known of the same field.
+    /// Adds a fault, unless the field has one already.
     pub(super) fn add(&mut self, fault: Fault) {
         if !self.are_enough() && !self.concern(&fault.field.path()) {
             self.0.push(fault);
@@ -57,13 +57,13 @@ impl Faults {
         self.0.len() >= MOST_VIOLATIONS
     }
 
-    /// Whether something is known of this very field.
+    /// Whether this field has a fault.
     pub(super) fn concern(&self, field: &str) -> bool {
         self.0.iter().any(|fault| fault.field.path() == field)
     }
 
-    /// Adds the rules that what could be read breaks. What could not be read is missing there, and breaks none; of these fields there is
-    /// a value that means nothing in its place, and where a rule refuses that too, it is the rule that is told.
+    /// Adds the rules that a readable part breaks. Unreadable fields are missing there and break none; those in `unset`
+    /// have an unspecified value instead, and if a rule refuses that, too, the rule is reported.
     pub(super) fn add_rules(&mut self, violations: Vec<Violation>, unset: &[String]) {
         let told = self.0.len();
         for violation in violations {
@@ -79,7 +79,7 @@ impl Faults {
         }
     }
 
-    /// All of it, under the reason of the first.
+    /// Returns all faults as one error, under the reason of the first.
     pub(super) fn into_error(self) -> Error {
         let reason = self.0.first().map_or(Reason::InvalidRequest, |fault| fault.reason);
         let path_as = self.0.first().and_then(|fault| fault.path_as);

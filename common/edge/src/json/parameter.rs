@@ -12,7 +12,7 @@ use super::{
 };
 use crate::error::{FieldFault, Reason};
 
-/// Adds the parameters of a query string to a request, and what is wrong with them to the faults.
+/// Adds the parameters of a query string to a request, and their faults to the others.
 pub(super) fn add(known: &[Parameter], query: &str, request: &mut Map<String, Value>, faults: &mut Faults) {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -40,7 +40,7 @@ fn decode(text: &str) -> Option<Cow<'_, str>> {
     percent_decode_str(&text).decode_utf8().ok().map(|text| Cow::Owned(text.into_owned()))
 }
 
-/// The value as a body would have it. What does not fit is left as text, for the reading of the message to refuse.
+/// Converts a value to what a body would have. What does not fit stays text, and is refused when it is read.
 fn json(kind: Kind, text: String) -> Value {
     match (kind, text.as_str()) {
         (Kind::Bool, "true") => Value::Bool(true),

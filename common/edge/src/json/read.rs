@@ -1,4 +1,4 @@
-//! Reads a tree of JSON values as a message, and says what is wrong in words of JSON rather than of Rust.
+//! Reads a tree of JSON values as a message, and describes faults in terms of JSON rather than of Rust.
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ use serde_path_to_error::Segment;
 
 use super::{faults::told, snake_case};
 
-/// What is said of a member that is there twice.
+/// The rule for a member that is there twice.
 pub(super) const ONCE: &str = "must be set once, and without an alternative to it";
 
-/// What is said before the values that an enumeration has.
+/// What precedes the values of an enumeration in a rule.
 pub(super) const ONE_OF: &str = "must be one of ";
 
 /// Why a message could not be read, and where.
@@ -65,9 +65,9 @@ pub(super) fn within(path: &str, name: &str) -> String {
 /// What is wrong with a value.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// There is no member of this name.
+    /// No member has this name.
     Unknown(String),
-    /// The member is there in both spellings, or together with another of its oneof.
+    /// The member is there in both spellings, or together with an alternative of its oneof.
     Twice(String),
     /// The value breaks this rule.
     Value(String),
@@ -84,7 +84,7 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl de::Error for Fault {
-    /// Only numbers come here, with words that are about Rust.
+    /// Only faults of numbers arrive here, with messages about Rust.
     fn custom<T: fmt::Display>(_: T) -> Self {
         Self::Value("must be a whole number in the range of its type".to_owned())
     }
@@ -110,7 +110,7 @@ impl de::Error for Fault {
     }
 }
 
-/// What a generated visitor expects.
+/// Rewords what a generated visitor expects.
 fn plain(expected: &dyn Expected) -> String {
     let text = expected.to_string();
     match text.as_str() {

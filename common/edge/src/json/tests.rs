@@ -34,7 +34,7 @@ fn refusal<I: std::fmt::Debug>(outcome: Result<I, Error>) -> (&'static str, Stri
     (error.reason().name(), error.to_string())
 }
 
-/// Reason and message of what is wrong first.
+/// The reason, and the message of the first fault.
 fn first<I: std::fmt::Debug>(outcome: Result<I, Error>) -> (&'static str, String) {
     let (reason, message) = refusal(outcome);
     (reason, message.split("; ").next().unwrap_or_default().to_owned())
@@ -250,7 +250,7 @@ fn everything_that_is_wrong_is_told_at_once() {
                 .to_owned()
         )
     );
-    // What could not be read is not told to be missing.
+    // Unreadable fields are not reported as missing.
     let webhook = told(r#"{"restWebhook":5,"timeout":"0s"}"#).1;
     assert_eq!(
         webhook,

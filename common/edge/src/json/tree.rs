@@ -75,7 +75,7 @@ impl<'de> Visitor<'de> for AnyValue {
             }
             object.insert(name, value);
         }
-        // Only now, so that a null beside another value is seen as given twice too.
+        // Nulls are removed last, so that a null beside another value counts as given twice, too.
         object.retain(|_, value| !value.is_null());
         Ok(Value::Object(object))
     }

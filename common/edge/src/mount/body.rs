@@ -11,21 +11,21 @@ use tokio::{sync::Semaphore, task::spawn_blocking, time::timeout};
 
 use crate::error::{Error, Reason};
 
-/// The largest body that is looked at.
+/// The largest body that is processed.
 pub(super) const LIMIT: usize = 1 << 20;
-/// How much of a body that is not looked at is read, because most clients read the answer only once they have sent all.
+/// How much of a rejected body is read, because most clients read the answer only after they have sent everything.
 const DISCARDED: usize = 16 << 20;
 /// How long a body may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(30);
-/// How long one may take that nobody looks at.
+/// How long a rejected body may take to arrive.
 const REFUSED_ARRIVAL: Duration = Duration::from_secs(5);
 
-/// A body of more bytes is not made a message on a thread that other requests wait for, and only a few at a time: a
-/// message may take many times the memory of its body.
+/// A larger body is parsed on a thread of its own, so that other requests do not wait for it, and only a few at a time:
+/// a message may take many times the memory of its body.
 const LARGE: usize = 16 << 10;
 static LARGE_AT_ONCE: Semaphore = Semaphore::const_new(4);
 
-/// Makes a message of a body.
+/// Parses a body as a message.
 pub(super) async fn parse<T: Send + 'static>(
     size: usize,
     read: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -37,8 +37,8 @@ pub(super) async fn parse<T: Send + 'static>(
     spawn_blocking(read).await.map_err(|failure| Error::internal(&failure))?
 }
 
-/// Reads a body of at most this many bytes. More is read and thrown away, within bounds too, so that a client that
-/// sends on gets its answer.
+/// Reads a body of at most `limit` bytes. More is read and discarded, within bounds, too, so that a client that keeps
+/// sending gets its answer.
 pub async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
     if body.size_hint().lower() > DISCARDED as u64 {
         return Err(too_large());
@@ -47,17 +47,17 @@ pub async fn read(body: Body, limit: usize) -> Result<Bytes, Error> {
     collected.unwrap_or_else(|_| Err(Error::new(Reason::BodyTimeout, "the body did not arrive in time")))
 }
 
-/// Whether a body is as it was written: neither compressed nor coded in another way (RFC 9110, section 8.4).
+/// Whether a body is sent as it is, neither compressed nor coded otherwise (RFC 9110, section 8.4).
 pub fn is_plain(headers: &HeaderMap) -> bool {
     let plain = |coding: &str| coding.trim().is_empty() || coding.trim().eq_ignore_ascii_case("identity");
     let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
     values.all(|value| value.to_str().is_ok_and(|codings| codings.split(',').all(plain)))
 }
 
-/// Reads a body for its client's sake only: not where the client waits to be told to go on, nor where it is too long.
+/// Reads a body only for its client's sake: not if the client waits for `100 Continue`, nor if it is too long.
 pub(super) async fn discard(headers: &HeaderMap, body: Body) {
     if !headers.contains_key(header::EXPECT) && body.size_hint().lower() <= DISCARDED as u64 {
-        // There is nobody left to tell that this failed.
+        // Nobody is left to whom a failure could be reported.
         let _ = timeout(REFUSED_ARRIVAL, collect(body, 0)).await;
     }
 }

@@ -12,14 +12,15 @@ use proto::operation::{Facts, Matter, OPERATIONS};
 use super::{over_grpc::Grpc, refuse::refuse};
 use crate::error::{Error, Reason};
 
-/// The paths of OpenID Connect nodes, which are no operations.
+/// The paths of OpenID Connect nodes, which are not operations.
 const OIDC: [&str; 3] = ["/oauth/", "/oidc/", "/.well-known/"];
 
-/// The path of the pages for operators, which are no operations either. Who has them answers all that is below it.
+/// The path of the pages for operators, which are not operations either. Nodes that have them answer every path below
+/// it.
 const PAGES: &str = "/ui/operate";
 
-/// Makes unknown paths and methods answer like everything else, and `/` lead to what there is. This comes last: axum gives
-/// these answers to the routes that it has by then, and routers that both have such answers cannot be merged.
+/// Answers unknown paths and methods like everything else, and redirects `/`. This comes last: axum applies these
+/// answers to the routes that exist by then, and routers that both have such answers cannot be merged.
 pub fn fallbacks(router: Router) -> Router {
     let router = router.route("/", get(async || Redirect::temporary("/ui/login").into_response()));
     router.fallback(not_found).method_not_allowed_fallback(not_allowed)
@@ -45,13 +46,13 @@ async fn not_allowed(request: Request) -> Response {
     refuse(request, Error::new(Reason::MethodNotAllowed, message)).await
 }
 
-/// The role whose nodes have a path that this one has not.
+/// The role whose nodes have a path that this node lacks.
 fn role_elsewhere(method: &Method, path: &str, is_grpc: bool) -> Option<&'static str> {
     let is_page = path.strip_prefix(PAGES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     if is_page { Some("query") } else { role(method, path, is_grpc) }
 }
 
-/// The role whose nodes answer what this one does not.
+/// The role whose nodes answer what this node does not.
 fn role(method: &Method, path: &str, is_grpc: bool) -> Option<&'static str> {
     if OIDC.iter().any(|beginning| path.starts_with(beginning)) {
         return Some("oidc");
@@ -64,7 +65,7 @@ fn role(method: &Method, path: &str, is_grpc: bool) -> Option<&'static str> {
     OPERATIONS.iter().find(is_it).map(|facts| role_of(facts))
 }
 
-/// Whether a path is one of a pattern with parameters as `{id}`. No parameter begins as verbs such as `_search` do.
+/// Whether a path matches a pattern with parameters such as `{id}`. No parameter begins as verbs such as `_search` do.
 fn fits(pattern: &str, path: &str) -> bool {
     let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
     let is_parameter = |given: &str| !given.is_empty() && !given.starts_with('_');
@@ -77,7 +78,7 @@ fn fits(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// The role whose nodes answer an operation: those that read are told by their names (docs/operations.md).
+/// The role whose nodes answer an operation: reads are recognised by their names (docs/operations.md).
 fn role_of(facts: &Facts) -> &'static str {
     if facts.matter == Matter::UnderWay {
         return "oidc";

@@ -1,4 +1,4 @@
-//! An operation as the transports see it: they read requests and write answers without knowing their types.
+//! Operations as the transports see them: requests are read and answers written without knowledge of their types.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -16,32 +16,32 @@ use crate::{
 
 /// An operation with its handler.
 pub(super) trait Operation<C>: Send + Sync {
-    /// What is known of it.
+    /// The facts about the operation.
     fn facts(&self) -> &'static Facts;
 
     /// Reads a request in protobuf.
     ///
     /// # Errors
     /// When it is not of the operation's type.
-    fn decode(self: Arc<Self>, message: &[u8]) -> Result<Box<dyn Asked<C>>, DecodeError>;
+    fn decode(self: Arc<Self>, message: &[u8]) -> Result<Box<dyn Invocation<C>>, DecodeError>;
 
     /// Reads a request that is a tree of JSON values.
     ///
     /// # Errors
     /// When it is not of the operation's type.
-    fn read(self: Arc<Self>, tree: Map<String, Value>) -> Result<Box<dyn Asked<C>>, Unread>;
+    fn read(self: Arc<Self>, tree: Map<String, Value>) -> Result<Box<dyn Invocation<C>>, Unread>;
 }
 
 /// A request with the handler that answers it.
-pub(super) trait Asked<C>: Send + Sync {
+pub(super) trait Invocation<C>: Send + Sync {
     /// The request.
     fn request(&mut self) -> &mut dyn AnyRequest;
 
-    /// Lets the handler answer it.
+    /// Answers it by the handler.
     fn answer(self: Box<Self>, call: C) -> BoxFuture<'static, Result<Answer<Box<dyn AnyMessage>>, Error>>;
 }
 
-/// The operation that a type of request is for, with a handler.
+/// A handler, with the type of request that it answers.
 pub(super) struct Handled<I, H> {
     handler: H,
     request: PhantomData<fn() -> I>,
@@ -69,16 +69,16 @@ where
         &I::OPERATION.facts
     }
 
-    fn decode(self: Arc<Self>, message: &[u8]) -> Result<Box<dyn Asked<C>>, DecodeError> {
+    fn decode(self: Arc<Self>, message: &[u8]) -> Result<Box<dyn Invocation<C>>, DecodeError> {
         Ok(Box::new(Request { message: I::decode(message)?, handled: self }))
     }
 
-    fn read(self: Arc<Self>, tree: Map<String, Value>) -> Result<Box<dyn Asked<C>>, Unread> {
+    fn read(self: Arc<Self>, tree: Map<String, Value>) -> Result<Box<dyn Invocation<C>>, Unread> {
         Ok(Box::new(Request { message: json::message::<I>(tree)?, handled: self }))
     }
 }
 
-impl<C, I, H, F> Asked<C> for Request<I, H>
+impl<C, I, H, F> Invocation<C> for Request<I, H>
 where
     I: shape::Request,
     H: Fn(C, I) -> F + Send + Sync + 'static,

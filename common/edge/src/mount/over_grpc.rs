@@ -1,6 +1,6 @@
 //! Unary gRPC, and its variant for browsers, whose trailers are the end of the body.
 //!
-//! The framing is done here and not by tonic, so that what is wrong with a message is told like any other error.
+//! The framing is done here and not by tonic, so that a malformed message is reported like any other error.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use tonic::Status;
 
 use super::{
     body,
-    operation::{Asked, Operation},
+    operation::{Invocation, Operation},
     wire::{self, Wire},
 };
 use crate::{
@@ -24,12 +24,12 @@ use crate::{
     observe::Transport,
 };
 
-/// A flag, and the length of the message.
+/// The length of the prefix of a frame: a flag, and the length of the message.
 const PREFIX: usize = 5;
 /// The flag of a frame that holds trailers.
 const TRAILERS: u8 = 0x80;
 
-/// gRPC, plain or for browsers.
+/// A variant of gRPC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Grpc {
     /// HTTP/2 with trailers.
@@ -41,7 +41,7 @@ pub(super) enum Grpc {
 }
 
 impl Grpc {
-    /// What a request's content type asks for, if it is gRPC with protobuf at all.
+    /// The variant that a request's content type names, if it is gRPC with protobuf.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         let given = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
         let kind = given.split(';').next().unwrap_or_default().trim();
@@ -80,7 +80,7 @@ impl Grpc {
     }
 }
 
-/// Refuses another content type on a gRPC path.
+/// The error for another content type on a gRPC path.
 pub(super) fn unsupported() -> Error {
     Error::new(
         Reason::UnsupportedMediaType,
@@ -98,7 +98,7 @@ impl Wire for Grpc {
         operation: &Arc<dyn Operation<C>>,
         _: Parts,
         body: Body,
-    ) -> Result<Box<dyn Asked<C>>, Error> {
+    ) -> Result<Box<dyn Invocation<C>>, Error> {
         let mut frame = body::read(body, self.limit()).await?;
         if *self == Self::WebText {
             frame = decoded(&frame)?;
@@ -131,7 +131,7 @@ impl Wire for Grpc {
     }
 }
 
-/// What follows a beginning, in whichever case.
+/// Strips a prefix, regardless of case.
 fn strip<'a>(text: &'a str, beginning: &str) -> Option<&'a str> {
     let (head, rest) = text.split_at_checked(beginning.len())?;
     head.eq_ignore_ascii_case(beginning).then_some(rest)
@@ -146,7 +146,8 @@ fn framed(flag: u8, message: &[u8]) -> Bytes {
     frame.freeze()
 }
 
-/// The bytes of a body in base64. A client may send it in parts that are padded each, which every four characters tell.
+/// Decodes a body in base64. A client may send it in parts that are padded each, so every four characters are decoded
+/// alone.
 fn decoded(text: &[u8]) -> Result<Bytes, Error> {
     let mut bytes = BytesMut::with_capacity(text.len() / 4 * 3);
     for group in text.chunks(4) {
@@ -156,7 +157,7 @@ fn decoded(text: &[u8]) -> Result<Bytes, Error> {
     Ok(bytes.freeze())
 }
 
-/// The one message of a request.
+/// The single message of a request.
 fn unframed(frame: &[u8]) -> Result<&[u8], Error> {
     let malformed = || Error::new(Reason::InvalidRequest, "the request must be exactly one gRPC message");
     let ([flag, length @ ..], message) = frame.split_first_chunk::<PREFIX>().ok_or_else(malformed)?;
@@ -167,7 +168,7 @@ fn unframed(frame: &[u8]) -> Result<&[u8], Error> {
     if fits { Ok(message) } else { Err(malformed()) }
 }
 
-/// The `grpc-timeout` of a gRPC request: up to eight digits and a unit. One that is malformed is none.
+/// The `grpc-timeout` of a gRPC request: up to eight digits and a unit. A malformed one is ignored.
 pub(super) fn timeout(headers: &HeaderMap) -> Option<Duration> {
     Grpc::of(headers)?;
     let text = headers.get("grpc-timeout")?.to_str().ok()?;

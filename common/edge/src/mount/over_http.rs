@@ -13,7 +13,7 @@ use proto::operation::{self, Facts};
 
 use super::{
     body,
-    operation::{Asked, Operation},
+    operation::{Invocation, Operation},
     wire::{self, Wire},
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
 };
 
 const JSON: &str = "application/json";
-/// How many times as large as in protobuf a message may well be in JSON.
+/// An estimate of how many times larger than in protobuf a message is in JSON.
 const JSON_TO_BINARY: usize = 4;
 
 /// HTTP with JSON bodies.
@@ -41,7 +41,7 @@ impl Wire for Http {
         operation: &Arc<dyn Operation<C>>,
         mut parts: Parts,
         body: Body,
-    ) -> Result<Box<dyn Asked<C>>, Error> {
+    ) -> Result<Box<dyn Invocation<C>>, Error> {
         let facts = operation.facts();
         let body = body::read(body, body::LIMIT).await?;
         if !body::is_plain(&parts.headers) {
@@ -76,7 +76,7 @@ impl Wire for Http {
     }
 }
 
-/// Whether the body is of the one type that is understood; an empty one needs no type.
+/// Whether the body is JSON by its content type; an empty one needs no type.
 fn is_json(headers: &HeaderMap, is_empty: bool) -> bool {
     let mut given = headers.get_all(header::CONTENT_TYPE).iter();
     let (first, second) = (given.next(), given.next());
@@ -86,7 +86,7 @@ fn is_json(headers: &HeaderMap, is_empty: bool) -> bool {
     second.is_none() && is_json && parts.all(is_understood)
 }
 
-/// JSON is UTF-8 (RFC 8259, section 8.1); other parameters mean nothing.
+/// Whether a parameter of the content type is acceptable: JSON is UTF-8 (RFC 8259, section 8.1); others mean nothing.
 fn is_understood(parameter: &str) -> bool {
     match parameter.split_once('=') {
         Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {

@@ -1,4 +1,4 @@
-//! Refuses requests before or instead of a handler, in the form they came in.
+//! Refuses requests before or instead of a handler, over the transport that they came by.
 
 use std::sync::LazyLock;
 
@@ -11,13 +11,13 @@ use crate::{
     request_id::{identified, identify},
 };
 
-/// Refuses a request that belongs to no handler, in the form it came in.
+/// Refuses a request that belongs to no handler, over the transport that it came by.
 pub async fn refuse(request: Request, error: Error) -> Response {
     static METER: LazyLock<Meter> = LazyLock::new(|| Meter::new("none", "none"));
     refuse_of(&METER, request, error).await
 }
 
-/// Refuses a request to an operation, in the form it came in.
+/// Refuses a request to an operation, over the transport that it came by.
 pub(super) async fn refuse_of(meter: &Meter, request: Request, error: Error) -> Response {
     let (mut parts, body) = request.into_parts();
     let id = identify(&mut parts.headers);

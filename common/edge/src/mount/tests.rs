@@ -18,7 +18,7 @@ use super::*;
 
 const TARGET: &str = r#"{"name":"hook","restWebhook":{"url":"https://example.com"}}"#;
 
-/// Lets everybody in who names a caller.
+/// Admits every request that has credentials.
 struct Open;
 
 impl Admit for Open {
@@ -39,7 +39,7 @@ impl Admit for Open {
     }
 }
 
-/// Shows what it was given, as the id and the key that it answers.
+/// Answers with the call as the id and the name as the key.
 async fn create(call: String, request: CreateTargetRequest) -> Result<Answer<CreateTargetResponse>, Error> {
     assert_ne!(call, "panic");
     if call == "stuck" {
@@ -55,7 +55,7 @@ async fn delete(_: String, request: DeleteTargetRequest) -> Result<Answer<Delete
     Err(missing.header("consistency-token", "abc").header("no header", "x").header("x-broken", "\n"))
 }
 
-/// As standalone has it: two nodes with different verbs of the same path on one port.
+/// Two nodes with different verbs of the same path on one port, as in a standalone platform.
 fn router() -> Router {
     let edge = Arc::new(Open);
     let command = mount(mount(Router::new(), &edge, create), &edge, delete);

@@ -6,12 +6,12 @@ use axum::{body::Body, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue, request::Parts};
 use proto::operation::Facts;
 
-use super::operation::{Asked, Operation};
+use super::operation::{Invocation, Operation};
 use crate::{answer::Answer, error::Error, message::AnyMessage, observe::Transport};
 
-/// A way in which requests and answers travel.
+/// A transport of requests and answers.
 pub(super) trait Wire: Sync {
-    /// What it is.
+    /// The kind of transport.
     fn transport(&self) -> Transport;
 
     /// Reads a request.
@@ -20,7 +20,7 @@ pub(super) trait Wire: Sync {
         operation: &Arc<dyn Operation<C>>,
         parts: Parts,
         body: Body,
-    ) -> impl Future<Output = Result<Box<dyn Asked<C>>, Error>> + Send;
+    ) -> impl Future<Output = Result<Box<dyn Invocation<C>>, Error>> + Send;
 
     /// Writes an answer.
     fn write(&self, facts: &Facts, answer: Answer<Box<dyn AnyMessage>>) -> Result<Response, Error>;

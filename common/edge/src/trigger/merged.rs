@@ -1,4 +1,4 @@
-//! A message that targets see as JSON, and onto which their answers are merged.
+//! Messages that targets get as JSON, and into which their answers are merged.
 
 use action::{chain::Content, client::CallFailure};
 use bytes::Bytes;
@@ -8,24 +8,24 @@ use serde_json::{Map, Value};
 
 use crate::{described::POOL, error::Error, message::AnyMessage};
 
-/// The member of a payload that a request is, and the field of a request that says which context it is about.
+/// The member of a payload that holds the request, and the field of a request that names its context.
 pub(super) const REQUEST: &str = "request";
 const CONTEXT: &str = "ctx";
 
 /// A message while targets are called with it.
 pub(super) struct Merged<'a> {
     message: &'a mut dyn AnyMessage,
-    /// What it is in JSON.
+    /// The message in JSON.
     tree: Map<String, Value>,
     descriptor: MessageDescriptor,
-    /// The member of the payload that it is, and the others.
+    /// The member of the payload that holds it, and the other members.
     member: &'static str,
     about: Map<String, Value>,
     /// Whether a target has changed it.
     pub(super) is_changed: bool,
 }
 
-/// A message as targets are told of it.
+/// Converts a message to the form that targets get.
 pub(super) fn told(message: &dyn AnyMessage, name: &str) -> Result<Value, Error> {
     let (descriptor, mut tree) = described(message, name)?;
     hide(&descriptor, &mut tree);
@@ -40,7 +40,7 @@ fn described(message: &dyn AnyMessage, name: &str) -> Result<(MessageDescriptor,
     Ok((descriptor, tree))
 }
 
-/// Takes out what only its caller may see.
+/// Removes what only the caller may see.
 fn hide(descriptor: &MessageDescriptor, message: &mut Map<String, Value>) {
     for field in descriptor.fields() {
         if is_secret(&field) {
@@ -84,11 +84,11 @@ impl Content for Merged<'_> {
     fn merge(&mut self, answer: Map<String, Value>) -> Result<(), CallFailure> {
         let mut merged = self.tree.clone();
         merge(&self.descriptor, &mut merged, answer)?;
-        // It was decided on the context whether the caller may do this, and whose targets are called.
+        // The caller's rights, and the targets to call, were decided by the context.
         if self.member == REQUEST && merged.get(CONTEXT) != self.tree.get(CONTEXT) {
             return Err(CallFailure::Malformed(format!("it changes {CONTEXT}, which only the caller says")));
         }
-        // What is of the wrong type is the fault of this target, not of a later one.
+        // A wrong type is the fault of this target, not of a later one.
         self.message.become_tree(merged.clone()).map_err(|unread| CallFailure::Malformed(unread.to_string()))?;
         self.tree = merged;
         self.is_changed = true;
@@ -96,8 +96,8 @@ impl Content for Merged<'_> {
     }
 }
 
-/// Merges the members of an answer onto a message: messages member by member, everything else as a whole. `null` takes a
-/// member out, and a member of a oneof takes the others out.
+/// Merges the members of an answer into a message: messages member by member, everything else as one value. `null`
+/// removes a member, and a member of a oneof removes its alternatives.
 fn merge(
     descriptor: &MessageDescriptor,
     message: &mut Map<String, Value>,
@@ -127,12 +127,12 @@ fn merge(
     Ok(())
 }
 
-/// The message that a field holds alone, if it is one with members.
+/// The type of the single message that a field holds, if it has members.
 fn nested(field: &FieldDescriptor) -> Option<MessageDescriptor> {
     message_of(field).filter(|_| !field.is_list() && !field.is_map())
 }
 
-/// The message that a field holds, if it is one with members.
+/// The type of the message that a field holds, if it has members.
 fn message_of(field: &FieldDescriptor) -> Option<MessageDescriptor> {
     match field.kind() {
         Kind::Message(message) => (!message.full_name().starts_with("google.protobuf.")).then_some(message),

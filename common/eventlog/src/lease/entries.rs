@@ -1,5 +1,5 @@
-//! What stands in the bucket of leases: one entry of each process, which it renews, and one of each unit of work, which
-//! names the process that holds it and is written only when the unit moves.
+//! The bucket of leases: one entry per process, which it renews, and one per unit of work, which names the process that
+//! holds it and is only written when the unit changes hands.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ use crate::{
 };
 
 const BUCKET: &str = "HOLDERS";
-/// Where versions before this bucket had their leases: one entry a unit, which was renewed and had an end.
+/// The bucket of versions before this one: one entry per unit, which was renewed and expired.
 const EARLIER: &str = "LEASES";
-/// What stands there between the name of a holder and the number of its process.
+/// The separator between the name of a holder and the number of its process in that bucket.
 const SEPARATOR: char = '\n';
-/// What the names of processes begin with.
+/// The prefix of the names of process entries.
 const PROCESS: &str = "process.";
 
-/// A process among all of all time, by the name of its entry.
+/// The name of the entry of a process, unique for all time.
 pub(super) type ProcessKey = String;
 
 /// The bucket.
@@ -42,14 +42,14 @@ pub(super) struct Entries {
 /// The entry of a unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct UnitEntry {
-    /// How often it was taken.
+    /// How often the unit was taken.
     pub(super) epoch: u64,
-    /// Nobody holds it where it was given up.
+    /// The holder; `None` if the unit was given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) holder: Option<Holder>,
 }
 
-/// Who holds a unit.
+/// The holder of a unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Holder {
     /// The entry of its process.
@@ -58,32 +58,32 @@ pub(super) struct Holder {
     pub(super) name: String,
 }
 
-/// The name of the entry of a process.
+/// Returns the name of the entry of a process.
 pub(super) fn process_key(role: &str, number: &str) -> ProcessKey {
     format!("{PROCESS}{role}.{number}")
 }
 
 impl Entries {
-    /// Opens the bucket, which is made where there is none.
+    /// Opens the bucket, creating it if there is none.
     pub(super) async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, LogFailure> {
         let store = streams::ending_bucket(context, BUCKET, replicas).await?;
         Ok(Self { context: context.clone(), store, earlier: context.get_key_value(EARLIER).await.ok() })
     }
 
-    /// Opens the bucket where there is one.
+    /// Opens the bucket if there is one.
     pub(super) async fn find(context: &jetstream::Context) -> Result<Self, LogFailure> {
         let store = context.get_key_value(BUCKET).await.map_err(nats)?;
         Ok(Self { context: context.clone(), store, earlier: context.get_key_value(EARLIER).await.ok() })
     }
 
-    /// The same on another connection.
+    /// Uses the same bucket on another connection.
     pub(super) async fn over(&self, context: jetstream::Context) -> Result<Self, LogFailure> {
         let store = context.get_key_value(BUCKET).await.map_err(nats)?;
         Ok(Self { context, store, earlier: None })
     }
 
-    /// Writes the entry of a process if it has this revision, and gives the new one. It ends by itself, not before the lease
-    /// does: the broker counts in whole seconds.
+    /// Writes the entry of a process at this revision, and returns the new one. It expires by itself, but not before
+    /// the lease does: the broker counts in whole seconds.
     pub(super) async fn renew(&self, process: &str, name: &str, revision: u64) -> Result<Option<u64>, LogFailure> {
         let lasts = Duration::from_secs(ttl().as_secs() + 1);
         let message = PublishMessage::build().payload(Bytes::copy_from_slice(name.as_bytes())).ttl(lasts);
@@ -96,19 +96,19 @@ impl Entries {
         }
     }
 
-    /// Ends the lease of a process that has this revision; its next renewal fails. `false` where it was renewed meanwhile.
+    /// Ends the lease of a process at this revision; its next renewal fails. `false` if it was renewed meanwhile.
     pub(super) async fn end(&self, process: &str, revision: u64) -> Result<bool, LogFailure> {
         Ok(self.renew(process, "", revision).await?.is_some())
     }
 
-    /// The revision of the entry of a process; `None` where its lease has ended.
+    /// Returns the revision of the entry of a process; `None` if its lease has ended.
     pub(super) async fn process(&self, process: &str) -> Result<Option<u64>, LogFailure> {
         let entry = self.store.entry(process).await.map_err(nats)?;
         let entry = entry.filter(|entry| entry.operation == Operation::Put && !entry.value.is_empty());
         Ok(entry.map(|entry| entry.revision))
     }
 
-    /// The entry of a unit with its revision; `None` where it has none.
+    /// Returns the entry of a unit with its revision; `None` if there is none.
     pub(super) async fn unit(&self, unit: &str) -> Result<Option<(UnitEntry, u64)>, LogFailure> {
         let Some(entry) = self.store.entry(unit).await.map_err(nats)? else { return Ok(None) };
         if entry.operation != Operation::Put {
@@ -119,7 +119,7 @@ impl Entries {
         Ok(Some((read, entry.revision)))
     }
 
-    /// Replaces the entry of a unit that has this revision, and gives the new one; `None` where it has another.
+    /// Replaces the entry of a unit at this revision, and returns the new one; `None` if it has another.
     pub(super) async fn replace(&self, unit: &str, with: &UnitEntry, revision: u64) -> Result<Option<u64>, LogFailure> {
         let value = serde_json::to_vec(with).map_err(nats)?;
         match self.store.update(unit, value.into(), revision).await {
@@ -129,7 +129,7 @@ impl Entries {
         }
     }
 
-    /// Who holds the lease of a unit that an earlier version has.
+    /// Returns the holder of a unit's lease in the bucket of an earlier version.
     pub(super) async fn earlier(&self, unit: &str) -> Result<Option<String>, LogFailure> {
         let Some(earlier) = &self.earlier else { return Ok(None) };
         let entry = earlier.entry(unit).await.map_err(nats)?;
@@ -139,7 +139,7 @@ impl Entries {
         }))
     }
 
-    /// The units that have an entry, in the order of their names; those that only an earlier version has are among them.
+    /// Returns the units that have an entry, ordered by name, including those in the bucket of an earlier version.
     pub(super) async fn units(&self) -> Result<Vec<String>, LogFailure> {
         let mut names = vec![];
         for store in [Some(&self.store), self.earlier.as_ref()].into_iter().flatten() {

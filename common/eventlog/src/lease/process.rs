@@ -1,4 +1,4 @@
-//! The lease of a process, on which all stands that it holds: what is known of it, and the units.
+//! The lease of a process, which all of its units depend on: what is known of it, and the units.
 
 use std::{
     sync::{
@@ -22,31 +22,31 @@ use tokio_util::sync::CancellationToken;
 
 use super::entries::{ProcessKey, process_key};
 
-/// After how long without a sign of life a unit is left to others.
+/// Returns the time without progress after which a unit is left to others.
 pub(super) fn silence() -> Duration {
     fault::shortened_lease(Duration::from_secs(10), Duration::from_secs(5))
 }
 
-/// This process among those that hold leases.
+/// This process as a holder of leases.
 #[derive(Debug)]
 pub(super) struct Process {
     role: &'static str,
     pub(super) name: String,
-    /// It ends only while `units` is locked, so that every unit in there stands on it.
+    /// The lease. It ends only while `units` is locked, so that every unit in there depends on it.
     tenure: watch::Sender<Option<Tenure>>,
     units: Mutex<Vec<Arc<HeldUnit>>>,
-    /// How many are about to take a unit.
+    /// The number of tasks that are about to take a unit.
     wanting: AtomicUsize,
-    /// Rung when the lease is wanted, and when a unit is given up.
+    /// Notified when the lease is wanted, and when a unit is given up.
     wanted: Notify,
     given_up: Notify,
 }
 
-/// The lease of this process, as far as is known.
+/// The lease of this process, as far as it knows.
 #[derive(Debug, Clone)]
 pub(super) struct Tenure {
     pub(super) process: ProcessKey,
-    /// By [`since_start`], counted from before the last renewal was sent.
+    /// The end by [`since_start`], counted from before the last renewal was sent.
     pub(super) valid_until: Duration,
 }
 
@@ -56,9 +56,9 @@ pub(super) struct HeldUnit {
     pub(super) unit: String,
     pub(super) process: ProcessKey,
     pub(super) epoch: u64,
-    /// That of its entry.
+    /// The revision of its entry.
     pub(super) revision: u64,
-    /// When it gave its last sign of life, in milliseconds by [`since_start`].
+    /// When it last signalled progress, in milliseconds by [`since_start`].
     sign: AtomicU64,
     /// Cancelled when somebody else may hold it.
     pub(super) lost: CancellationToken,
@@ -67,7 +67,7 @@ pub(super) struct HeldUnit {
     _counted: GaugeGuard,
 }
 
-/// As long as it is there the lease is renewed, though nothing is held yet.
+/// Has the lease renewed until it is dropped, even though nothing is held yet.
 pub(super) struct Wanting<'a>(&'a Process);
 
 impl HeldUnit {
@@ -86,7 +86,7 @@ impl HeldUnit {
         held
     }
 
-    /// Gives a sign of life.
+    /// Signals progress.
     pub(super) fn tick(&self) {
         self.sign.store(milliseconds(since_start()), Relaxed);
     }
@@ -113,31 +113,31 @@ impl Process {
         }
     }
 
-    /// What is known of the lease from now on; `None` while there is none.
+    /// Watches the lease; `None` while there is none.
     pub(super) fn tenures(&self) -> watch::Receiver<Option<Tenure>> {
         self.tenure.subscribe()
     }
 
-    /// Has the lease renewed until what is given is dropped, or a unit is held.
+    /// Has the lease renewed until the guard is dropped, or a unit is held.
     pub(super) fn want(&self) -> Wanting<'_> {
         self.wanting.fetch_add(1, SeqCst);
         self.wanted.notify_one();
         Wanting(self)
     }
 
-    /// Whether the lease is to be renewed.
+    /// Whether the lease has to be renewed.
     pub(super) fn is_wanted(&self) -> bool {
         self.wanting.load(SeqCst) > 0 || !self.units().is_empty()
     }
 
-    /// Waits until the lease is to be had.
+    /// Waits until the lease is wanted.
     pub(super) async fn wanted(&self) {
         while !self.is_wanted() {
             self.wanted.notified().await;
         }
     }
 
-    /// An entry for a new tenure.
+    /// Returns the name of an entry for a new tenure.
     pub(super) fn new_key(&self) -> ProcessKey {
         process_key(self.role, &hex::encode(secret::random::<8>()))
     }
@@ -147,7 +147,7 @@ impl Process {
         self.tenure.send_replace(Some(Tenure { process: process.clone(), valid_until }));
     }
 
-    /// Notes that the lease has ended, and with it that of every unit.
+    /// Notes that the lease has ended, and every unit with it.
     pub(super) fn ends(&self) {
         let mut units = self.units();
         self.tenure.send_replace(None);
@@ -162,7 +162,7 @@ impl Process {
         self.tenure.borrow().as_ref().is_some_and(|tenure| tenure.process == held.process)
     }
 
-    /// Notes that a unit is held; `None` where the lease has ended since it was taken.
+    /// Notes that a unit is held; `None` if the lease has ended since it was taken.
     pub(super) fn add(&self, held: HeldUnit) -> Option<Arc<HeldUnit>> {
         let mut units = self.units();
         if !self.is_of(&held) {
@@ -184,7 +184,7 @@ impl Process {
         self.given_up.notified().await;
     }
 
-    /// Takes out the units that others may have: those that were given up, and those that give no sign of life.
+    /// Removes and returns the units that others may take: those that were given up, and those without progress.
     pub(super) fn over(&self) -> Vec<Arc<HeldUnit>> {
         let over = self.units().extract_if(.., |held| held.lost.is_cancelled() || held.is_silent()).collect::<Vec<_>>();
         for silent in over.iter().filter(|held| !held.lost.is_cancelled()) {

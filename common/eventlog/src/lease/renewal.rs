@@ -1,4 +1,4 @@
-//! The thread that renews the lease of a process and gives its units up: no request can hold it up.
+//! The thread that renews the lease of a process and releases its units: no request can delay it.
 
 use std::{sync::Arc, thread, time::Duration};
 
@@ -18,10 +18,10 @@ use super::{
 };
 use crate::log::{LogFailure, context, nats};
 
-/// How the thread gets a connection of its own: one that others use waits for them.
+/// Connects the thread: on a shared connection it would have to wait for others.
 pub type Connect = Box<dyn Fn() -> BoxFuture<'static, Option<async_nats::Client>> + Send + Sync>;
 
-/// What the thread works with.
+/// The state of the thread.
 struct Renewal {
     process: Arc<Process>,
     entries: Entries,
@@ -67,7 +67,7 @@ async fn connected(entries: &Entries, connect: &Connect) -> Entries {
 }
 
 impl Renewal {
-    /// Keeps the lease while it is wanted, one tenure after the other. It never ends.
+    /// Holds the lease while it is wanted, one tenure after the other. It never returns.
     async fn hold(&self) {
         loop {
             self.process.wanted().await;
@@ -87,7 +87,7 @@ impl Renewal {
         }
     }
 
-    /// Renews the lease until it is lost, or not wanted any more. While NATS does not answer it stays what it was.
+    /// Renews the lease until it is lost, or not wanted any more. While NATS does not answer, it remains as it was.
     async fn renew(&self, process: ProcessKey, mut revision: u64, mut valid_until: Duration) {
         loop {
             sleep((valid_until + renew_every()).saturating_sub(ttl() + since_start())).await;
@@ -100,9 +100,10 @@ impl Renewal {
                     (revision, valid_until) = (renewed, sent + ttl());
                     self.process.holds(&process, valid_until);
                 }
-                // Our own renewal whose answer was lost, or it has ended: then units may have been held by others meanwhile.
+                // Either this was our own renewal, whose answer was lost, or it has ended: then others may have held
+                // units meanwhile.
                 Ok(Ok(None)) => match self.entries.process(&process).await {
-                    // Until when it lasts is not known; the next renewal, which comes at once, tells.
+                    // Its end is not known; the next renewal follows at once and finds out.
                     Ok(Some(found)) => revision = found,
                     Ok(None) => {
                         tracing::warn!("the lease of this process has ended, and with it all that it held");
@@ -110,7 +111,7 @@ impl Renewal {
                     }
                     Err(_) => {}
                 },
-                // Where only the answer was lost, the next renewal finds a wrong revision.
+                // If only the answer was lost, the next renewal finds a wrong revision.
                 Err(_) => tracing::warn!("NATS does not answer to the renewal of the lease"),
                 Ok(Err(error)) => {
                     tracing::warn!(error = explain(&error), "cannot renew the lease");
@@ -120,7 +121,7 @@ impl Renewal {
         }
     }
 
-    /// Lets others have the units that are given up or give no sign of life, until `stop`.
+    /// Releases the units that were given up or show no progress, until `stop`.
     async fn free(&self, stop: &CancellationToken) {
         let mut freeing = JoinSet::new();
         loop {
@@ -141,7 +142,8 @@ impl Renewal {
     }
 }
 
-/// Writes that nobody holds the unit. Others would wait for it as long as this process lives, so it is tried until then.
+/// Writes that nobody holds the unit. Others would wait for it as long as this process lives, so it is retried until
+/// then.
 async fn free(process: Arc<Process>, entries: Entries, held: Arc<HeldUnit>) {
     let freed = UnitEntry { epoch: held.epoch, holder: None };
     loop {

@@ -1,7 +1,7 @@
-//! What readers of a process share: records as they come from NATS, decoded once.
+//! Feeds, which readers of a process share: records as they arrive from NATS, decoded once.
 //!
-//! A feed runs a little ahead of its slowest reader, and keeps what that has not read yet. Whoever is elsewhere begins a
-//! feed of its own, which ends where it meets another one.
+//! A feed runs a little ahead of its slowest reader, and retains what that has not read yet. A reader at another
+//! position begins a feed of its own, which ends when it catches up with another one.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -23,7 +23,7 @@ use tokio::{
 
 use super::{
     IDLE, Log, LogFailure, MOST_IN_FLIGHT, broken, is_missing, nats,
-    window::{Next, State, Window},
+    window::{FeedStep, State, Window},
 };
 use crate::record::{Broken, Record};
 
@@ -34,20 +34,20 @@ pub(super) struct Feeds {
     numbers: AtomicU64,
 }
 
-/// One consumer, and what it has sent of the log.
+/// A consumer, and the records that it has delivered.
 #[derive(Debug)]
 struct Feed {
     number: u64,
     window: Mutex<Window>,
-    /// There is a further record, or the feed has ended.
+    /// Notified when there is a further record, or the feed has ended.
     came: Notify,
-    /// A reader has read on, or was left behind.
+    /// Notified when a reader has read on, or was left behind.
     read: Notify,
-    /// A reader is gone.
+    /// Notified when a reader is gone.
     left: Notify,
 }
 
-/// One reader's part in a feed.
+/// The membership of a reader in a feed.
 #[derive(Debug)]
 pub(super) struct Seat {
     feed: Arc<Feed>,
@@ -55,7 +55,7 @@ pub(super) struct Seat {
 }
 
 impl Feeds {
-    /// A part in a feed that has, or will have, the record after `last`.
+    /// Joins a feed that has, or will have, the record after `last`.
     pub(super) fn join(self: &Arc<Self>, log: &Log, last: u64) -> Seat {
         let number = self.numbers.fetch_add(1, Relaxed);
         let mut open = self.open();
@@ -74,19 +74,19 @@ impl Feeds {
             outcome = self.fill(&feed, &reading, &stream) => outcome,
             () = feed.is_left() => Ok(()),
         };
-        // Nobody joins any more, and whoever did is told.
+        // Nobody joins any more, and the readers are notified.
         self.open().retain(|open| open.number != feed.number);
         feed.window().state = outcome.map_or_else(State::Failed, |()| State::Ended);
         feed.came.notify_waiters();
     }
 
-    /// Sends what comes, until that is what another feed sends.
+    /// Delivers records until it catches up with another feed.
     async fn fill(&self, feed: &Feed, reading: &stream::Stream, stream: &stream::Stream) -> Result<(), LogFailure> {
         let mut last = feed.window().end;
         let mut messages = messages(reading, last + 1).await?;
         loop {
             let (record, size) = match next(&mut messages, stream, last).await {
-                // They are asked for again.
+                // They are requested again.
                 Err(LogFailure::Nats(what)) if what == LOST => {
                     tracing::debug!(last, "{LOST}; they are asked for again");
                     messages = self::messages(reading, last + 1).await?;
@@ -95,7 +95,7 @@ impl Feeds {
                 outcome => outcome?,
             };
             match record.stream_sequence {
-                // A consumer that is made anew by its client may begin anywhere; one that is asked for again does not.
+                // A consumer that its client recreates may begin anywhere; one that is created here does not.
                 found if found <= last => return Err(LogFailure::Nats(format!("message {found} came after {last}"))),
                 found if found > last + 1 => return Err(broken(stream, Broken::MessageHole { last, found })),
                 found => last = found,
@@ -107,7 +107,8 @@ impl Feeds {
         }
     }
 
-    /// Whether another feed has all that the readers of this one want, and is as far. Nobody joins this one then.
+    /// Whether another feed has everything that the readers of this one need, and is as far. Then nobody joins this one
+    /// any more.
     fn is_met(&self, feed: &Feed) -> bool {
         let (end, slowest) = {
             let window = feed.window();
@@ -128,7 +129,7 @@ impl Feeds {
 }
 
 impl Feed {
-    /// Sends a record to all readers. It waits for one that lags far, but not for long.
+    /// Delivers a record to all readers. It waits for a reader that lags far, but not for long.
     async fn push(&self, record: Record, size: u64) {
         loop {
             let read = self.read.notified();
@@ -139,7 +140,7 @@ impl Feed {
         self.came.notify_waiters();
     }
 
-    /// Ends when nobody listens.
+    /// Completes when no readers are left.
     async fn is_left(&self) {
         loop {
             let left = self.left.notified();
@@ -156,19 +157,19 @@ impl Feed {
 }
 
 impl Seat {
-    /// The record after `last`, waited for; `None` where this feed never has it.
+    /// Waits for the record after `last`; `None` if this feed will never have it.
     pub(super) async fn next(&self, last: u64) -> Result<Option<Arc<Record>>, LogFailure> {
         loop {
             let came = self.feed.came.notified();
             let next = self.feed.window().next(self.number, last);
             match next {
-                Next::Record(record) => {
+                FeedStep::Record(record) => {
                     self.feed.read.notify_waiters();
                     return Ok(Some(record));
                 }
-                Next::Later => came.await,
-                Next::Never => return Ok(None),
-                Next::Failed(failure) => return Err(failure),
+                FeedStep::Later => came.await,
+                FeedStep::Never => return Ok(None),
+                FeedStep::Failed(failure) => return Err(failure),
             }
         }
     }
@@ -182,7 +183,7 @@ impl Drop for Seat {
     }
 }
 
-/// What a stream has from a message on, as it comes.
+/// Returns the messages of a stream from a sequence on, as they arrive.
 pub(super) async fn messages(stream: &stream::Stream, start_sequence: u64) -> Result<Ordered, LogFailure> {
     let config = OrderedConfig {
         deliver_policy: DeliverPolicy::ByStartSequence { start_sequence },
@@ -193,7 +194,7 @@ pub(super) async fn messages(stream: &stream::Stream, start_sequence: u64) -> Re
     consumer.messages().await.map_err(nats)
 }
 
-/// The record after the one of stream sequence `last`, and its size in bytes.
+/// Returns the record after the one with stream sequence `last`, and its size in bytes.
 async fn next(messages: &mut Ordered, stream: &stream::Stream, last: u64) -> Result<(Record, u64), LogFailure> {
     let message = loop {
         match timeout(IDLE, messages.next()).await {
@@ -207,14 +208,14 @@ async fn next(messages: &mut Ordered, stream: &stream::Stream, last: u64) -> Res
     Ok((record, message.payload.len() as u64))
 }
 
-/// What is said of records that were sent and did not arrive.
+/// The error for records that were sent and did not arrive.
 const LOST: &str = "records were lost on their way";
 
-/// A feed that hears nothing while the stream goes on has lost records on their way, and must ask for them again.
+/// A feed that receives nothing while the stream goes on has lost records on their way, and must request them again.
 async fn nothing_lost(stream: &stream::Stream, last: u64) -> Result<(), LogFailure> {
     match stream.get_info().await.map_err(nats)?.state.last_sequence {
         end if end > last => match stream.get_raw_message(last + 1).await {
-            // It will never come.
+            // It will never arrive.
             Err(error) if is_missing(&error) => Err(broken(stream, Broken::Lost { end, lost: 1, at: last + 1 })),
             _ => Err(LogFailure::Nats(LOST.to_owned())),
         },

@@ -13,14 +13,14 @@ struct Reader {
     at: Position,
     lineage: Option<Lineage>,
     seat: Seat,
-    /// Whether NATS has failed since the last record. What happens to a feed once need not concern the next one.
+    /// Whether NATS has failed since the last record. A single failure of a feed need not concern the next one.
     has_failed: bool,
 }
 
 impl Log {
-    /// All records after a position, without holes; it waits for further ones and never ends by itself. Readers of a process
-    /// that are near to each other share them. Where what follows the position was purged, it begins with the first record that
-    /// is left.
+    /// Returns all records after a position, without holes; the stream waits for further ones and never ends by itself.
+    /// Readers of a process that are near to each other share a feed. If the records after the position were purged, it
+    /// begins with the first one that is left.
     pub async fn follow(
         &self,
         from: Position,
@@ -32,7 +32,7 @@ impl Log {
         };
         let seat = self.feeds.join(self, from.stream_sequence);
         let reader = Reader { log: self.clone(), at: from, lineage, seat, has_failed: false };
-        // It ends with its first failure, at once: nothing after that may be read.
+        // The stream ends with its first failure, at once: nothing after that may be read.
         let records =
             futures::stream::try_unfold(reader, |mut reader| async move { Ok(Some((reader.next().await?, reader))) });
         Ok(Box::pin(records))

@@ -1,4 +1,4 @@
-//! Keeps a state in memory up to date from the log alone, as long as the process lives.
+//! Keeps a state in memory up to date from the log alone, for as long as the process lives.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use tokio::time::sleep;
 use super::{Log, LogFailure};
 use crate::record::{Position, Record};
 
-/// How long it waits before it asks a log again that did not answer.
+/// The pause before a log that did not answer is asked again.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// A state that is updated by the records of the log.
 pub trait Follower: Send + 'static {
-    /// What the state is, in words for operators.
+    /// A description of the state, for operators.
     const WHAT: &'static str;
 
     /// Applies a record.
     fn apply(&mut self, record: &Record);
 
-    /// Goes on behind a record that could not be applied, because that panicked: some of it may have been. What it is about is taken
-    /// for what does least harm.
+    /// Skips a record whose application panicked: it may have been applied in part. Whatever the record is about is
+    /// treated in the way that does least harm.
     fn skip(&mut self, record: &Record);
 }
 
-/// Brings a state from a position to the end of the log now. The future that it returns keeps it up to date.
+/// Brings a state from a position to the current end of the log. The future that it returns keeps it up to date.
 ///
 /// # Errors
-/// When the log cannot be read.
+/// If the log cannot be read.
 pub async fn keep_updated<K: Follower>(
     log: Log,
     follower: K,

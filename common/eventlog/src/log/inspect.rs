@@ -1,4 +1,4 @@
-//! Looking at a log that may be absent or broken. Nothing here creates or changes anything.
+//! Inspection of a log that may be absent or broken. Nothing here creates or changes anything.
 
 use base::{clock, health::Reached};
 use bytes::Bytes;
@@ -8,28 +8,28 @@ use futures::{Stream, StreamExt};
 use super::{Log, LogFailure, check_rules, context, feed::messages, is_absent, name, nats, rules};
 use crate::record::{Broken, Record};
 
-/// How much of a log comes after a place in it.
+/// How far a position lags in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Lag {
-    /// How many events.
+    /// The number of events after it.
     pub events: u64,
-    /// How old the first record of them is, in seconds.
+    /// The age of the first record after it, in seconds.
     pub seconds: f64,
 }
 
 impl Log {
-    /// How much of the log comes after a place, up to an end.
+    /// Returns how far a position lags, up to an end.
     pub async fn lag(&self, at: Reached, end: Reached) -> Result<Lag, LogFailure> {
         if at.stream_sequence >= end.stream_sequence {
             return Ok(Lag::default());
         }
-        // What it lacks first may have been purged.
+        // The first record after it may have been purged.
         let next = self.read(at.stream_sequence.max(self.purged().await?) + 1).await?;
         let age = |next: Record| clock::now().duration_since(next.committed_at()).as_secs_f64().max(0.0);
         Ok(Lag { events: end.sequence.saturating_sub(at.sequence), seconds: next.map_or(0.0, age) })
     }
 
-    /// Opens a log of a shard where there is one, whatever its rules are.
+    /// Opens a log of a shard if there is one, whatever its rules are.
     pub async fn find(client: async_nats::Client, (class, shard): (LogClass, u16)) -> Result<Self, LogFailure> {
         let has_jetstream = client.server_info().jetstream;
         let context = context(client);
@@ -42,22 +42,22 @@ impl Log {
         }
     }
 
-    /// Whether the stream's rules are such that it can lose no event, and as many servers keep it as asked for.
+    /// Checks that the stream's rules let it lose no event, and that as many servers store it as requested.
     pub async fn check_rules(&self, shard: u16, replicas: usize) -> Result<(), LogFailure> {
         check_rules(&self.stream.get_info().await.map_err(nats)?.config, &rules(self.class, shard, replicas))
     }
 
-    /// The servers that keep the log and are away or lag.
+    /// Returns the servers that store the log and are away or lag.
     pub async fn lagging(&self) -> Result<Vec<String>, LogFailure> {
         let cluster = self.stream.get_info().await.map_err(nats)?.cluster;
         let peers = cluster.map(|cluster| cluster.replicas).unwrap_or_default().into_iter();
         Ok(peers.filter(|peer| peer.offline || !peer.current).map(|peer| peer.name).collect())
     }
 
-    /// The record before the one that has the event of this sequence; `None` where that is the first record
-    /// that is left. Of an event that is not there yet it is the last record.
+    /// Returns the record before the one with the event of this sequence; `None` if that is the first record that is
+    /// left. If there is no such event yet, it returns the last record.
     ///
-    /// It asks for some twenty records of a million, so it takes the sequences that they tell on trust.
+    /// Of a million records it reads some twenty, so it trusts the sequences that these have.
     pub async fn record_before(&self, sequence: u64) -> Result<Option<Record>, LogFailure> {
         if sequence <= 1 {
             return Ok(None);
@@ -65,12 +65,12 @@ impl Log {
         self.last_where(|record| record.position().sequence < sequence).await
     }
 
-    /// The last record for which something holds that is true up to some record, and false after it.
+    /// Returns the last record for which a condition holds that is true up to some record, and false after it.
     pub(super) async fn last_where(&self, holds: impl Fn(&Record) -> bool) -> Result<Option<Record>, LogFailure> {
         self.last_within((self.purged().await?, self.end().await? + 1), holds).await
     }
 
-    /// The same of the records between two stream sequences.
+    /// Like [`Log::last_where`], for the records between two stream sequences.
     pub(super) async fn last_within(
         &self,
         (mut before, mut beyond): (u64, u64),
@@ -90,7 +90,8 @@ impl Log {
         Ok(found)
     }
 
-    /// All messages from a stream sequence on as they lie in the stream, unchecked; it waits for further ones.
+    /// Returns all messages from a stream sequence on as they are in the stream, unchecked; the stream waits for
+    /// further ones.
     pub async fn messages(
         &self,
         start_sequence: u64,

@@ -1,5 +1,5 @@
-//! The beginning of a log that ages out. What its newest record permits to be purged need not be there; all that comes after that must
-//! be, as in any log.
+//! The beginning of a log that ages out. Messages that its newest record permits to purge may be missing; all later
+//! ones must exist, as in any log.
 
 use domain::log_class::LogClass;
 use jiff::Timestamp;
@@ -8,8 +8,8 @@ use super::{Log, LogFailure, nats};
 use crate::record::{Broken, CommitRecord, Position, Record};
 
 impl Log {
-    /// The stream sequence of the last message that was purged. 0 where none was, and where more is gone than the newest record
-    /// permits: then the log has lost messages.
+    /// Returns the stream sequence of the last message that was purged; 0 if none was, or if more is missing than the
+    /// newest record permits: then the log has lost messages.
     pub async fn purged(&self) -> Result<u64, LogFailure> {
         if self.class == LogClass::Events {
             return Ok(0);
@@ -22,7 +22,7 @@ impl Log {
         Ok(if gone <= self.permitted((gone, state.last_sequence)).await? { gone } else { 0 })
     }
 
-    /// Up to which stream sequence the log permits a purge; 0 in one that does not age out.
+    /// Returns the stream sequence up to which the log permits a purge; 0 in a log that does not age out.
     pub async fn permits(&self) -> Result<u64, LogFailure> {
         let state = self.stream.get_info().await.map_err(nats)?.state;
         if self.class == LogClass::Events || state.messages == 0 {
@@ -31,9 +31,9 @@ impl Log {
         self.permitted((state.first_sequence.saturating_sub(1), state.last_sequence)).await
     }
 
-    /// Up to which stream sequence a log that begins after `gone` and ends at `last` permits a purge: what its newest record says. A
-    /// build from before there were purges may have taken over since, whose records say nothing; then it is the newest epoch that says
-    /// something.
+    /// Returns the stream sequence up to which a log that begins after `gone` and ends at `last` permits a purge, as
+    /// named by its newest record. If a build from before there were purges has taken over since, its records name
+    /// none; then the newest epoch that names one decides.
     pub(super) async fn permitted(&self, (gone, last): (u64, u64)) -> Result<u64, LogFailure> {
         let mut newest = self.read(last).await?;
         while let Some(record) = newest {
@@ -46,8 +46,9 @@ impl Log {
         Ok(0)
     }
 
-    /// Where a reader goes on that stands at a position: there, or before the first record that is left where what follows the
-    /// position was purged. That record is the first of its chain: the newest one certifies it, by the digests between them.
+    /// Returns the position from which a reader resumes: its own, or before the first record that is left if what
+    /// follows its own was purged. The chain begins with that record: the newest one certifies it, by the digests
+    /// between them.
     pub async fn resume(&self, from: Position) -> Result<Position, LogFailure> {
         let purged = self.purged().await?;
         if from.stream_sequence >= purged {
@@ -66,7 +67,7 @@ impl Log {
         Ok(first)
     }
 
-    /// What a failure of reading after a message is in truth: where that was purged just now, nothing was lost.
+    /// Corrects a failure of reading after a message: if that was purged just now, nothing was lost.
     pub(super) async fn explained(&self, last: u64, failure: LogFailure) -> LogFailure {
         let is_hole = matches!(failure, LogFailure::Broken { broken: Broken::MessageHole { .. }, .. });
         if is_hole && self.purged().await.is_ok_and(|purged| purged > last) { self.just_purged() } else { failure }
@@ -76,19 +77,19 @@ impl Log {
         LogFailure::Nats(format!("{} was purged further just now", self.stream()))
     }
 
-    /// The last record that was committed before a time; `None` where none was of those that are left.
+    /// Returns the last record that was committed before a time; `None` if none that is left was.
     pub async fn last_before(&self, time: Timestamp) -> Result<Option<Record>, LogFailure> {
         self.last_where(|record| record.committed_at() < time).await
     }
 
-    /// Removes the messages up to the one that the newest record names, and tells how many these were. That record stays.
+    /// Removes the messages up to and including the one that the newest record names, and returns their number.
     pub async fn purge(&self) -> Result<u64, LogFailure> {
         let Some(last) = self.last().await? else { return Ok(0) };
         let to = self.permits().await?;
         if to == 0 || to >= last.stream_sequence {
             return Ok(0);
         }
-        // What has the sequence itself stays.
+        // NATS retains the message with the given sequence itself.
         Ok(self.stream.purge().sequence(to + 1).await.map_err(nats)?.purged)
     }
 }

@@ -1,33 +1,33 @@
-//! How far a state in memory is that is kept by the log.
+//! The position of a state in memory that follows the log.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::watch, time::timeout};
 
-/// How long a change is waited for that this node has written itself.
+/// How long to wait for a change that this node has written itself.
 const OWN_WAIT: Duration = Duration::from_secs(2);
 
-/// The sequence of the last event that such a state has.
+/// The sequence of the last event that was applied to such a state.
 #[derive(Debug, Clone)]
 pub struct Reached(Arc<watch::Sender<u64>>);
 
 impl Reached {
-    /// Of a state that has this event and all before it.
+    /// Creates the position of a state that has this event and all before it.
     pub fn new(sequence: u64) -> Self {
         Self(Arc::new(watch::Sender::new(sequence)))
     }
 
-    /// It has this event now, and all before it.
+    /// Notes that the state has this event and all before it.
     pub fn advance(&self, sequence: u64) {
         self.0.send_replace(sequence);
     }
 
-    /// Hears of every advance.
+    /// Watches the position.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
     }
 
-    /// How far the state is when it has an event, or when the time is over.
+    /// Returns the position once the state has an event, or when the time is over.
     pub async fn processed_by(&self, sequence: u64, wait: Duration) -> u64 {
         let known = *self.0.borrow();
         if known >= sequence {
@@ -37,14 +37,14 @@ impl Reached {
         *self.0.borrow()
     }
 
-    /// Waits until the state has an event, however long that takes.
+    /// Waits until the state has an event, without a time limit.
     pub async fn wait_for(&self, sequence: u64) {
-        // Its sender is this one's own.
+        // The sender is owned by this value, so the channel stays open.
         let _ = self.changes().wait_for(|reached| *reached >= sequence).await;
     }
 
-    /// Waits until the state has an event that this node has written, and returns how far it is then; not for ever, because others
-    /// need not wait at all.
+    /// Waits until the state has an event that this node has written, and returns its position then. The wait is
+    /// limited, because others need not wait at all.
     pub async fn wait_briefly_for(&self, sequence: u64) -> u64 {
         self.processed_by(sequence, OWN_WAIT).await
     }

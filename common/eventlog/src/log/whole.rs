@@ -1,4 +1,4 @@
-//! Whether the log still has all of its messages, as far as the stream tells without being read.
+//! Checks whether the log still has all of its messages, as far as the stream reveals that without being read.
 
 use async_nats::jetstream::stream;
 use domain::log_class::LogClass;
@@ -7,11 +7,11 @@ use super::{Log, LogFailure, nats};
 use crate::record::Broken;
 
 impl Log {
-    /// Refuses a log that lacks messages, save those at its beginning that its newest record permits to purge. What messages hold
-    /// is not looked at.
+    /// Refuses a log that lacks messages, except for those at its beginning that its newest record permits to purge.
+    /// The content of messages is not examined.
     ///
     /// # Errors
-    /// [`Broken::Lost`] where messages are missing between the first and the last one that the stream must have.
+    /// [`Broken::Lost`] if messages are missing between the first and the last one that the stream must have.
     pub async fn check_whole(&self) -> Result<(), LogFailure> {
         let state = self.stream.get_info().await.map_err(nats)?.state;
         let end = state.last_sequence;
@@ -24,7 +24,7 @@ impl Log {
         if let Some(lost) = lost(&state, permitted) {
             return Err(self.broken(lost));
         }
-        // A stream may believe that it has a message whose block is gone.
+        // A stream may believe that it has a message although its block is gone.
         for ends in [state.first_sequence.max(1), end] {
             let is_there = ends == 0 || ends > end || self.has_message(ends).await?;
             // It may have been purged just now.
@@ -36,13 +36,14 @@ impl Log {
     }
 }
 
-/// A log has as many messages as the last one counts, save those at its beginning that were purged by permission.
+/// Counts missing messages: a log has as many as the last sequence, except for those at its beginning that were purged
+/// by permission.
 fn lost(state: &stream::State, permitted: u64) -> Option<Broken> {
     let stream::State { messages, first_sequence, last_sequence: end, .. } = *state;
     let gone = if messages == 0 { end } else { first_sequence.saturating_sub(1) };
     let purged = gone.min(permitted);
     let lost = end.saturating_sub(messages).saturating_sub(purged);
-    // Where the beginning is as it may be, at least the first message that is left is there.
+    // If the beginning is valid, at least the first message that is left exists.
     let at = if gone > purged { purged + 1 } else { purged + 2 };
     (lost > 0).then_some(Broken::Lost { end, lost, at })
 }

@@ -1,4 +1,4 @@
-//! The stretch of the log that a feed keeps, and how far its readers are. It knows no clock and no NATS.
+//! The section of the log that a feed retains, and the positions of its readers. It knows no clock and no NATS.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -11,28 +11,28 @@ use tokio::time::Instant;
 use super::LogFailure;
 use crate::record::Record;
 
-/// How many bytes of the log a feed is ahead of its slowest reader at most.
+/// The most bytes that a feed is ahead of its slowest reader.
 const AHEAD: u64 = 4 << 20;
-/// How many bytes it keeps that all have read, for those who begin a little later.
+/// How many bytes that all have read are retained, for readers that begin a little later.
 const MOST_LAG: u64 = 1 << 20;
-/// How long it waits for readers that stand still, before it goes on without them.
+/// How long a feed waits for readers that do not move, before it goes on without them.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How long it waits all in all for readers that are slow, before it goes on without them.
+/// How long a feed waits in total for readers that are slow, before it goes on without them.
 const FORBEARANCE: Duration = Duration::from_secs(30);
 
-/// Records of one stretch of the log.
+/// The records of one section of the log.
 #[derive(Debug)]
 pub(super) struct Window {
-    /// The newest at the back, each with the bytes of the log that the feed had sent with it.
+    /// The records, the newest at the back, each with the total bytes that the feed had sent with it.
     records: VecDeque<(Arc<Record>, u64)>,
     /// The stream sequence of the newest record, or of the one before the first.
     pub(super) end: u64,
-    /// How many bytes of the log the feed has sent with all records, and with those that are no longer here.
+    /// The bytes that the feed has sent with all records, and with those that are not here any more.
     sent: u64,
     gone: u64,
-    /// The stream sequences that the readers have read, by their numbers.
+    /// The stream sequence that each reader has read, by reader number.
     pub(super) readers: HashMap<u64, u64>,
-    /// Since it was too far ahead of a reader.
+    /// Set while the feed is too far ahead of a reader.
     full: Option<Full>,
     pub(super) state: State,
 }
@@ -40,7 +40,7 @@ pub(super) struct Window {
 #[derive(Debug)]
 struct Full {
     since: Instant,
-    /// Who was late when it was looked last, and what they had read.
+    /// The readers that were late at the last check, and what they had read.
     late: HashMap<u64, u64>,
     looked: Instant,
 }
@@ -48,29 +48,29 @@ struct Full {
 #[derive(Debug)]
 pub(super) enum State {
     Goes,
-    /// It has met another one, or has no reader.
+    /// The feed has caught up with another one, or has no reader.
     Ended,
     Failed(LogFailure),
 }
 
-/// What a feed has for a reader.
-pub(super) enum Next {
+/// The next item for a reader.
+pub(super) enum FeedStep {
     Record(Arc<Record>),
     Later,
-    /// It does not have the record, and never will.
+    /// The feed does not have the record, and never will.
     Never,
     Failed(LogFailure),
 }
 
 impl Window {
-    /// An empty one after a record, for readers that have read that.
+    /// Creates an empty window after a record, for readers that have read that.
     pub(super) fn new(last: u64, readers: impl IntoIterator<Item = u64>) -> Self {
         let readers = readers.into_iter().map(|number| (number, last)).collect();
         let (records, state) = (VecDeque::new(), State::Goes);
         Self { records, end: last, sent: 0, gone: 0, readers, full: None, state }
     }
 
-    /// Whether the record after `last` is here, or is the next to come.
+    /// Whether the record after `last` is here, or is the next to arrive.
     pub(super) fn serves(&self, last: u64) -> bool {
         matches!(self.state, State::Goes) && (self.end - self.records.len() as u64..=self.end).contains(&last)
     }
@@ -83,24 +83,24 @@ impl Window {
         serves
     }
 
-    /// The record after `last`, if it is here.
+    /// Returns the record after `last`, if it is here.
     fn after(&self, last: u64) -> Option<&(Arc<Record>, u64)> {
         let first = self.end - self.records.len() as u64;
         self.records.get(usize::try_from(last.checked_sub(first)?).ok()?)
     }
 
-    /// What the slowest reader has read.
+    /// Returns what the slowest reader has read.
     pub(super) fn slowest(&self) -> u64 {
         self.readers.values().min().copied().unwrap_or(self.end)
     }
 
-    /// How many bytes were sent up to a record.
+    /// Returns the bytes that were sent up to a record.
     fn sent_with(&self, last: u64) -> u64 {
         last.checked_sub(1).and_then(|before| self.after(before)).map_or(self.gone, |(_, sent)| *sent)
     }
 
-    /// Until when there is no room for a further record; `None` where there is. Goes on without those who were waited for
-    /// long enough, unless nobody else is there.
+    /// Returns until when there is no room for a further record; `None` if there is room. Drops readers that were
+    /// waited for long enough, unless no others are left.
     pub(super) fn full_until(&mut self, now: Instant) -> Option<Instant> {
         let lag = self.sent - self.sent_with(self.slowest());
         if lag <= AHEAD / 2 {
@@ -141,17 +141,17 @@ impl Window {
         }
     }
 
-    pub(super) fn next(&mut self, number: u64, last: u64) -> Next {
+    pub(super) fn next(&mut self, number: u64, last: u64) -> FeedStep {
         let record = self.after(last).map(|(record, _)| record.clone());
         match (&self.state, record) {
             (State::Goes | State::Failed(_), Some(record)) => {
-                // One that was left behind is waited for no more, though it may still find what it needs.
+                // A reader that was left behind is not waited for, though it may still find what it needs.
                 self.readers.entry(number).and_modify(|read| *read = last + 1);
-                Next::Record(record)
+                FeedStep::Record(record)
             }
-            (State::Goes, None) if last == self.end => Next::Later,
-            (State::Failed(failure), None) if last == self.end => Next::Failed(failure.clone()),
-            (State::Goes | State::Failed(_), None) | (State::Ended, _) => Next::Never,
+            (State::Goes, None) if last == self.end => FeedStep::Later,
+            (State::Failed(failure), None) if last == self.end => FeedStep::Failed(failure.clone()),
+            (State::Goes | State::Failed(_), None) | (State::Ended, _) => FeedStep::Never,
         }
     }
 }
@@ -173,7 +173,9 @@ mod tests {
 
     fn read(window: &mut Window, number: u64, from: u64, to: u64) {
         for last in from..to {
-            assert!(matches!(window.next(number, last), Next::Record(record) if record.stream_sequence == last + 1));
+            assert!(
+                matches!(window.next(number, last), FeedStep::Record(record) if record.stream_sequence == last + 1)
+            );
         }
     }
 
@@ -192,7 +194,7 @@ mod tests {
         fill(&mut window, 9);
         read(&mut window, 1, 15, 24);
         fill(&mut window, 1);
-        assert!(matches!(window.next(2, 15), Next::Never), "what it has not read is gone");
+        assert!(matches!(window.next(2, 15), FeedStep::Never), "what it has not read is gone");
     }
 
     #[test]
@@ -226,6 +228,6 @@ mod tests {
         }
         assert!(window.records.len() < 4, "{}", window.records.len());
         assert!(window.serves(19) && !window.serves(10) && !window.serves(21));
-        assert!(matches!(window.next(1, 20), Next::Later));
+        assert!(matches!(window.next(1, 20), FeedStep::Later));
     }
 }

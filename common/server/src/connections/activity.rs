@@ -1,4 +1,4 @@
-//! Whether anything happens on a connection: requests in flight, and since when there are none.
+//! The activity on a connection: requests in flight, and the time since the last one.
 
 use std::{
     sync::{
@@ -10,7 +10,7 @@ use std::{
 
 use tokio::time::{Instant, sleep};
 
-/// What happens on a connection.
+/// The activity on a connection.
 #[derive(Debug)]
 pub(super) struct Activity {
     begun: Instant,
@@ -34,13 +34,13 @@ impl Activity {
         InFlight(self.clone())
     }
 
-    /// Something has happened.
+    /// Notes activity.
     pub(super) fn touch(&self) {
         self.last.store(self.now(), Ordering::Release);
     }
 
-    /// Waits until nothing has happened for this long. It looks at the clock rather than being told, so that a request
-    /// costs no more than two counts.
+    /// Waits until there was no activity for this long. It checks the clock rather than being notified, so that a
+    /// request costs no more than two counts.
     pub(super) async fn idle(&self, limit: Duration) {
         loop {
             let wait = if self.in_flight.load(Ordering::Acquire) > 0 {

@@ -1,4 +1,4 @@
-//! The headers that every answer has, whoever made it.
+//! The headers that every answer has, wherever it is from.
 
 use axum::body::Body;
 use edge::precondition::none_match_has;
@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 /// For how long browsers use TLS only: two years.
 const STRICT: HeaderValue = HeaderValue::from_static("max-age=63072000");
 
-/// Completes the headers of an answer. What stands there already is meant so.
+/// Completes the headers of an answer. Those that are set already stay.
 pub(super) fn complete(headers: &mut HeaderMap, has_tls: bool) {
     let is_compressed = headers.contains_key(header::CONTENT_ENCODING);
     if let Some(tag) = headers.get_mut(header::ETAG).filter(|_| is_compressed) {
@@ -20,7 +20,7 @@ pub(super) fn complete(headers: &mut HeaderMap, has_tls: bool) {
     }
 }
 
-/// The `If-None-Match` of a request that reads; nearly none has one.
+/// The `If-None-Match` of a GET request; few requests have one.
 pub(super) fn known<B>(request: &Request<B>) -> Option<HeaderMap> {
     let values = request.headers().get_all(header::IF_NONE_MATCH);
     let is_asked = request.method() == Method::GET && values.iter().next().is_some();
@@ -39,7 +39,7 @@ pub(super) fn leave_out(known: &HeaderMap, answer: &mut Response<Body>) {
     }
 }
 
-/// A compressed answer is not byte for byte what its tag stands for (RFC 9110, section 8.8.1).
+/// Weakens a tag: a compressed answer is not byte for byte what a strong one stands for (RFC 9110, section 8.8.1).
 fn weaken(tag: &mut HeaderValue) {
     if tag.as_bytes().starts_with(b"\"")
         && let Ok(weak) = HeaderValue::from_bytes(&[b"W/", tag.as_bytes()].concat())

@@ -1,4 +1,4 @@
-//! A connection that ends when what is written to it is not taken for too long.
+//! A connection that ends when the client does not read what is written to it for too long.
 
 use std::{
     io,
@@ -15,12 +15,12 @@ use tokio::{
 
 use super::activity::Activity;
 
-/// A stream with bounded patience for its reader.
+/// A stream whose writes time out.
 pub(super) struct Patient<S> {
     stream: S,
     limit: Duration,
     activity: Arc<Activity>,
-    /// There while a write waits.
+    /// The timeout of the write that waits, if any.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -36,7 +36,7 @@ impl<S: AsyncWrite + Unpin> Patient<S> {
     ) -> Poll<io::Result<T>> {
         let written = write(Pin::new(&mut self.stream), context);
         if written.is_ready() {
-            // An answer that is read slowly is no idle connection.
+            // A connection with a slow reader is not idle.
             if self.deadline.take().is_some() {
                 self.activity.touch();
             }

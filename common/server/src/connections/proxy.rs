@@ -1,7 +1,7 @@
-//! What a proxy that is trusted says of a request: the host that it was sent to, and the address that it came from.
+//! Forwarding headers of trusted proxies: the host that a request was sent to, and the address that it came from.
 //!
-//! It is put in the place of what the proxy itself did, once and before anything else looks at the request. Nobody else
-//! is believed.
+//! They replace the host and the address of the proxy's own request, once and before anything else looks at it. Nobody
+//! else's are trusted.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -13,8 +13,8 @@ use super::Peer;
 const HOST: &str = "x-forwarded-host";
 const FOR: &str = "x-forwarded-for";
 
-/// Puts what a trusted proxy says in its place. What others say of it is taken away, and where the request came from is
-/// said, so that targets, which are told both headers, need not know who is trusted.
+/// Applies the headers of a trusted proxy, and removes those of others. The origin is put in the header, too, so that
+/// targets, which get both headers, need not know who is trusted.
 pub(super) fn believe<B>(trusted: &Networks, Peer(peer): Peer, request: &mut Request<B>) {
     let came_from = if trusted.has(peer.ip()) {
         be_sent_to(request);
@@ -28,7 +28,7 @@ pub(super) fn believe<B>(trusted: &Networks, Peer(peer): Peer, request: &mut Req
     request.extensions_mut().insert(Peer(came_from));
 }
 
-/// All that is said of the host, so that a request for two hosts is noticed as what it is.
+/// Replaces the host by all forwarded ones, so that a request for two hosts is recognised as such.
 fn be_sent_to<B>(request: &mut Request<B>) {
     let hosts: Vec<_> = request.headers().get_all(HOST).iter().cloned().collect();
     if hosts.is_empty() {
@@ -42,8 +42,8 @@ fn be_sent_to<B>(request: &mut Request<B>) {
     *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
 }
 
-/// The last address that is not one of the proxies: those before it are what the client says. Of what is no address it is
-/// known only that it came from elsewhere.
+/// The last address that is not one of the proxies: earlier ones are claims of the client. If it is malformed, all that
+/// is known is that the request came from elsewhere.
 fn forwarded_for(trusted: &Networks, headers: &HeaderMap) -> Option<IpAddr> {
     let said: Vec<&[u8]> = headers.get_all(FOR).iter().map(http::HeaderValue::as_bytes).collect();
     let parts = said.iter().rev().flat_map(|value| value.rsplit(|byte| *byte == b','));
@@ -55,7 +55,7 @@ fn forwarded_for(trusted: &Networks, headers: &HeaderMap) -> Option<IpAddr> {
     })
 }
 
-/// With or without a port.
+/// Parses an address with or without a port.
 fn address(text: &str) -> Option<IpAddr> {
     let with_port = || text.parse().map(|socket: SocketAddr| socket.ip()).ok();
     text.trim_matches(['[', ']']).parse().ok().or_else(with_port)

@@ -1,4 +1,4 @@
-//! How many connections an address may have at a time, so that none takes all.
+//! Limits of the connections per address, so that none takes all.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -6,15 +6,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// What one client has of an IPv6 address (RFC 6177): the first 64 bits.
+/// The part of an IPv6 address that identifies one client (RFC 6177): the first 64 bits.
 const NETWORK: u128 = !0 << 64;
 
 /// What a site has of IPv6 (RFC 6177): the first 48 bits. It has many networks, and may be one client with many.
 const SITE: u128 = !0 << 80;
-/// How many times the connections of a network a site may have.
+/// How many times as many connections as a network a site may have.
 const NETWORKS_OF_SITE: usize = 4;
 
-/// What stands for the client at an address: an IPv4 address, or the network of an IPv6 address.
+/// The part of an address that identifies a client: the IPv4 address, or the network of an IPv6 address.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
@@ -22,7 +22,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What stands for who is at an address, as far as one party can have many of them: an IPv4 address, or the site of an IPv6 address.
+/// The part of an address that one party cannot multiply: an IPv4 address, or the site of an IPv6 address.
 pub fn site(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & SITE).into(),
@@ -30,14 +30,14 @@ pub fn site(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Who shares seats.
+/// A group of addresses that share seats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Sharing {
     Network(IpAddr),
     Site(Ipv6Addr),
 }
 
-/// All that an address shares seats with.
+/// The groups that an address shares seats with.
 fn sharing(address: IpAddr) -> Vec<Sharing> {
     let network = network(address);
     match network {
@@ -46,14 +46,14 @@ fn sharing(address: IpAddr) -> Vec<Sharing> {
     }
 }
 
-/// The seats that are taken, by who shares them.
+/// The taken seats, by group.
 #[derive(Debug)]
 pub(super) struct Seats {
     limit: usize,
     taken: Mutex<HashMap<Sharing, usize>>,
 }
 
-/// A seat of an address; it is free again when this is dropped.
+/// A seat of an address, which is freed on drop.
 #[derive(Debug)]
 pub(super) struct Seat {
     seats: Arc<Seats>,
@@ -65,7 +65,7 @@ impl Seats {
         Arc::new(Self { limit, taken: Mutex::default() })
     }
 
-    /// A seat for an address, if it has not all of them.
+    /// Takes a seat for an address, unless its groups have used up theirs.
     pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
         let sharing = sharing(address);
         let mut taken = self.taken();

@@ -1,7 +1,7 @@
-//! Ends an HTTP/2 stream whose answer the client does not take.
+//! Resets an HTTP/2 stream whose answer the client does not read.
 //!
-//! Where the client leaves no window, hyper does not ask for more of the answer's body, and nothing else would end the
-//! stream. Time in which the body itself has nothing to send does not count, so that an answer may go on for ever.
+//! If the client leaves no window, hyper does not poll the answer's body, and nothing else would end the stream. Time
+//! in which the body itself has nothing to send does not count, so that an answer may go on for ever.
 
 use std::{
     future::poll_fn,
@@ -22,25 +22,25 @@ use tokio::time::{Sleep, sleep};
 
 use super::activity::InFlight;
 
-/// How much of an answer is given at a time. What is given is kept until the client takes it.
+/// How much of an answer is passed on at a time. It is buffered until the client reads it.
 const PIECE: usize = 16 * 1024;
 /// Up to which size an answer ends with its last piece. That of a larger one shows whether it was taken.
 const SMALL: u64 = 4 * 1024;
 
-/// How long an answer over HTTP/1 may have nothing to send. HTTP/2 asks whether the client is still there; here nothing
-/// tells one that has gone from one that has sent all.
+/// How long an answer over HTTP/1 may have nothing to send. HTTP/2 pings the client; here, a client that has gone
+/// cannot be told from one that has sent everything.
 const SILENCE: Duration = Duration::from_mins(5);
 
 tokio::task_local! {
-    /// Of the stream that is polled, for the body of its answer.
-    static TAKEN: Arc<Taken>;
+    /// The state of the stream that is being polled, for the body of its answer.
+    static TAKEN: Arc<ReadProgress>;
 }
 
-/// How far the answer of a stream is taken: 0 where nothing waits to be taken, else another number for each piece.
+/// How far the answer of a stream was read: 0 if nothing waits, otherwise the number of the waiting piece.
 #[derive(Debug, Default)]
-struct Taken(AtomicU64);
+struct ReadProgress(AtomicU64);
 
-impl Taken {
+impl ReadProgress {
     fn nothing_waits(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -53,7 +53,7 @@ impl Taken {
 /// Runs the streams of HTTP/2 connections.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Streams {
-    /// How long the next piece of an answer may wait to be taken.
+    /// How long the next piece of an answer may wait.
     pub(super) limit: Duration,
 }
 
@@ -67,9 +67,9 @@ where
     }
 }
 
-/// Runs a stream to its end, or drops it, which resets it.
+/// Runs a stream to its end, or drops it at the timeout, which resets it.
 async fn run(stream: impl Future, limit: Duration) {
-    let taken = Arc::new(Taken::default());
+    let taken = Arc::new(ReadProgress::default());
     let mut stream = pin!(TAKEN.scope(taken.clone(), stream));
     let mut deadline: Option<(u64, Pin<Box<Sleep>>)> = None;
     poll_fn(|context| {
@@ -94,23 +94,23 @@ async fn run(stream: impl Future, limit: Duration) {
 #[error("the answer does not go on")]
 struct Silent;
 
-/// The body of an answer on its way.
+/// The body of an answer that is being sent.
 #[derive(Debug)]
 pub(super) struct Answer {
     body: Body,
-    /// What the body gave and the stream has not got yet.
+    /// What the body has produced and the stream does not have yet.
     rest: Bytes,
-    /// Where each piece has to be taken in time.
-    taken: Option<Arc<Taken>>,
+    /// The state of an HTTP/2 stream, in which each piece has a deadline.
+    taken: Option<Arc<ReadProgress>>,
     pieces: u64,
     ends_at_once: bool,
-    /// There while an answer over HTTP/1 has nothing to send.
+    /// The timeout of an answer over HTTP/1 that has nothing to send.
     silence: Option<Pin<Box<Sleep>>>,
     _in_flight: InFlight,
 }
 
 impl Answer {
-    /// A body that is about to be written.
+    /// Wraps a body that is about to be sent.
     pub(super) fn new(body: Body, in_flight: InFlight) -> Self {
         let taken = TAKEN.try_with(Arc::clone).ok();
         if let Some(taken) = &taken {

@@ -1,4 +1,4 @@
-//! What the operating system knows of the process.
+//! Metrics of the process from the operating system.
 
 use std::{fs, time::Duration};
 
@@ -12,7 +12,7 @@ use rustix::{
 };
 use tokio::runtime::Handle;
 
-/// Sets the metrics of the process. What a system does not tell stays 0.
+/// Sets the metrics of the process. What the system does not provide stays 0.
 pub(super) fn measure(started: Timestamp) {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let cpu = Duration::new(cpu.tv_sec.try_into().unwrap_or_default(), cpu.tv_nsec.try_into().unwrap_or_default());

@@ -1,10 +1,10 @@
-//! The comments of the proto files, which describe what they stand above.
+//! The comments of the proto files, which describe what they precede.
 
 use std::{collections::HashMap, fmt::Write};
 
 use prost_reflect::{DescriptorPool, EnumDescriptor, FieldDescriptor, FileDescriptor, MessageDescriptor};
 
-/// The comments by file and place in it.
+/// The comments, by file and by path in it.
 pub(super) struct Comments(HashMap<String, HashMap<Vec<i32>, String>>);
 
 impl Comments {
@@ -20,7 +20,7 @@ impl Comments {
         Self(files.collect())
     }
 
-    /// The comment at a place; empty where there is none.
+    /// The comment at a path; empty if there is none.
     pub(super) fn at(&self, file: &FileDescriptor, path: &[i32]) -> &str {
         self.0.get(file.name()).and_then(|file| file.get(path)).map_or("", String::as_str)
     }
@@ -46,7 +46,7 @@ impl Comments {
     }
 }
 
-/// Paragraphs, each on one line.
+/// Joins the lines of each paragraph.
 fn plain(comment: &str) -> String {
     let lines: Vec<&str> = comment.lines().map(str::trim).collect();
     let paragraphs = lines.split(|line| line.is_empty()).filter(|paragraph| !paragraph.is_empty());

@@ -1,6 +1,6 @@
 //! The text form of durations as a regular expression, with their limits.
 
-/// What a duration of at most so many seconds looks like; 0 for any number.
+/// The pattern of durations of at most so many seconds; 0 for no limit.
 pub(super) fn pattern(max_seconds: u32, may_be_negative: bool) -> String {
     let sign = if may_be_negative { "-?" } else { "" };
     match max_seconds {
@@ -9,7 +9,7 @@ pub(super) fn pattern(max_seconds: u32, may_be_negative: bool) -> String {
     }
 }
 
-/// The numbers from 0 to `max`, without leading zeros.
+/// The pattern of the numbers from 0 to `max`, without leading zeros.
 fn at_most(max: u32) -> String {
     let digits: Vec<u32> = max.to_string().chars().filter_map(|digit| digit.to_digit(10)).collect();
     let mut ways = vec![];
@@ -19,7 +19,7 @@ fn at_most(max: u32) -> String {
     // Shorter numbers.
     ways.extend((1..digits.len().saturating_sub(1)).map(|rest| format!("[1-9]{}", any(rest))));
     let mut prefix = String::new();
-    // As long, and smaller at one digit.
+    // Numbers of the same length that are smaller at one digit.
     for (place, digit) in digits.iter().enumerate() {
         let least = u32::from(place == 0 && digits.len() > 1);
         if *digit > least {

@@ -1,4 +1,4 @@
-//! Examples of messages: what the proto files show of a field, else what its type and rules suggest.
+//! Examples of messages: from the proto files, or else suggested by types and rules.
 
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use proto::option;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 const ID: &str = "117486514211913728";
 
-/// A message with every field, and of each oneof the first member.
+/// An example of a message with every field, and with the first member of each oneof.
 pub(super) fn message(message: &MessageDescriptor) -> Value {
     let is_shown = |field: &FieldDescriptor| {
         field.containing_oneof().and_then(|oneof| oneof.fields().next()).is_none_or(|first| first == *field)
@@ -15,7 +15,7 @@ pub(super) fn message(message: &MessageDescriptor) -> Value {
     Value::Object(members.collect::<Map<_, _>>())
 }
 
-/// The value of a field, in a list where it is one.
+/// An example of a field, in a list if it is repeated.
 pub(super) fn field(field: &FieldDescriptor) -> Value {
     if let Some(entry) = field.kind().as_message().filter(|_| field.is_map()) {
         return json!({ "name": item(&entry.map_entry_value_field()) });
@@ -24,14 +24,14 @@ pub(super) fn field(field: &FieldDescriptor) -> Value {
     if field.is_list() { json!([item]) } else { item }
 }
 
-/// The value of a field that is no list, or of one item.
+/// An example of a field that is not repeated, or of one item.
 pub(super) fn item(field: &FieldDescriptor) -> Value {
     let shown = option::example(field);
     match field.kind() {
         Kind::Message(kind) => match kind.full_name() {
             "google.protobuf.Timestamp" => json!(or(shown, || "2026-11-21T04:49:27.897215Z".to_owned())),
             "google.protobuf.Duration" => json!(or(shown, || duration(field))),
-            // Where a property of settings may not have just any value.
+            // For properties of settings that may not have just any value.
             _ if !shown.is_empty() => serde_json::from_str(&shown).unwrap_or_default(),
             _ => message(&kind),
         },
@@ -68,7 +68,7 @@ fn duration(field: &FieldDescriptor) -> String {
     }
 }
 
-/// The first value that says something.
+/// The first value that is not the unspecified one.
 fn constant(kind: &EnumDescriptor) -> String {
     kind.values().nth(1).unwrap_or_else(|| kind.default_value()).name().to_owned()
 }

@@ -1,19 +1,19 @@
-//! What messages and enums are called in the document: as in the proto file, with the package in front where two
-//! packages share a name, and with `Input` behind in requests where answers have the message too.
+//! The names of messages and enums in the document: those of the proto file, prefixed by the package if two packages
+//! share one, and with the suffix `Input` in requests if answers have the message, too.
 
 use std::collections::{HashMap, HashSet};
 
 use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use proto::operation::OPERATIONS;
 
-/// The way that a message travels. What may be sent is less strict in form and more in content than what is answered.
+/// The direction of a message. What may be sent is less strict in form and more in content than what is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Request,
     Answer,
 }
 
-/// The names. They are of the whole surface, so that they stay when more of it is built.
+/// The names in the document. They follow from all operations, so that they stay when more are built.
 pub(super) struct Names {
     /// In lower case: generators make files of names, and classes whose names some of them spell in their own way.
     shared: HashSet<String>,
@@ -42,7 +42,7 @@ impl Names {
         if way == Way::Request && self.in_answers.contains(full_name) { format!("{name}Input") } else { name }
     }
 
-    /// The name of what is the same in requests and answers.
+    /// The name of a type that is the same in requests and answers.
     pub(super) fn plain(&self, full_name: &str) -> String {
         let name = short(full_name);
         if !self.shared.contains(&name.to_ascii_lowercase()) {
@@ -50,7 +50,7 @@ impl Names {
         }
         let package = full_name.split('.').skip(1).take_while(|part| !part.starts_with(['v', 'V']));
         match package.flat_map(|part| part.split('_')).map(capitalised).collect::<String>().as_str() {
-            // What all resources share needs nothing in front.
+            // Types that all resources share need no prefix.
             "Object" => name.to_owned(),
             package => format!("{package}{name}"),
         }
@@ -66,12 +66,12 @@ fn capitalised(word: &str) -> String {
     first.to_ascii_uppercase() + rest
 }
 
-/// The full names of all messages and enums within these messages, themselves included.
+/// The full names of all messages and enums that these messages contain, including themselves.
 fn reachable(mut waiting: Vec<MessageDescriptor>) -> HashSet<String> {
     let mut reached = HashSet::new();
     while let Some(message) = waiting.pop() {
         let is_well_known = message.package_name() == "google.protobuf";
-        // An entry of a map has no name in the document, but what it holds has one.
+        // A map entry has no name in the document, but its value type has one.
         if is_well_known || !message.is_map_entry() && !reached.insert(message.full_name().to_owned()) {
             continue;
         }

@@ -11,7 +11,7 @@ use super::{Source, example, header::references, name::Way, refusal, schema::Sch
 
 const JSON: &str = "application/json";
 
-/// The operation.
+/// Describes an operation.
 pub(super) fn operation(facts: &Facts, source: &Source, schemas: &mut Schemas<'_>) -> Value {
     let (request, answer) = (source.message(facts.request), source.message(facts.response));
     let comment = source.comment(facts);
@@ -101,7 +101,7 @@ fn parameter(place: &str, name: &str, field: &FieldDescriptor, schemas: &mut Sch
     if let Some(description) = description {
         parameter["description"] = description;
     }
-    // What is inside a message is required only where that is there.
+    // A field of a nested message is required only if that message is present.
     if place == "path" || !name.contains('.') && value::is_required(field, &option::rules(field)) {
         parameter["required"] = json!(true);
     }

@@ -1,4 +1,4 @@
-//! The page that shows the document. It is complete as it is sent; the script in assets/docs.js only sends requests.
+//! The page that shows the document. It is complete without scripts; assets/docs.js only sends requests.
 
 mod form;
 mod schema;
@@ -18,7 +18,7 @@ const SCRIPT: &str = include_str!("../../assets/docs.js");
 /// The verbs in the order of the page.
 const VERBS: [&str; 5] = ["post", "get", "patch", "put", "delete"];
 
-/// What the page may load: its own style and script, and answers from its own host.
+/// The content security policy: the page's own style and script, and answers from its own host.
 pub(super) fn policy() -> String {
     let hash = |content: &str| format!("'sha256-{}'", STANDARD.encode(secret::sha256(content.as_bytes())));
     format!(
@@ -29,7 +29,7 @@ pub(super) fn policy() -> String {
     )
 }
 
-/// The page.
+/// Renders the page.
 pub(super) fn page(document: &Value) -> String {
     let info = &document["info"];
     let title = escape(text(&info["title"]));
@@ -58,18 +58,18 @@ pub(super) fn page(document: &Value) -> String {
     )
 }
 
-/// A text, empty where there is none.
+/// The text of a value; empty if it is none.
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// What a reference of the document points to, else the value itself.
+/// Resolves a reference of the document; other values stay as they are.
 fn resolved<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     let pointer = value["$ref"].as_str().and_then(|reference| reference.strip_prefix('#'));
     pointer.and_then(|pointer| document.pointer(pointer)).unwrap_or(value)
 }
 
-/// An operation and where it is.
+/// An operation with its path and verb.
 struct Operation<'a> {
     path: &'a str,
     verb: &'a str,
@@ -148,7 +148,7 @@ impl Operation<'_> {
             let content = &answer["content"]["application/json"];
             let headers = answer["headers"].as_object().into_iter().flatten();
             let headers: Vec<String> = headers.map(|(name, _)| format!("<code>{name}</code>")).collect();
-            // Errors all look alike; the section on errors shows one.
+            // All errors have the same form; the section on errors shows one.
             let shown = if status.starts_with('2') { examples(document, content) } else { String::new() };
             format!(
                 "<tr><th scope=\"row\">{status}</th><td>{}</td><td>{}{shown}</td><td>{}</td></tr>",
@@ -162,7 +162,7 @@ impl Operation<'_> {
     }
 }
 
-/// The text with reasons that lead to what they mean.
+/// Links the reasons in a text to their explanations.
 fn explained(document: &Value, meaning: &str) -> String {
     let reasons = document["x-reasons"].as_array().into_iter().flatten().map(|reason| text(&reason["reason"]));
     reasons.fold(meaning.to_owned(), |meaning, name| {
@@ -186,7 +186,7 @@ fn examples(document: &Value, content: &Value) -> String {
     .collect()
 }
 
-/// What can go wrong, and what to do.
+/// The section on errors: causes and remedies.
 fn errors(document: &Value) -> String {
     let row = |reason: &Value| {
         let name = text(&reason["reason"]);
@@ -211,7 +211,7 @@ fn errors(document: &Value) -> String {
     )
 }
 
-/// A table with a heading; nothing where it has no rows.
+/// A table with a heading; empty if it has no rows.
 fn table(caption: &str, heads: &[&str], rows: &str) -> String {
     if rows.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! The errors that an operation can answer, told by what is known of it, and what docs/errors.md says of each.
+//! The errors that an operation can return, derived from its facts, and their explanations in docs/errors.md.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -21,7 +21,7 @@ pub(super) fn responses(facts: &Facts) -> Map<String, Value> {
     by_status.into_iter().map(|(status, reasons)| (status.as_str().to_owned(), response(status, &reasons))).collect()
 }
 
-/// An example of each reason that one of the operations can answer.
+/// An example of each reason that one of the operations can return.
 pub(super) fn examples(mounted: &[&Facts]) -> Map<String, Value> {
     let reasons = Reason::ALL.iter().filter(|reason| mounted.iter().any(|facts| may_answer(facts, **reason)));
     reasons.map(|reason| (reason.name().to_owned(), json!({ "value": body(example(*reason)) }))).collect()
@@ -72,7 +72,7 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         Reason::MethodNotAllowed | Reason::RouteNotFound | Reason::NotImplemented => false,
         Reason::PermissionDenied => facts.permission.is_some(),
         Reason::FeatureDisabled => facts.feature.is_some(),
-        // A put names what must be there, and so does a context.
+        // A put names an object that must exist, and so does a context.
         Reason::ResourceNotFound => names_one || facts.also.is_some() || facts.has_context() || names_others(facts),
         Reason::ResourceExists => !reads && facts.verb != Verb::Delete,
         Reason::SequenceMismatch => facts.changes_one(),
@@ -91,7 +91,7 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
     }
 }
 
-/// Whether what is created names others, which must be there.
+/// Whether created objects name others, which must exist.
 fn names_others(facts: &Facts) -> bool {
     [CREATE_ROLE.facts.service, CREATE_APP.facts.service].contains(&facts.service)
 }
@@ -120,7 +120,7 @@ fn response(status: StatusCode, reasons: &[Reason]) -> Value {
     })
 }
 
-/// An error with the reason, as it is made where it happens.
+/// An error with the reason, as it is made in practice.
 fn example(reason: Reason) -> Error {
     let error = match reason {
         Reason::InvalidRequest => {
@@ -147,7 +147,7 @@ fn body(error: Error) -> Value {
     serde_json::from_slice(&body).unwrap_or_default()
 }
 
-/// What docs/errors.md says under the heading of a reason.
+/// The text of docs/errors.md under the heading of a reason.
 fn explained(reason: &str, what: &str) -> Option<String> {
     let (_, text) = EXPLAINED.split_once(&format!("\n### {reason}\n"))?;
     let text = text.split_once("\n#").map_or(text, |(text, _)| text);

@@ -1,4 +1,4 @@
-//! The schemas of messages and enums, made when they are asked for first.
+//! The schemas of messages and enums, made on first use.
 
 use edge::page::Limits;
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor};
@@ -27,7 +27,7 @@ impl<'a> Schemas<'a> {
         Self { comments, names, limits, made: Map::new() }
     }
 
-    /// All that were asked for, by name.
+    /// All schemas that were used, by name.
     pub(super) fn into_map(self) -> Map<String, Value> {
         self.made
     }
@@ -44,7 +44,7 @@ impl<'a> Schemas<'a> {
         self.once(name, |schemas| schemas.object(message, Way::Request, elsewhere))
     }
 
-    /// The schema of a field as it stands in an object, in requests without `null`.
+    /// The schema of a field within an object, in requests without `null`.
     pub(super) fn field(&mut self, field: &FieldDescriptor, way: Way) -> Value {
         let mut schema = if field.is_map() {
             let entry = field.kind().as_message().map(MessageDescriptor::map_entry_value_field);
@@ -108,7 +108,7 @@ impl<'a> Schemas<'a> {
         })
     }
 
-    /// Makes a schema unless it is there, or is just being made because it holds itself.
+    /// Makes a schema unless it exists, or is being made already because it contains itself.
     fn once(&mut self, name: String, make: impl FnOnce(&mut Self) -> Value) -> Value {
         let reference = json!({ "$ref": format!("#/components/schemas/{name}") });
         if !self.made.contains_key(&name) {
@@ -156,7 +156,7 @@ impl<'a> Schemas<'a> {
     }
 }
 
-/// The schema that allows `null` too, which is the same as leaving the member out.
+/// Makes a schema allow `null`, too, which is the same as leaving the member out.
 fn nullable(mut schema: Value) -> Value {
     // An enum of a constant and `null` makes generators leave the whole message out.
     if schema.get("const").is_none()
@@ -173,15 +173,15 @@ fn nullable(mut schema: Value) -> Value {
     Value::Object(outer)
 }
 
-/// What a oneof says of the object that has its members.
+/// Describes the rule of a oneof for the object with its members.
 fn told(oneof: &OneofDescriptor) -> String {
     let names: Vec<String> = oneof.fields().map(|member| format!("`{}`", member.json_name())).collect();
     let count = if option::is_required(oneof) { "Exactly" } else { "At most" };
     format!("{count} one of {}.", names.join(", "))
 }
 
-/// What an object must not be for the sake of a oneof, where a member that is `null` is not there. It is said in this
-/// way, not as `oneOf`, because generators make types of that which lose the other members.
+/// The schemas that an object must not match because of a oneof, where `null` members count as absent. It is not
+/// written as `oneOf`, because generators make types of that which lose the other members.
 fn excluded(oneof: &OneofDescriptor) -> Vec<Value> {
     let members: Vec<FieldDescriptor> = oneof.fields().collect();
     let mut excluded = vec![];

@@ -1,4 +1,4 @@
-//! Answers with the document and the page, to anybody.
+//! Serves the document and the page to anybody.
 
 use std::{
     io::Write,
@@ -25,7 +25,7 @@ use tokio::task::spawn_blocking;
 
 use super::page;
 
-/// A file that does not change while the process runs. It is compressed once, and not for every answer.
+/// A file that does not change while the process runs, and is compressed only once.
 struct File {
     content: Bytes,
     compressed: Option<Bytes>,
@@ -40,7 +40,7 @@ struct Files {
     page: File,
 }
 
-/// Serves what `make` makes, which takes long and is not waited for by a node that starts.
+/// Serves the results of `make`, which takes long and must not delay the start of a node.
 pub(super) fn routes(make: impl FnOnce() -> (String, String) + Send + 'static) -> Router {
     let files = Arc::new(LazyLock::new(Box::new(move || {
         let (document, page) = make();

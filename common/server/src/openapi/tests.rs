@@ -107,7 +107,7 @@ fn every_link_of_the_page_leads_somewhere() {
     let twice: Vec<_> = ids.iter().filter(|id| ids.iter().filter(|other| other == id).count() > 1).collect();
     assert_eq!(unique.len(), ids.len(), "{twice:?}");
     for target in page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
-        // Those of the OAuth endpoints are not in this document.
+        // The targets of the OAuth endpoints are not in this document.
         assert!(unique.contains(&target) || ["token", "schema-OAuthError"].contains(&target), "{target}");
     }
 }

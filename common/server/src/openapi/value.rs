@@ -8,7 +8,7 @@ use super::{duration, name::Way};
 
 /// The schema of a value that is neither a message nor an enum.
 pub(super) fn scalar(field: &FieldDescriptor, way: Way) -> Value {
-    // Answers hold what was within the rules when it was written.
+    // Answers contain values that met the rules when they were written.
     let rules = if way == Way::Request { option::rules(field) } else { Rules::default() };
     match field.kind() {
         Kind::Message(kind) if kind.full_name() == "google.protobuf.Timestamp" => {
@@ -80,7 +80,7 @@ pub(super) fn excluded(kind: &EnumDescriptor, rules: &Rules) -> Option<String> {
     (rules.defined && default.name().ends_with("_UNSPECIFIED")).then(|| default.name().to_owned())
 }
 
-/// What every URL with a host and without user matches; the rest is said by its format.
+/// A pattern that every URL with a host and without a user matches; its format covers the rest.
 const HTTP_URL: &str = "^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@]+([/?#].*)?$";
 
 fn text(rules: &Rules) -> Value {

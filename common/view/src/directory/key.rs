@@ -26,17 +26,17 @@ pub struct HeldKey {
     pub processed: u64,
     /// The id.
     pub id: String,
-    /// The app or the user.
+    /// The id of the app or the user that holds the key.
     pub holder_id: String,
     /// The public half, a JSON Web Key.
     pub public: Value,
-    /// From when it counts no more, in milliseconds since the Unix epoch.
+    /// When it expires, in milliseconds since the Unix epoch.
     pub expires_at: i64,
 }
 
-/// What has keys that are looked up.
+/// A kind of holder whose keys the directory looks up.
 pub trait Signer: Holder {
-    /// Finds one of its keys.
+    /// The statement that finds a key by its id.
     const KEY_BY_ID: &'static Sql;
 }
 

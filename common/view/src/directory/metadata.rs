@@ -1,4 +1,4 @@
-//! Metadata of users, as claims and targets have it.
+//! Metadata of users, as claims and targets get it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,12 +12,12 @@ use crate::{checkpoint::unsigned, database::DatabaseFailure};
 pub struct Metadata {
     /// Keys and values, by key.
     pub entries: Vec<(String, String)>,
-    /// Whether these are all, and not the first ones of more than 32 KiB.
+    /// Whether these are all entries, and not just the first 32 KiB of them.
     pub is_all: bool,
 }
 
 impl Metadata {
-    /// The same where some entries have other values, or are there besides.
+    /// Returns this metadata with some entries replaced or added.
     #[must_use]
     pub fn with<'a>(&self, others: impl Iterator<Item = (&'a String, &'a String)>) -> Self {
         let mut entries: BTreeMap<_, _> = self.entries.iter().cloned().collect();

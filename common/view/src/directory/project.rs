@@ -1,4 +1,4 @@
-//! Apps, projects, and who was granted what of them: what tokens for a project stand on.
+//! Apps, projects, and user grants: what tokens for a project depend on.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct Client {
     pub id: String,
     /// What it is.
     pub app: App,
-    /// Whom it belongs to.
+    /// The organization that it belongs to.
     pub owner: Owner,
     /// Whether it, its project and their organization are switched on.
     pub is_live: bool,
@@ -40,7 +40,7 @@ pub struct Audience {
     pub id: String,
     /// What it is.
     pub project: Project,
-    /// Whom it belongs to.
+    /// The organization that it belongs to.
     pub owner: Owner,
     /// Whether it and its organization are switched on.
     pub is_live: bool,
@@ -52,21 +52,21 @@ pub struct Audience {
     pub apps: Vec<String>,
 }
 
-/// What a user was granted.
+/// The user grants of a user that are in force.
 #[derive(Debug, Default)]
 pub struct Grants {
     /// The sequence that the read model had processed, at least.
     pub processed: u64,
-    /// Each grant.
+    /// The grants.
     pub granted: Vec<Granted>,
 }
 
-/// That a user was granted roles of a project, as far as all that it stands on is there and switched on.
+/// A user grant that is in force: it exists and is switched on, and so does and is everything that it depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Granted {
     /// The id of the user grant.
     pub id: String,
-    /// The id of the project grant that it stands on, where the project is of another organization.
+    /// The id of the project grant that it depends on, where the project belongs to another organization.
     pub project_grant_id: Option<String>,
     /// The project.
     pub project_id: String,
@@ -88,7 +88,7 @@ pub struct GrantedRole {
 }
 
 impl Audience {
-    /// Whether it lets in a user of the organization with these grants.
+    /// Whether the project admits a user of the organization with these grants.
     pub fn admits(&self, grants: &[Granted]) -> bool {
         let is_of_organization = self.is_own || !self.project_grants.is_empty();
         let is_granted = grants.iter().any(|granted| granted.project_id == self.id);
@@ -133,7 +133,7 @@ impl Directory {
         self.projects.get(&key, (sequence, self.processed()), load).await
     }
 
-    /// What a user of an instance was granted, as of `sequence` or later if the read model has it.
+    /// The user grants of a user of an instance, as of `sequence` or later if the read model has it.
     ///
     /// # Errors
     /// When it cannot be read, and is not known from before.

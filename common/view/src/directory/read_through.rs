@@ -1,4 +1,4 @@
-//! What Postgres said, kept for a moment, and for longer where it says nothing more.
+//! A cache of answers from Postgres: they are fresh for a second, and used for longer while Postgres does not answer.
 
 use std::{any::Any, marker::PhantomData, sync::Arc, time::Duration};
 
@@ -13,10 +13,10 @@ use crate::database::DatabaseFailure;
 
 /// How old an answer may be.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1);
-/// For how long an answer goes on while Postgres does not answer.
+/// How long the last answer is used while Postgres does not answer.
 const KNOWN_FOR: Duration = Duration::from_mins(5);
 
-/// What something is remembered under: the kind of its name or of itself, and the ids and names that lead to it.
+/// The key of a cached answer: the kind of the name or of the object, and the ids and names that identify it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Lookup {
     kind: &'static str,
@@ -29,13 +29,13 @@ impl Lookup {
     }
 }
 
-/// What the read model said when it had processed some sequence, at least.
+/// An answer of the read model, and the sequence that it had processed by then, at least.
 pub(super) struct Cached<V> {
     pub(super) processed: u64,
     pub(super) found: Option<Arc<V>>,
 }
 
-/// Answers of Postgres of one type.
+/// Cached answers of one type.
 pub(super) struct ReadThrough<V> {
     answers: Answers,
     found: PhantomData<fn() -> V>,
@@ -46,7 +46,7 @@ impl<V: Send + Sync + 'static> ReadThrough<V> {
         Self { answers: Answers::new(capacity), found: PhantomData }
     }
 
-    /// What is known under a key, as of a sequence or later if that is among what the read model has processed.
+    /// Returns the answer for a key, as of a sequence or later if the read model is known to have processed that.
     pub(super) async fn get<'a, L: Future<Output = Result<Cached<V>, DatabaseFailure>> + Send + 'a>(
         &self,
         key: &Lookup,
@@ -55,12 +55,12 @@ impl<V: Send + Sync + 'static> ReadThrough<V> {
     ) -> Result<Option<Arc<V>>, Arc<DatabaseFailure>> {
         let load = || load().map_ok(Erased::from).boxed();
         let found = self.answers.get(key, at, &load).await?;
-        // It is of this type, because nothing of another is kept here.
+        // The downcast succeeds, because only values of this type are stored here.
         Ok(found.and_then(|found| found.downcast().ok()))
     }
 }
 
-/// What [`Cached`] says, without the type of what was found, so that the caches are compiled once.
+/// A [`Cached`] without the type of its value, so that the cache is compiled once.
 #[derive(Clone)]
 struct Erased {
     processed: u64,
@@ -75,7 +75,7 @@ impl<V: Send + Sync + 'static> From<Cached<V>> for Erased {
 
 type Loading<'a> = BoxFuture<'a, Result<Erased, DatabaseFailure>>;
 
-/// Answers of Postgres: the fresh ones, and those that stand in for it.
+/// Answers of Postgres: the fresh ones, and the last ones, which are used while it does not answer.
 struct Answers {
     fresh: Cache<Lookup, Erased>,
     last: Cache<Lookup, Erased>,
@@ -102,14 +102,14 @@ impl Answers {
         if said.processed >= sequence || processed < sequence {
             return Ok(said.found);
         }
-        // Somebody else may have noticed it first; and who notices it later waits for this load.
+        // Another task may have noticed this first and loaded it; a task that notices it later waits for this load.
         if self.fresh.get(key).await.is_some_and(|said| said.processed < sequence) {
             self.fresh.invalidate(key).await;
         }
         Ok(self.learn(key, load()).await?.found)
     }
 
-    /// Asks the read model, once for all that want to know. Boxed, because most know already.
+    /// Loads an answer once for all tasks that wait for it. Boxed, because most calls find an answer in the cache.
     async fn learn(&self, key: &Lookup, load: Loading<'_>) -> Result<Erased, Arc<DatabaseFailure>> {
         Box::pin(self.fresh.try_get_with_by_ref(key, self.load(key, load))).await
     }
@@ -122,7 +122,7 @@ impl Answers {
                 tracing::debug!(error = explain(&failure), "the read model cannot be read; what it said last goes on");
                 Ok(known)
             }
-            // Postgres has lost what it said; it comes back from the log.
+            // Postgres has lost commits that it has answered by; they come back from the log.
             (Ok(said), Some(known)) if said.processed < known.processed => Ok(known),
             (Ok(said), _) => {
                 if said.found.is_some() {

@@ -1,4 +1,4 @@
-//! The statements of the directory. Each says in one row what it finds and how far the read model was.
+//! The statements of the directory. Each returns one row: what it finds, and how far the read model was.
 
 use domain::{resource::signing_key::SigningKey, standard::Resource};
 
@@ -37,8 +37,8 @@ pub(super) static KEYS: Select<SigningKey> =
 
 pub(super) static USER_BY_ID: Sql = Sql::new(|| with_processed(&format!("{USER} and u.id = $5")));
 
-/// Where nobody has the name, this finds the first user of the instance, who is not the one that was asked for: so that it
-/// is no quicker to find nobody.
+/// Where nobody has the name, this finds the first user of the instance, which the caller discards: so that it takes no
+/// less time to find nobody.
 pub(super) static USER_BY_NAME: Sql = Sql::new(|| {
     let first = "u.id = (select min(first.id) from {user} first where first.instance_id = $4)";
     with_processed(&format!("({USER} and u.username = $5) union all ({USER} and {first}) limit 1"))
@@ -60,11 +60,11 @@ pub(super) static APP: Sql = Sql::new(|| {
     )
 });
 
-/// Keys, which are not there without those who have them.
+/// Finds a key of an app or of a user, if its holder exists, too.
 pub(super) static APP_KEY: Sql = Sql::new(|| key("{app_key}", "{app}"));
 pub(super) static USER_KEY: Sql = Sql::new(|| key("{user_key}", "{user}"));
 
-/// Personal access tokens, which are not there without their users.
+/// Finds a personal access token, if its user exists, too.
 pub(super) static PERSONAL_ACCESS_TOKEN: Sql = Sql::new(|| {
     with_processed(
         "select t.id, t.state::text, floor(extract(epoch from t.created_at))::bigint as made_at from {personal_access_token} t \
@@ -79,7 +79,7 @@ fn key(keys: &str, holders: &str) -> String {
     ))
 }
 
-/// A project with its first 100 apps, and whether it is of the organization `$6`, or by what it was granted to that.
+/// A project, its first 100 apps, whether the organization `$6` owns it, and the project grants to that organization.
 pub(super) static PROJECT: Sql = Sql::new(|| {
     with_processed(
         "select p.id, p.owner_id, p.state::text, p.is_active and o.is_active as is_live, p.owner_id = $6 as is_own, array \
@@ -92,8 +92,8 @@ pub(super) static PROJECT: Sql = Sql::new(|| {
     )
 });
 
-/// What a user was granted, and what of it is there and switched on with all that it stands on: the project and its
-/// organization, who granted it, by which project grant, and the roles, also those of the project grant.
+/// The user grants of a user that are in force: the project, its organization, the organization that granted it and the
+/// project grant exist and are switched on. Only roles that exist, and that the project grant includes, are returned.
 pub(super) static GRANTS: Sql = Sql::new(|| {
     with_processed(
         "select coalesce(json_agg(json_build_object('id', g.id, 'project_id', g.project_id, 'organization_id', g.owner_id, \
@@ -115,13 +115,13 @@ pub(super) static GRANTS: Sql = Sql::new(|| {
 /// How much of a user's metadata is read, in bytes of keys and values and [`OF_ENTRY`] for each: more than fits a token, and as
 /// much as the longest entry.
 pub(super) const MOST_METADATA: usize = 32 * 1024;
-/// What an entry counts beside its text.
+/// How many bytes an entry counts in addition to its text.
 pub(super) const OF_ENTRY: usize = 32;
-/// As many entries are always too much.
+/// How many entries are read at most: so many always exceed [`MOST_METADATA`].
 const MOST_ENTRIES: usize = MOST_METADATA / OF_ENTRY + 1;
 
-/// The entries of a user's metadata, by their keys: the first ones where all are too much for anybody. Their ids begin with that of
-/// the user and a slash, and are in the order of the keys; so no more than these are read.
+/// The entries of a user's metadata in the order of their keys, as many as fit [`MOST_METADATA`]. Their ids begin with
+/// the id of the user and a slash, and sort like the keys, so no other rows are read.
 pub(super) static METADATA: Sql = Sql::new(|| {
     with_processed(&format!(
         "select coalesce(json_agg(json_build_array(m.metadata_key, m.value) order by m.metadata_key) \
@@ -134,9 +134,9 @@ pub(super) static METADATA: Sql = Sql::new(|| {
     ))
 });
 
-/// One row: what the statement finds, if it finds something, and the sequence that the read model had processed. That is
-/// read with or before the data, so that it promises no more than the data holds. The checkpoints are named first: who waits for
-/// them, because generations are exchanged, must not hold tables that are waited for.
+/// Makes a statement return one row: what it finds, if anything, and the sequence that the read model had processed.
+/// That is read with or before the data, so that it promises no more than the data holds. The checkpoints are named
+/// first: a reader that waits for them during an exchange of generations must hold no tables that the exchange needs.
 fn with_processed(statement: &str) -> String {
     ACCESS.sql(&format!(
         "select c.processed, found.* from (select coalesce(max(sequence), 0) as processed from platform.checkpoints \

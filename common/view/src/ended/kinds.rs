@@ -1,4 +1,4 @@
-//! The kinds of what ends, and how long it is remembered of each.
+//! The kinds of objects that can end, and how long the end of each is remembered.
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use jiff::Timestamp;
 
 use crate::{hearing::REMEMBERED, projection::ENDED, read_model::Select, table::HowEnded};
 
-/// For how long it is known which grants have ended. What the directory says of grants may not be older, and is not while Postgres
-/// answers.
+/// How long the end of a grant is remembered. Answers of the directory about grants must not be older, and are not
+/// while Postgres answers.
 const GRANTS_REMEMBERED: Duration = Duration::from_mins(6);
 
-/// What ended after a time, by kind.
+/// The statements that find what ended after a time, by kind.
 pub(super) static ENDS: [(&str, Select<HowEnded>); 12] = [
     (Instance::NAME, Select::new(&ENDED, Instance::NAME, SINCE)),
     (Organization::NAME, Select::new(&ENDED, Organization::NAME, SINCE)),
@@ -35,17 +35,17 @@ pub(super) static ENDS: [(&str, Select<HowEnded>); 12] = [
 ];
 const SINCE: &str = "where changed_at > $1";
 
-/// Whether others belong to what is of this kind: of one that was removed it is asked as long as something of it is there.
+/// Whether objects of this kind own others. Whether one was removed is looked up as long as anything of it exists.
 pub(super) fn is_context(kind: &str) -> bool {
     [Instance::NAME, Organization::NAME].contains(&kind)
 }
 
-/// Whether what is of this kind is asked for only until the read model says something newer.
+/// Whether the end of an object of this kind matters only until the read model has something newer.
 pub(super) fn is_grant(kind: &str) -> bool {
     [ProjectRole::NAME, ProjectGrant::NAME, UserGrant::NAME].contains(&kind)
 }
 
-/// What ended later is remembered of a kind.
+/// The time from which on ends of a kind are remembered.
 pub(super) fn since(kind: &str, now: Timestamp) -> Timestamp {
     match kind {
         kind if is_context(kind) => Timestamp::MIN,

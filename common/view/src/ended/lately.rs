@@ -1,4 +1,4 @@
-//! What was removed within the hour and has so much that stands on it that a sweep comes to that later. Searches leave that out.
+//! What was removed within the last hour and has so many dependents that a sweep follows. Searches leave those out.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -15,22 +15,22 @@ use jiff::Timestamp;
 
 use super::Ends;
 
-/// For how long it is left out. A sweep begins at once and takes seconds.
+/// How long dependents are left out. A sweep begins at once and takes seconds.
 const LATELY: Duration = Duration::from_hours(1);
-/// How many of a kind a search leaves out: the last ones.
+/// How many removed objects of a kind a search considers: the last ones.
 const MOST: usize = 1_000;
-/// What others stand on. Contexts are left out by themselves, for ever.
+/// The kinds that others depend on. What belongs to a removed context is left out separately, for ever.
 const KINDS: [&str; 4] = [User::NAME, Project::NAME, ProjectGrant::NAME, App::NAME];
 
-/// By instance, in the order of removal.
+/// Recently removed objects, by instance and in the order of removal.
 #[derive(Default)]
 pub(super) struct Lately(RwLock<HashMap<String, BTreeSet<Removed>>>);
 
-/// When, of which kind, and its id.
+/// The time of a removal, and the kind and id of the removed object.
 type Removed = (Timestamp, &'static str, String);
 
 impl Lately {
-    /// Something was removed.
+    /// Notes that something was removed.
     pub(super) fn add(&self, instance_id: &str, (kind, id): &(&'static str, String), at: Timestamp) {
         if KINDS.contains(kind) {
             let mut removed = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -38,7 +38,7 @@ impl Lately {
         }
     }
 
-    /// What the read model has. Whether a sweep follows is said in the log alone, so all of it is taken.
+    /// Notes recent removals of the read model: all of them, since only the log says whether a sweep follows.
     pub(super) fn add_all(&self, ends: &Ends) {
         let since = clock::now() - LATELY;
         for (instance_id, of_instance) in ends {

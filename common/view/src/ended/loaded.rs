@@ -1,4 +1,4 @@
-//! What has ended, as the read model has it.
+//! Loads what has ended from the read model.
 
 use std::time::Duration;
 
@@ -22,12 +22,12 @@ use crate::{
     rows::Stored,
 };
 
-/// What the read model has.
+/// What has ended, as the read model has it.
 pub(super) struct Loaded {
     pub(super) ends: Ends,
-    /// What they lack, and from where on the log is read therefore.
+    /// The events that the rows lack, and the position from which the log has to be read.
     pub(super) baseline: Baseline,
-    /// How long ago that was all that was in the log.
+    /// How long ago the rows were known to hold everything in the log.
     pub(super) age: Option<Duration>,
 }
 
@@ -44,7 +44,7 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
     let baseline = Baseline::of(&transaction, (*ENDED, shard), &ENDS.each_ref().map(|(kind, _)| *kind)).await?;
     let mut ends = Ends::new();
     for (kind, select) in &ENDS {
-        // A read model may be behind when a node starts: of grants as much is loaded as of others, and forgotten soon.
+        // A read model may lag when a node starts: grants are loaded as far back as others, and forgotten soon.
         let since = if is_context(kind) { Timestamp::UNIX_EPOCH } else { clock::now() - REMEMBERED };
         for Stored { instance_id, found } in select.rows(&transaction, &[&since]).await? {
             let end = End { sequence: found.sequence, at: found.changed_at, is_removed: found.state.is_removed };
@@ -56,7 +56,7 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
 }
 
 impl Loaded {
-    /// What rows say to who cannot ask the log: what is parked may have ended at any time up to now.
+    /// Counts every parked aggregate as ended, for a node that has not read the log so far: it may have ended since.
     pub(super) fn without_log(mut self) -> Self {
         for AggregateKey { instance_id, aggregate_type, id } in self.baseline.parked.keys() {
             if let Some((kind, _)) = ENDS.iter().find(|(kind, _)| kind == aggregate_type) {

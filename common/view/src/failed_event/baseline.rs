@@ -1,4 +1,4 @@
-//! What memory begins with that is made of rows, of which some lack events.
+//! Where a state in memory that was loaded from rows begins to follow the log, although some rows lack events.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,19 @@ use crate::{
     read_model::ReadModel,
 };
 
-/// What memory begins with that is made of rows and then follows the log: from where on, and which events rows lack.
+/// How a state in memory begins that is loaded from rows and then follows the log, although some rows lack events.
 #[derive(Debug, Clone, Default)]
 pub struct Baseline {
-    /// Before the first event that they lack.
+    /// The position before the first event that the rows lack.
     pub position: Position,
-    /// Up to which sequence they have all of the others.
+    /// The sequence up to which the rows have all other events.
     pub processed: u64,
-    /// What is parked, and at which event of it: rows have or leave out those before.
+    /// The parked aggregates, with the sequences of their failed events; rows have earlier events, or omit them.
     pub parked: HashMap<AggregateKey, u64>,
 }
 
 impl Baseline {
-    /// That of some aggregate types of a projection in Postgres.
+    /// Reads the baseline of some aggregate types of a projection in Postgres.
     pub async fn of(
         client: &impl GenericClient,
         (projection, shard): (&'static Projection, u16),
@@ -47,7 +47,7 @@ impl Baseline {
         Ok(Self { position, processed: end.sequence, parked })
     }
 
-    /// Whether rows lack an event.
+    /// Whether the rows lack an event.
     pub fn lacks(&self, recorded: &Recorded) -> bool {
         recorded.sequence > self.processed
             || self.parked.get(&recorded.key()).is_some_and(|failed| *failed <= recorded.sequence)

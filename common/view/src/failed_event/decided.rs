@@ -1,4 +1,4 @@
-//! What was decided about failed events, as history has it.
+//! Decisions about failed events, as history has them.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -24,7 +24,7 @@ use crate::{
     read_model::ReadModel,
 };
 
-/// What somebody decided, and about which failed events that can be.
+/// A decision about failed events, and which of them it can be about.
 #[derive(Debug, Clone)]
 pub struct Decision {
     /// The id of the failed event, or of the retry of many.
@@ -33,14 +33,14 @@ pub struct Decision {
     pub event: Event,
     /// Who decided it: the id of a user, or the name of a system user.
     pub by: String,
-    /// When.
+    /// When it was decided.
     pub at: Timestamp,
-    /// The instance of whose failed events it is, where its administrator decided.
+    /// The instance to whose failed events it is limited, where an administrator of that instance decided.
     pub(super) within: Option<String>,
 }
 
 impl Decision {
-    /// What an event of the log decides; `None` where it decides nothing, as what is damaged does.
+    /// Returns the decision that an event of the log is; `None` where it decides nothing or is damaged.
     ///
     /// # Errors
     /// When a newer build wrote it.
@@ -61,23 +61,23 @@ impl Decision {
         }
     }
 
-    /// The sequence of the event of this view that is left out; `None` where it decides something else.
+    /// The sequence of the event that it leaves out of this view; `None` where it decides something else.
     pub fn left_out(&self, view: &str) -> Option<u64> {
         let Event::Discarded(discarded) = &self.event else { return None };
         let may = self.within.as_ref().is_none_or(|id| *id == discarded.instance_id && !admits(view));
         (discarded.view == view && may).then_some(discarded.sequence)
     }
 
-    /// What is tried again has to meet all of these; `None` where it decides something else.
+    /// The filters that a failed event has to match to be tried again, all of them; `None` for other decisions.
     pub fn retried(&self) -> Option<Vec<Filter>> {
         let Event::Retried(retried) = &self.event else { return None };
-        // First: of others nothing more is looked at.
+        // It comes first, so that nothing else is compared for events of other instances.
         let within = self.within.clone().map(Filter::InstanceId);
         Some(within.into_iter().chain(retried.filters.iter().chain(&retried.further).cloned()).collect())
     }
 }
 
-/// The sequences of the events that a projection leaves out; `None` where history has not come as far as a message of the log.
+/// Returns the sequences of the events that a projection leaves out; `None` if history lags this message of the log.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -101,7 +101,7 @@ pub async fn discarded(
     database.within(read).await
 }
 
-/// The same of all that history has.
+/// Returns the sequences of the events that a projection leaves out, as far as history is.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -109,8 +109,8 @@ pub async fn all_discarded(
     transaction: &Transaction<'_>,
     projection: &Projection,
 ) -> Result<HashSet<u64>, DatabaseFailure> {
-    // Only what is asked for: there may be many of other views. It is not read as JSON in Postgres, where one that is damaged would
-    // make all of them unreadable.
+    // Only rows that name the view are read: there may be many of other views. Postgres does not parse the payload,
+    // since one that is damaged would make all of them unreadable.
     static SELECT: Sql = Sql::new(|| {
         let condition = "type = 'failed_event.discarded' and position($1::bytea in payload) > 0";
         HISTORY.sql(&of_all("instance_id, payload", condition))
@@ -121,7 +121,7 @@ pub async fn all_discarded(
     Ok(rows.iter().filter_map(left_out).collect())
 }
 
-/// The sequence of the event of a view that a payload leaves out, where it can be read, also by a newer build's revision.
+/// The sequence of the event of a view that a payload leaves out, if it can be read, whatever its revision.
 fn left_out(view: &str, decided_in: &str, payload: &[u8]) -> Option<u64> {
     #[derive(Deserialize)]
     struct LeftOut<'a> {
@@ -143,7 +143,7 @@ fn left_out(view: &str, decided_in: &str, payload: &[u8]) -> Option<u64> {
     (found.view == view && may).then_some(found.sequence)
 }
 
-/// These columns of what was decided in all instances and meets a condition. Each instance is looked for by the primary key.
+/// A statement for these columns of all decisions that meet a condition. It finds each instance by the primary key.
 pub(super) fn of_all(columns: &str, condition: &str) -> String {
     let all = "(select instance_id from {schema}.events order by instance_id limit 1) union all \
                select (select e.instance_id from {schema}.events e where e.instance_id > instances.id \
@@ -151,7 +151,7 @@ pub(super) fn of_all(columns: &str, condition: &str) -> String {
     of(all, columns, condition)
 }
 
-/// These columns of what was decided in some instances, which a statement finds, and meets a condition.
+/// A statement for these columns of the decisions that meet a condition, in the instances that another statement finds.
 pub(super) fn of(instances: &str, columns: &str, condition: &str) -> String {
     format!(
         "with recursive instances (id) as ({instances}) select f.* from instances cross join lateral (select {columns} from {{schema}}.events \
@@ -162,7 +162,7 @@ pub(super) fn of(instances: &str, columns: &str, condition: &str) -> String {
 /// How many decisions are read at once.
 const AT_ONCE: i64 = 1000;
 
-/// The first of what was decided after a sequence, and up to which one this is. For who follows the other log, which does not have it.
+/// Returns the next decisions after a sequence and how far they go, for followers of the other log, which has none.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -179,7 +179,7 @@ pub async fn after(database: &Database, sequence: u64) -> Result<(Vec<Decision>,
     Ok((events.iter().filter_map(known).collect(), end))
 }
 
-/// What was decided, where this build knows it.
+/// The decision that an event is, if this build can read it.
 fn known(recorded: &Recorded) -> Option<Decision> {
     Decision::of(recorded).unwrap_or_else(|newer| {
         tracing::error!(error = explain(&newer), "what was decided cannot be read");

@@ -21,7 +21,7 @@ use crate::{
 pub struct GivenUp {
     /// Its place in the queue of its shard.
     pub place: u64,
-    /// Its id, which targets are told.
+    /// Its id, which the target receives.
     pub delivery_id: String,
     /// The aggregate of the event.
     pub key: AggregateKey,
@@ -35,7 +35,7 @@ pub struct GivenUp {
     pub error: String,
     /// When the first of these tries failed.
     pub first_failed_at: Timestamp,
-    /// When the last one did.
+    /// When the last try failed.
     pub failed_at: Timestamp,
 }
 
@@ -44,19 +44,19 @@ pub fn id_of(shard: u16, delivery_id: &str) -> u64 {
     id(&format!("{shard}/{delivery_id}"))
 }
 
-/// Notes them.
+/// Stores deliveries that were given up.
 ///
 /// # Errors
 /// When Postgres does not answer.
 pub async fn add(client: &impl GenericClient, shard: u16, all: &[GivenUp]) -> Result<(), DatabaseFailure> {
-    // What was at a place before is of a queue that was lost.
+    // A different delivery at the same place is from a queue that was lost.
     let text = "insert into platform.given_up_deliveries as g select $1, * from unnest($2::bigint[], $3::bigint[], \
                 $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[], $9::bigint[], $10::text[], $11::timestamptz[]) \
                 on conflict (shard, place) do update set id = excluded.id, instance_id = excluded.instance_id, \
                 aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id, \
                 sequence = excluded.sequence, target_id = excluded.target_id, failure_count = excluded.failure_count, \
                 error = excluded.error, last_failed = excluded.last_failed where g.id <> excluded.id";
-    // What fails once more waits for somebody once more.
+    // A delivery that fails again waits for a decision again.
     let ids: Vec<u64> = all.iter().map(|one| id_of(shard, &one.delivery_id)).collect();
     retrying::unmark(client, &ids).await?;
     let statement = client.prepare_cached(text).await?;
@@ -87,7 +87,7 @@ pub async fn add(client: &impl GenericClient, shard: u16, all: &[GivenUp]) -> Re
     Ok(())
 }
 
-/// Forgets those at these places.
+/// Deletes the deliveries at these places.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -101,7 +101,7 @@ pub async fn remove(client: &impl GenericClient, shard: u16, places: &[u64]) -> 
     Ok(())
 }
 
-/// Forgets all but those at these places.
+/// Deletes all deliveries but those at these places.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -118,7 +118,7 @@ pub async fn keep_only(client: &impl GenericClient, shard: u16, places: &[u64]) 
     Ok(())
 }
 
-/// The last place of those that there are; zero where there are none.
+/// Returns the last place of a delivery that was given up; zero where there is none.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -132,7 +132,7 @@ pub async fn last_place(database: &Database, shard: u16) -> Result<u64, Database
     database.within(read).await
 }
 
-/// How many there are.
+/// Counts the deliveries that were given up.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -145,10 +145,10 @@ pub async fn count(client: &impl GenericClient, shard: u16) -> Result<u64, Datab
 /// How many are marked at once.
 const MARKED_AT_ONCE: u32 = 1000;
 
-/// Where one is in the order of events: the sequence of its event, and its place.
+/// The position of a delivery in the order of events: the sequence of its event, and its place.
 pub type Ordinal = (u64, u64);
 
-/// Where a delivery is that was given up, and which.
+/// The place and the id of a delivery that was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noted {
     /// Its place in the queue.
@@ -157,7 +157,7 @@ pub struct Noted {
     pub id: u64,
 }
 
-/// Some of those up to a place that meet all filters, in the order of their events.
+/// Finds deliveries up to a place that match all filters, in the order of their events.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -176,7 +176,7 @@ pub async fn find(
     Ok(client.query(&text, &borrowed).await?.iter().map(noted).collect())
 }
 
-/// Some of those that were given up so many seconds ago, by the clock of Postgres: what is forgotten does not come back.
+/// Finds deliveries that were given up so many seconds ago, by the clock of Postgres: what is forgotten stays so.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -193,8 +193,8 @@ pub async fn find_old(
     Ok(client.query(&text, &[&i32::from(shard), &seconds]).await?.iter().map(noted).collect())
 }
 
-/// Marks some of those up to a place that meet all filters as tried again, and returns the last of them in the order of their
-/// events, after which the next ones come; `None` where there are none.
+/// Marks a page of the deliveries up to a place that match all filters as tried again. Returns the last of them in the
+/// order of their events, after which the next page begins; `None` where there are none.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -223,10 +223,10 @@ pub async fn mark(
     Ok(last.map(|row| (unsigned(row.get(0)), unsigned(row.get(1)))))
 }
 
-/// All as the conditions of a search are about them.
+/// All deliveries that were given up, with the columns that the conditions of a search use.
 const ALL: &str = "select 'deliveries' as view, * from platform.given_up_deliveries";
 
-/// The parameters of what is looked for up to a place.
+/// The parameters of a search up to a place.
 fn found(shard: u16, until: u64) -> Parameters {
     vec![Box::new(i32::from(shard)), Box::new(i64::try_from(until).unwrap_or(i64::MAX))]
 }

@@ -1,4 +1,4 @@
-//! Which failed events somebody has had tried again, until that is done: for people to read. It decides nothing.
+//! Marks of failed events whose retry was requested, until it is done. They are for people to read, and decide nothing.
 
 use deadpool_postgres::GenericClient;
 use jiff::Timestamp;
@@ -7,26 +7,26 @@ use tokio_postgres::types::ToSql;
 use super::decided::Decision;
 use crate::{checkpoint::signed, database::DatabaseFailure, keyring::SYSTEM};
 
-/// That somebody has had a failed event tried again.
+/// The request to try a failed event again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retrying {
     /// The instance in which that was decided, or the system.
     pub decided_in: String,
-    /// By whom: the id of a user, or the name of a system user.
+    /// Who decided it: the id of a user, or the name of a system user.
     pub by: String,
-    /// When.
+    /// When it was decided.
     pub at: Timestamp,
 }
 
 impl Retrying {
-    /// What a decision says of what is tried again.
+    /// Returns the mark that a decision to retry leaves on failed events.
     pub fn of(decision: &Decision) -> Self {
         let decided_in = decision.within.clone().unwrap_or_else(|| SYSTEM.to_owned());
         Self { decided_in, by: decision.by.clone(), at: decision.at }
     }
 }
 
-/// The statement that marks what another one finds, as `id`. From this number on its parameters are [`parameters`].
+/// The statement that marks what another one finds, as `id`. Its parameters are [`parameters`], from this number on.
 pub(super) fn marking(found: &str, from: usize) -> String {
     let (by, at) = (from + 1, from + 2);
     format!(
@@ -52,7 +52,7 @@ pub async fn mark(client: &impl GenericClient, ids: &[u64], retrying: &Retrying)
     Ok(())
 }
 
-/// Forgets that somebody has had failed events tried again.
+/// Removes the marks of failed events.
 ///
 /// # Errors
 /// When Postgres does not answer.

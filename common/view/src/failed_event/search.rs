@@ -1,4 +1,4 @@
-//! Failed events, and how far projections are, as operators search them.
+//! Searches of failed events, and the progress of projections, for operators.
 
 use deadpool_postgres::GenericClient;
 use domain::{
@@ -21,18 +21,18 @@ use crate::{
     rows::{Fresh, Room},
 };
 
-/// A failed event as it is kept.
+/// A failed event as it is stored.
 #[derive(Clone)]
 pub struct FailedEvent {
     /// The id by which operators name it.
     pub id: u64,
-    /// In what.
+    /// The view in which it failed.
     pub view: View,
     /// Which event of which aggregate, and why.
     pub parked: ParkedAt,
-    /// How often.
+    /// How often it failed.
     pub failure_count: u64,
-    /// When it failed for the first time, of those.
+    /// When it first failed.
     pub first_failed: Timestamp,
     /// The target that it was not delivered to; empty for a projection.
     pub target_id: String,
@@ -42,12 +42,12 @@ pub struct FailedEvent {
     pub decided: Option<Decided>,
 }
 
-/// That a failed event is tried again, or was discarded.
+/// A decision to try a failed event again, or to discard it.
 #[derive(Debug, Clone)]
 pub struct Decided {
     /// Who decided it: the id of a user, or the name of a system user.
     pub by: String,
-    /// When.
+    /// When it was decided.
     pub at: Timestamp,
     /// Why; empty where it is tried again.
     pub reason: String,
@@ -58,22 +58,22 @@ pub struct Decided {
 /// A part of a list of failed events.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
-    /// All of them hold.
+    /// The filters, all of which have to match.
     pub filters: Vec<Filter>,
-    /// The instance whose administrator asks: about what belongs to the system in it that one is not told.
+    /// The instance whose administrator asks, from whom failures of what belongs to the system are withheld.
     pub within: Option<String>,
-    /// What became of those that are wanted; `None` for all that were not discarded.
+    /// The state of the requested failed events; `None` for all that were not discarded.
     pub state: Option<State>,
-    /// Whether those come first that failed longest ago.
+    /// Whether the events that failed longest ago come first.
     pub ascending: bool,
-    /// How many come before.
+    /// How many are skipped.
     pub offset: u64,
-    /// How many there are at most.
+    /// How many are returned at most.
     pub limit: u32,
 }
 
-/// The failed events that are asked for, and how many there are in all. It is as fresh as the projection in Postgres that is furthest
-/// behind: of what came before, those that they could not process are told of here.
+/// Returns the failed events of a page, and how many there are in all. The answer is as fresh as the projection in
+/// Postgres that lags most: it includes all failures up to there.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -98,15 +98,15 @@ pub async fn search(
 pub struct Stand {
     /// The projection.
     pub projection: &'static Projection,
-    /// The sequence of the last event that it has processed; zero for one that is not kept in Postgres.
+    /// The sequence of the last event that it has processed; zero for one that is not stored in Postgres.
     pub sequence: u64,
-    /// When that was committed.
+    /// When that event was committed.
     pub committed_at: Timestamp,
     /// How many events it could not process.
     pub failed: u64,
 }
 
-/// How far every projection is. It is as fresh as the one that is furthest behind.
+/// Returns how far every projection is. The answer is as fresh as the projection that lags most.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -134,7 +134,7 @@ fn reached(checkpoint: Option<Checkpoint>) -> (u64, Timestamp) {
     checkpoint.map_or_else(Default::default, |checkpoint| (checkpoint.position.sequence, checkpoint.committed_at))
 }
 
-/// Of those that follow the log that is kept for ever: sequences of the other one say nothing beside them.
+/// How far the projection is that lags most, of those that follow `EVENTS`: the other log has other sequences.
 fn furthest_behind(found: &[(&Projection, Option<Checkpoint>)]) -> (u64, Timestamp) {
     let following = found.iter().filter(|(projection, _)| projection.class == LogClass::Events);
     following.map(|(_, checkpoint)| reached(*checkpoint)).min().unwrap_or_default()
@@ -161,10 +161,10 @@ async fn read(client: &impl GenericClient, page: &Page) -> Result<(Vec<FailedEve
     Ok((events, unsigned(total.get(0))))
 }
 
-/// The parameters of a statement that is put together.
+/// The parameters of a statement that is composed.
 pub(super) type Parameters = Vec<Box<dyn ToSql + Sync + Send>>;
 
-/// What failed in projections as they are now, and the deliveries that were given up; `state` is none of what was discarded.
+/// A statement for failures in this build's projections and deliveries that were given up, all but what was discarded.
 fn waiting_all(state: Option<State>) -> (String, Parameters) {
     let names: Vec<&str> = PROJECTIONS.iter().map(|projection| projection.name).collect();
     let versions: Vec<i32> = PROJECTIONS.iter().map(|projection| projection.version).collect();
@@ -187,8 +187,8 @@ fn waiting_all(state: Option<State>) -> (String, Parameters) {
     (text, vec![Box::new(names), Box::new(versions)])
 }
 
-/// The condition that an administrator of an instance may know of it: every delivery, since none is made of other events, and in
-/// projections nothing about the instance itself, nor what belongs to the system in it, nor what history does not say that of.
+/// The condition for what an administrator of an instance may see: every delivery, since none is made of other events,
+/// and in projections only what history knows and does not ascribe to the system, without the instance itself.
 fn within_instance(id: &str, parameters: &mut Parameters) -> String {
     let owned = |history: &Projection| {
         history.sql(&format!(
@@ -206,7 +206,7 @@ fn within_instance(id: &str, parameters: &mut Parameters) -> String {
     )
 }
 
-/// What was discarded, as the log has it, as far as that can be read; of one instance, where a filter names it, what was decided there and in the system.
+/// A statement for what was discarded and can be read; where a filter names an instance, there and in the system.
 fn discarded(page: &Page) -> (String, Parameters) {
     let columns = "instance_id as decided_in, aggregate_id as named, actor, committed_at, payload";
     let condition = "type = 'failed_event.discarded'";
@@ -262,7 +262,7 @@ fn failed_event(row: &Row) -> Option<FailedEvent> {
     })
 }
 
-/// A condition on failed events that are called `f`, whose parameter comes after those that there are.
+/// Returns a condition on failed events, which are called `f`, and appends its parameter to the others.
 pub(super) fn condition(filter: &Filter, parameters: &mut Parameters) -> String {
     let at = |micros: &i64| Box::new(Timestamp::from_microsecond(*micros).unwrap_or_default());
     let (condition, parameter): (_, Box<dyn ToSql + Sync + Send>) = match filter {
@@ -280,24 +280,24 @@ pub(super) fn condition(filter: &Filter, parameters: &mut Parameters) -> String 
     format!(" and {condition} ${}", parameters.len())
 }
 
-/// A pattern for what has this somewhere, whatever the case of its ASCII letters.
+/// A pattern for text that contains this, whatever the case of its ASCII letters.
 fn within(part: &str) -> String {
     let literal = part.to_ascii_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     format!("%{literal}%")
 }
 
-/// What of a view waits for somebody who decides.
+/// The failed events of a view that wait for a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waits {
-    /// Its name.
+    /// The name of the view.
     pub view: String,
     /// How many events.
     pub count: u64,
-    /// When that one failed that waits the longest.
+    /// When the event that waits the longest failed.
     pub oldest: Timestamp,
 }
 
-/// What waits, by view.
+/// Returns how many failed events wait for a decision, by view.
 ///
 /// # Errors
 /// When Postgres does not answer.

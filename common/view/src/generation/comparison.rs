@@ -15,18 +15,18 @@ use crate::{
 /// How many of the rows that differ are named.
 const EXAMPLES: u32 = 10;
 
-/// How two generations compare that have come equally far.
+/// The result of comparing two generations that have come equally far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verified {
     /// When they were compared.
     pub at: Timestamp,
     /// How many rows are in one of them only, or differ.
     pub differing: u64,
-    /// Some of them.
+    /// Some of those rows.
     pub examples: Vec<String>,
 }
 
-/// Has the generation at a place compared with the one that answers, by a projector; `false` where there is none.
+/// Requests that a projector compares the generation at a place with the one that answers; `false` where there is none.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -74,31 +74,31 @@ pub async fn verify(
 }
 
 /// When two generations were equally far, how many rows differ, and some of them.
-type Found = (Timestamp, i64, Vec<String>);
+type Difference = (Timestamp, i64, Vec<String>);
 
-/// The same as [`read`], which ends in Postgres too where it is left in the middle: it would go on, and keep its connection and its lock.
+/// Runs [`read`], and cancels its statement if it is dropped: that would go on, and hold its connection and its lock.
 async fn compare(
     connection: &mut Client,
     generations: (&Projection, &Projection),
     shard: u16,
-) -> Result<Option<Found>, DatabaseFailure> {
-    let mut ending = Ending(Some(connection.cancel_token()));
+) -> Result<Option<Difference>, DatabaseFailure> {
+    let mut ending = CancelOnDrop(Some(connection.cancel_token()));
     let found = read(connection, generations, shard).await;
-    // Whoever has the connection next is not meant.
+    // The next user of the connection must not be cancelled.
     ending.0 = None;
     found
 }
 
-/// What a comparison finds; `None` where the generations are not equally far, or somebody changes them.
+/// Compares two generations; `None` where they are not equally far, or somebody changes them.
 async fn read(
     connection: &mut Client,
     (projection, other): (&Projection, &Projection),
     shard: u16,
-) -> Result<Option<Found>, DatabaseFailure> {
+) -> Result<Option<Difference>, DatabaseFailure> {
     let transaction = begin(connection).await?;
     let mut found = None;
     if are_equally_far(&transaction, (projection, other), shard).await? {
-        // Where they were exchanged since the moment that is read, what is found is noted nowhere.
+        // Where they were exchanged after the snapshot was taken, the result is not stored.
         let lock = "select pg_try_advisory_xact_lock_shared($1, hashtext($2)), now()";
         let held = transaction.query_one(lock, &[&CHANGING, &other.view]).await?;
         if held.get(0) {
@@ -117,10 +117,10 @@ async fn read(
     Ok(found)
 }
 
-/// Has Postgres end what is under way when this is dropped with its token.
-struct Ending(Option<CancelToken>);
+/// Cancels the statement that is under way when it is dropped with its token.
+struct CancelOnDrop(Option<CancelToken>);
 
-impl Drop for Ending {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         if let (Some(token), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
             runtime.spawn(async move { token.cancel_query(NoTls).await });
@@ -139,8 +139,8 @@ async fn are_equally_far(
     Ok(here.map(|here| here.position) == there.map(|there| there.position))
 }
 
-/// Statements that count the rows of a table that are in one of two generations only, or differ, and name some. What was answered to
-/// commands is not compared: it is forgotten after a day, and not at the same moment.
+/// Statements that count the rows of a table that are in one of two generations only, or differ, and name some. Stored
+/// answers to commands are not compared: they are forgotten after a day, and not at the same moment.
 fn comparisons(one: &Projection, other: &Projection) -> Vec<String> {
     let tables = one.tables().into_iter().zip(other.tables()).filter(|(table, _)| !table.ends_with(".answers"));
     tables.map(|(here, there)| comparison(&one.kind, (&here, &there))).collect()

@@ -1,4 +1,4 @@
-//! Which projections are built for the first time in the version that this build reads, so that nobody is answered by them yet.
+//! Projections that are built for the first time in the version that this build reads, and so must not answer yet.
 
 use deadpool_postgres::GenericClient;
 
@@ -8,7 +8,7 @@ use crate::{
     projection::Projection,
 };
 
-/// Where a generation is noted that answers and was not complete yet.
+/// The place under which a generation that answers is noted while it is incomplete.
 const FIRST: &str = "first";
 
 /// Notes that a projection is built for the first time, or anew in place of one that was lost.
@@ -18,7 +18,7 @@ pub(crate) async fn begins(client: &impl GenericClient, projection: &Projection)
     Ok(())
 }
 
-/// Notes that a projection has all that the log had when its worker began, if the checkpoint still is that worker's.
+/// Notes that a projection has all that the log had when its worker began, if that worker still has the checkpoint.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -33,8 +33,8 @@ pub async fn note_complete(
     Ok(())
 }
 
-/// The projections in Postgres that were not complete yet in the version that this build reads, with how far they are: nobody should be
-/// answered by them.
+/// Returns the projections in Postgres that are incomplete in the version that this build reads, with their
+/// checkpoints: they must not answer yet.
 ///
 /// # Errors
 /// When Postgres does not answer.

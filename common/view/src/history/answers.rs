@@ -14,19 +14,19 @@ use crate::{
     projection::{Projection, Sql, of_histories},
 };
 
-/// How long the answer to an idempotent command is kept.
+/// How long the answer to an idempotent command is retained.
 pub const ANSWERS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 /// A stored answer.
 #[derive(Debug, Clone)]
-pub struct Answered {
+pub struct StoredAnswer {
     /// The answer.
     pub answer: Answer,
     /// When it was committed.
     pub committed_at: Timestamp,
 }
 
-/// Keeps the answers of the batch, the last one where a command has several, and forgets those that are too old.
+/// Stores the answers of a batch, the last one where a command has several, and deletes those that are too old.
 pub(super) async fn apply(
     transaction: &Transaction<'_>,
     history: &Projection,
@@ -64,7 +64,7 @@ pub(super) async fn apply(
     forget(transaction, history, newest - ANSWERS_KEPT).await
 }
 
-/// Forgets those that were committed before a time.
+/// Deletes the answers that were committed before a time.
 pub(super) async fn forget(
     transaction: &Transaction<'_>,
     history: &Projection,
@@ -76,11 +76,11 @@ pub(super) async fn forget(
     Ok(())
 }
 
-/// The answers of commands, whichever log they were about.
+/// Reads the answers to commands, whichever log they were about.
 pub(super) async fn load(
     transaction: &Transaction<'_>,
     commands: Vec<Bytes>,
-) -> Result<HashMap<Bytes, Option<Answered>>, DatabaseFailure> {
+) -> Result<HashMap<Bytes, Option<StoredAnswer>>, DatabaseFailure> {
     static SELECT: Sql = Sql::new(|| {
         let OfEach { events, sessions } = of_histories("select * from {schema}.answers where command_id = any($1)");
         format!("{events} union all {sessions} order by committed_at")
@@ -91,7 +91,7 @@ pub(super) async fn load(
     let asked: Vec<&[u8]> = commands.iter().map(AsRef::as_ref).collect();
     let statement = transaction.prepare_cached(&SELECT).await?;
     let rows = transaction.query(&statement, &[&asked]).await?;
-    let mut found: HashMap<Bytes, Option<Answered>> = commands.into_iter().map(|command| (command, None)).collect();
+    let mut found: HashMap<Bytes, Option<StoredAnswer>> = commands.into_iter().map(|command| (command, None)).collect();
     for row in rows {
         let command_id = Bytes::from(row.try_get::<_, Vec<u8>>("command_id")?);
         let answer = Answer {
@@ -101,7 +101,7 @@ pub(super) async fn load(
             instance_id: row.try_get("instance_id")?,
             sequence: unsigned(row.try_get("sequence")?),
         };
-        found.insert(command_id, Some(Answered { answer, committed_at: row.try_get("committed_at")? }));
+        found.insert(command_id, Some(StoredAnswer { answer, committed_at: row.try_get("committed_at")? }));
     }
     Ok(found)
 }

@@ -21,39 +21,39 @@ use crate::{
     rows::{Fresh, Room},
 };
 
-/// Which events are asked for.
+/// The events that a search requests.
 #[derive(Debug, Clone, Default)]
 pub struct Audit {
-    /// All of them hold.
+    /// The filters, all of which have to match.
     pub filters: Vec<Filter>,
     /// Whether the oldest come first.
     pub ascending: bool,
-    /// How many come before.
+    /// How many are skipped.
     pub offset: u64,
-    /// How many there are at most.
+    /// How many are returned at most.
     pub limit: u32,
 }
 
-/// One condition.
+/// A condition on events.
 #[derive(Debug, Clone)]
 pub enum Filter {
-    /// What happened.
+    /// The type of the event.
     Type(String),
-    /// To what kind of object.
+    /// The type of the aggregate.
     AggregateType(String),
-    /// To which one.
+    /// The id of the aggregate.
     AggregateId(String),
-    /// Who did it.
+    /// The actor who caused the event.
     Actor(String),
-    /// In which instance.
+    /// The instance.
     Instance(String),
-    /// The same, without what belongs to the system, save the instance itself.
+    /// The instance, without what belongs to the system, except for the instance itself.
     Within(String),
-    /// To what belongs to a context.
+    /// The context that the aggregate belongs to.
     Owner(Owner),
-    /// When.
+    /// When the event was committed.
     Committed(Comparison, Timestamp),
-    /// Behind a sequence.
+    /// After a sequence.
     After(u64),
 }
 
@@ -84,7 +84,7 @@ impl Comparison {
     }
 }
 
-/// A condition of a statement, whose parameters it has added.
+/// Returns the condition of a statement, and appends its parameters to the others.
 fn condition(filter: &Filter, parameters: &mut Vec<Box<dyn ToSql + Sync + Send>>) -> String {
     let mut add = |parameter: Box<dyn ToSql + Sync + Send>| {
         parameters.push(parameter);
@@ -112,7 +112,7 @@ fn condition(filter: &Filter, parameters: &mut Vec<Box<dyn ToSql + Sync + Send>>
     }
 }
 
-/// The events that are asked for, and how many there are in all, from one snapshot.
+/// Returns the requested events, and how many there are in all, from one snapshot.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -152,7 +152,7 @@ async fn read(database: &Database, shard: u16, audit: &Audit) -> Result<Fresh<(V
     Ok(Fresh { processed, timestamp, is_parked: false, answer: (events, total) })
 }
 
-/// The events that a statement finds, as far as there is room for them in a page, and whether these are all.
+/// Returns the events that a statement finds, as far as they fit in a page, and whether these are all.
 async fn events(
     transaction: &Transaction<'_>,
     statement: &str,

@@ -1,4 +1,4 @@
-//! Who is found by a load, and is read in the same one.
+//! Aggregates that are found by a load, and are read in the same one.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use eventlog::record::AggregateKey;
 
 use super::{ClaimHash, Referred, Referrers};
 
-/// Whoever holds these claims or refers to these is read too, save where more refer to one than are told.
+/// Which holders of claims and referrers of aggregates are read too, except referrers that do not fit in a page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Followed {
     /// Some of the claims that are needed.
     pub claims: Vec<ClaimHash>,
-    /// Some of those for which it is needed who refers to them.
+    /// Some of the aggregates whose referrers are needed.
     pub referrers: Vec<Referred>,
 }
 
@@ -21,7 +21,7 @@ impl Followed {
         self.claims.is_empty() && self.referrers.is_empty()
     }
 
-    /// Who was found, in the log that is kept for ever.
+    /// The aggregates that were found, of the log `EVENTS`.
     pub(super) fn found<'a>(
         &self,
         claims: &'a HashMap<ClaimHash, Option<AggregateKey>>,

@@ -1,4 +1,4 @@
-//! What others ask history about the past, once it has come so far.
+//! Questions to history about the past, which are asked once it has come far enough.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -14,19 +14,19 @@ use crate::{
     projection::{HISTORY, Sql, history_of},
 };
 
-/// How often it is asked how far history is.
+/// How often it is checked how far history is.
 const BREATH: Duration = Duration::from_millis(50);
 
-/// What can be asked of history.
+/// A question to history.
 pub trait Question: Sync {
-    /// What it answers.
+    /// The type of the answer.
     type Answer: Send;
 
-    /// Asks it.
+    /// Asks history.
     fn ask(&self, history: &Transaction<'_>) -> impl Future<Output = Result<Self::Answer, DatabaseFailure>> + Send;
 }
 
-/// Waits until history has come to a sequence of the log that is kept for ever, then asks it, all from one snapshot.
+/// Waits until history has reached a sequence of `EVENTS`, then asks a question, which is answered from one snapshot.
 pub async fn ask_at<Q: Question>(
     database: &Database,
     (shard, sequence): (u16, u64),
@@ -47,7 +47,7 @@ pub async fn ask_at<Q: Question>(
     }
 }
 
-/// History as it is once that of a log has come to a sequence; `None` before that.
+/// Begins a snapshot of history if that of a log has reached a sequence; `None` before that.
 async fn snapshot_at(
     connection: &mut Client,
     (class, shard): (LogClass, u16),
@@ -57,7 +57,7 @@ async fn snapshot_at(
     Ok((reached >= sequence).then_some(transaction))
 }
 
-/// History as it is, and the sequence of its log that it has come to.
+/// Begins a snapshot of history, and returns the sequence of a log that it has reached.
 pub async fn snapshot_now(
     connection: &mut Client,
     (class, shard): (LogClass, u16),
@@ -67,7 +67,7 @@ pub async fn snapshot_now(
     Ok((transaction, checkpoint.map(|checkpoint| checkpoint.position.sequence).unwrap_or_default()))
 }
 
-/// Nothing but that it has come so far.
+/// Asks for nothing but that history has come so far.
 impl Question for () {
     type Answer = ();
 
@@ -76,7 +76,7 @@ impl Question for () {
     }
 }
 
-/// Which of these aggregates have an event of a type.
+/// Asks which of these aggregates have an event of a type.
 pub struct Having<'a> {
     /// The aggregates.
     pub keys: &'a [AggregateKey],
@@ -102,7 +102,7 @@ impl Question for Having<'_> {
     }
 }
 
-/// All events of the aggregates of one type in an instance, of which there must be few: those of an aggregate in their order.
+/// Asks for all events of the aggregates of one type in an instance, which must be few, in order for each aggregate.
 pub struct OfType<'a> {
     /// The instance.
     pub instance_id: &'a str,
@@ -125,7 +125,7 @@ impl Question for OfType<'_> {
     }
 }
 
-/// The first events of an aggregate from one sequence to another, and whether these are all; see [`waiting`].
+/// Asks for the first events of an aggregate from one sequence to another, and whether these are all; see [`waiting`].
 pub struct Between<'a> {
     /// The aggregate.
     pub key: &'a AggregateKey,

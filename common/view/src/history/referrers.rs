@@ -1,4 +1,4 @@
-//! Who refers to whom, in history: what events took and released, read in pages of a bounded size.
+//! References between aggregates, in history: events take and release them; they are read in bounded pages.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,39 +11,39 @@ use crate::{
     projection::{HISTORY, Projection, Sql},
 };
 
-/// How many of those that refer to an aggregate by one link are read.
+/// How many referrers of an aggregate by one link are read.
 pub const MOST_REFERRERS: usize = 200;
 
-/// What is named: an aggregate, by a link of this name.
+/// The target of references: an aggregate, and the link by which it is named.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Referred {
     /// The aggregate.
     pub key: AggregateKey,
-    /// As what it is named.
+    /// The name of the link.
     pub link: String,
 }
 
-/// Who refers to an aggregate by one link.
+/// The aggregates that refer to one aggregate by one link.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Referrers {
-    /// Those that are known, the first ones in their order: [`MOST_REFERRERS`] and one more where there are more.
+    /// The first referrers, in their order: [`MOST_REFERRERS`], and one more where there are more.
     pub keys: BTreeSet<AggregateKey>,
     /// Whether there may be others.
     pub has_more: bool,
 }
 
-/// That a reference was taken, or released.
+/// A reference that was taken or released.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReferenceChange {
-    /// What is named.
+    /// The target of the reference.
     pub referred: Referred,
-    /// Who names it, or no longer does.
+    /// The aggregate that takes or releases the reference.
     pub referrer: AggregateKey,
-    /// Whether it does from here on.
+    /// Whether the reference is taken, not released.
     pub is_taken: bool,
 }
 
-/// What an event does to the references of its aggregate.
+/// Returns the references that an event takes and releases.
 pub fn reference_changes(key: &AggregateKey, event: &Event) -> impl Iterator<Item = ReferenceChange> {
     let released = event.references_released.iter().map(|reference| (reference, false));
     let taken = event.references_taken.iter().map(|reference| (reference, true));
@@ -62,7 +62,7 @@ impl Referred {
 }
 
 impl Referrers {
-    /// Takes a change up.
+    /// Applies a change.
     pub fn apply(&mut self, referrer: &AggregateKey, is_taken: bool) {
         if is_taken {
             self.keys.insert(referrer.clone());
@@ -75,13 +75,13 @@ impl Referrers {
         }
     }
 
-    /// Whether changes have left fewer than there may be: the next ones have to be read.
+    /// Whether changes have left less than a page although there are more referrers: the next ones have to be read.
     pub fn is_short(&self) -> bool {
         self.has_more && self.keys.len() <= MOST_REFERRERS
     }
 }
 
-/// What a batch of events does to the references: the last word on each.
+/// Folds a batch of events to whether each reference is taken after it.
 pub fn fold_references<'a>(events: impl IntoIterator<Item = &'a Recorded>) -> HashMap<(Referred, AggregateKey), bool> {
     let mut last = HashMap::new();
     for recorded in events {

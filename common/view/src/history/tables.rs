@@ -2,7 +2,7 @@
 
 use domain::log_class::LogClass;
 
-/// Their names.
+/// The names of the tables.
 pub(crate) const fn names(class: LogClass) -> &'static [&'static str] {
     match class {
         LogClass::Events => &["events", "claims", "referrers", "answers"],
@@ -34,7 +34,7 @@ fn events(schema: &str) -> String {
     )
 }
 
-/// What aggregates have taken, and which others they name.
+/// The tables of claims and of references.
 fn names_of_others(schema: &str) -> String {
     format!(
         "create table if not exists {schema}.claims (\n  claim bytea primary key,\n  \

@@ -1,4 +1,4 @@
-//! What waits behind an event, as history has it.
+//! The events of an aggregate that wait for one of them, as history has them.
 
 use std::{pin::pin, sync::Arc};
 
@@ -17,10 +17,10 @@ use crate::{
 
 /// How many events are read at once.
 const MOST: usize = 1000;
-/// How many bytes they have about, save the last one.
+/// About how many bytes they have, without the last one.
 const LARGEST: usize = 1 << 20;
 
-/// The last event of an aggregate before a sequence that is none of those which are left out.
+/// Returns the last event of an aggregate before a sequence, without those that are left out.
 pub async fn last_before(
     transaction: &Transaction<'_>,
     key: &AggregateKey,
@@ -39,8 +39,8 @@ pub async fn last_before(
     Ok(found.as_ref().map(recorded).transpose()?.map(Arc::new))
 }
 
-/// The events of an aggregate from one sequence to another, the first ones of them, and whether these are all. Who asks must
-/// know that history has come as far.
+/// Returns the first events of an aggregate from one sequence to another, and whether these are all. The caller must
+/// know that history has come that far.
 pub async fn waiting(
     transaction: &Transaction<'_>,
     key: &AggregateKey,

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use base::secret::{SymmetricKey, Unopened, sha256};
 
-/// The newest comes first. There is no `Debug`.
+/// The master keys of a node, the newest first. There is no `Debug`.
 #[derive(Clone)]
 pub struct MasterKeys(Vec<SymmetricKey>);
 
@@ -34,40 +34,40 @@ impl MasterKeys {
         Self(std::iter::once(newer).chain(self.0.iter().cloned()).collect())
     }
 
-    /// The newest alone.
+    /// The newest key alone.
     #[must_use]
     pub fn newest(&self) -> Self {
         Self(self.0.iter().take(1).cloned().collect())
     }
 
-    /// The others.
+    /// All keys but the newest.
     #[must_use]
     pub fn older(&self) -> Self {
         Self(self.0.iter().skip(1).cloned().collect())
     }
 
-    /// How many there are.
+    /// The number of keys.
     pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// What a file holds of them.
+    /// The keys in the format of a key file.
     pub fn to_text(&self) -> String {
         self.0.iter().map(|key| hex::encode(key.expose()) + "\n").collect()
     }
 
-    /// Names the newest one without telling it.
+    /// Identifies the newest key without revealing it.
     pub fn id(&self) -> String {
         let named = [b"platform master key".as_slice(), self.0[0].expose()].concat();
         hex::encode(&sha256(&named)[..8])
     }
 
-    /// Wraps under the newest one.
+    /// Seals with the newest key.
     pub(super) fn seal(&self, purpose: &str, plaintext: &[u8]) -> String {
         self.0[0].seal(purpose, plaintext)
     }
 
-    /// Opens what any of them has wrapped, and says whether that was the newest.
+    /// Opens what any of the keys has sealed, and returns whether that was the newest.
     pub(super) fn open(&self, purpose: &str, sealed: &str) -> Result<(Vec<u8>, bool), Unopened> {
         let opened = self.0.iter().enumerate().find_map(|(age, key)| Some((key.open(purpose, sealed).ok()?, age == 0)));
         opened.ok_or(Unopened)

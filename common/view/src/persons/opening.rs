@@ -1,4 +1,4 @@
-//! Opens what is personal in events, for projections and for targets.
+//! Opens personal data in events, for projections and for targets.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,55 +26,55 @@ use serde_json::Value;
 
 use super::{PersonFailure, PersonKey, Persons, name, slot_of};
 
-/// What every event of a user has in its payload in which something is sealed.
+/// What the payload of every event of a user contains in which something is sealed.
 const SEALED: &[u8] = b"\"personal\":\"";
-/// The same of an entry of metadata, and of a session.
+/// What such a payload contains of an entry of metadata, or of a session.
 const SEALED_SECRET: &[u8] = b"\"sealed\":\"";
 
 impl Persons {
-    /// The payload of an event of an aggregate, by its sequence, with what is personal in clear; nothing is left of that where the
-    /// user was removed.
+    /// Returns the payload of an event, given its aggregate and sequence, with personal data in clear text; that is
+    /// left out if the user was removed.
     ///
     /// # Errors
-    /// When a key cannot be had now.
+    /// When a key is unavailable.
     pub async fn opened(
         &self,
         (aggregate, sequence): (&AggregateKey, u64),
         mut payload: Value,
     ) -> Result<Value, PersonFailure> {
-        let Some(part) = Part::of((aggregate, sequence), &mut payload) else { return Ok(payload) };
+        let Some(part) = SealedPart::of((aggregate, sequence), &mut payload) else { return Ok(payload) };
         let clear = self.clear(&part).await?;
         part.put(&mut payload, clear);
         Ok(payload)
     }
 
-    /// The same for somebody who looks at one event, whatever is wrong with it: with what became of each member that is sealed, by
-    /// its path. What does not open is left out, and so is all that is sealed where the person `is_there` no more.
+    /// Opens a payload for somebody who inspects one event, and returns what became of each sealed member, by its path.
+    /// What does not open is left out, and so is everything sealed unless the person still `is_there`.
     ///
     /// # Errors
-    /// When NATS, Postgres or the keyring cannot be asked now.
+    /// When NATS, Postgres or the keyring does not answer.
     pub async fn shown(
         &self,
         (aggregate, sequence): (&AggregateKey, u64),
         mut payload: Value,
         is_there: bool,
     ) -> Result<(Value, Vec<(String, Seal)>), PersonFailure> {
-        let Some(part) = Part::of((aggregate, sequence), &mut payload) else { return Ok((payload, vec![])) };
+        let Some(part) = SealedPart::of((aggregate, sequence), &mut payload) else { return Ok((payload, vec![])) };
         let clear = if is_there { self.clear(&part).await } else { Ok(None) };
         let sealed = part.put_shown(&mut payload, clear)?;
         Ok((payload, sealed))
     }
 
-    /// What is sealed in one event; `None` where the key was destroyed, or the user was removed.
-    async fn clear(&self, part: &Part) -> Result<Option<Clear>, PersonFailure> {
+    /// Opens what is sealed in one event; `None` if the key was destroyed, or the user was removed.
+    async fn clear(&self, part: &SealedPart) -> Result<Option<Clear>, PersonFailure> {
         let is_removed = !self.removed(std::slice::from_ref(&part.user)).await?.is_empty();
         if is_removed { Ok(None) } else { Opening::new(self).clear(part).await }
     }
 
-    /// The events with what is personal in clear, for projections. What does not open though its key is there is left out.
+    /// Returns the events with personal data in clear text, for projections. What its key does not open is left out.
     ///
     /// # Errors
-    /// When a key cannot be had now: then none of it may be applied.
+    /// When a key is unavailable: then none of the events may be applied.
     pub async fn open_events(&self, events: &[Arc<Recorded>]) -> Result<Vec<Arc<Recorded>>, PersonFailure> {
         let sealed: Vec<_> = events.iter().map(|recorded| SealedEvent::of(recorded)).collect();
         let mut users: Vec<_> = sealed.iter().flatten().map(|sealed| sealed.part.user.clone()).collect();
@@ -98,7 +98,7 @@ impl Persons {
 /// What became of a member that was sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seal {
-    /// It is in clear.
+    /// It was opened.
     Opened,
     /// Its person was erased.
     Erased,
@@ -111,7 +111,7 @@ pub enum Seal {
 /// An event in which something is sealed.
 struct SealedEvent {
     payload: Value,
-    part: Part,
+    part: SealedPart,
 }
 
 impl SealedEvent {
@@ -119,40 +119,40 @@ impl SealedEvent {
         if !has_sealed(recorded) {
             return None;
         }
-        // What is no JSON is found to be that by who decodes it.
+        // Malformed JSON is reported by whoever decodes the event.
         let mut payload = serde_json::from_slice(&recorded.event.payload).unwrap_or_default();
-        let part = Part::of((&recorded.key(), recorded.sequence), &mut payload)?;
+        let part = SealedPart::of((&recorded.key(), recorded.sequence), &mut payload)?;
         Some(Self { payload, part })
     }
 }
 
 /// What is sealed in an event.
-struct Part {
+struct SealedPart {
     /// The user whose key has sealed it.
     user: AggregateKey,
-    /// A sequence of the log that is kept for ever, at which the data key of the instance was there.
+    /// A sequence of `EVENTS` at which the data key of the instance existed.
     sequence: u64,
     kind: Kind,
     sealed: String,
 }
 
-/// What something sealed is.
+/// The kinds of sealed data.
 enum Kind {
     Person,
-    /// The value of the entry with this key.
+    /// The value of the metadata entry with this key.
     Metadata(String),
-    /// That of the session with this id.
+    /// The user agent of the session with this id.
     UserAgent(String),
 }
 
-/// What was sealed.
+/// Sealed data in clear text.
 enum Clear {
     Person(Box<Person>),
     Metadata(String),
     UserAgent(UserAgent),
 }
 
-impl Part {
+impl SealedPart {
     fn of((aggregate, sequence): (&AggregateKey, u64), payload: &mut Value) -> Option<Self> {
         let user = |id: &str| AggregateKey::of::<Standard<User>>(&*aggregate.instance_id, id);
         match aggregate.aggregate_type.as_str() {
@@ -168,7 +168,7 @@ impl Part {
             Session::NAME => {
                 let (id, seen) = user_agent::user_in(payload)?;
                 let sealed = user_agent::sealed_in(payload)?.expose().to_owned();
-                // The event has a sequence of the other log.
+                // The sequence of the event itself is of the other log.
                 Some(Self { user: user(&id), sequence: seen, kind: Kind::UserAgent(aggregate.id.clone()), sealed })
             }
             _ => None,
@@ -185,7 +185,7 @@ impl Part {
         }
     }
 
-    /// Where it is in clear, once it is opened.
+    /// The paths of the members that are in clear text once it is opened.
     fn paths(&self, payload: &Value) -> Vec<String> {
         match self.kind {
             Kind::Person => person::opened_at(payload).into(),
@@ -194,7 +194,7 @@ impl Part {
         }
     }
 
-    /// Puts what was opened in its place, and tells what became of each member. What will not open tomorrow either is no failure.
+    /// Puts opened data in its place, and returns what became of each member. What can never be opened is no failure.
     fn put_shown(
         &self,
         payload: &mut Value,
@@ -212,7 +212,7 @@ impl Part {
         Ok(paths.into_iter().map(|path| (path, seal)).collect())
     }
 
-    /// Puts what was opened in its place, or nothing.
+    /// Puts opened data in its place, or nothing.
     fn put(&self, payload: &mut Value, clear: Option<Clear>) {
         match (clear, &self.kind) {
             (Some(Clear::Person(person)), _) => put_opened(payload, Some(*person)),
@@ -225,12 +225,12 @@ impl Part {
     }
 }
 
-/// The user with whose key something is sealed in the payload of an event of an aggregate, by its sequence; `None` where nothing is.
+/// The user whose key has sealed something in the payload of an event, given its aggregate and sequence.
 pub fn user_in(event: (&AggregateKey, u64), payload: &mut Value) -> Option<AggregateKey> {
-    Part::of(event, payload).map(|part| part.user)
+    SealedPart::of(event, payload).map(|part| part.user)
 }
 
-/// What is read while events are opened: each block and each data key once.
+/// What was read to open events: each block and each data key once.
 struct Opening<'a> {
     persons: &'a Persons,
     blocks: HashMap<String, Option<Values>>,
@@ -251,7 +251,7 @@ impl<'a> Opening<'a> {
         let is_removed = removed.contains(&part.user);
         let clear = if is_removed { Ok(None) } else { self.clear(&part).await };
         let clear = match clear {
-            // Whatever is wrong with it, nobody else waits for that.
+            // A damaged event must not hold up the others.
             Err(failure @ PersonFailure::Unopened) => {
                 let (id, sequence) = (&recorded.event.aggregate_id, recorded.sequence);
                 let error = explain(&failure);
@@ -266,8 +266,8 @@ impl<'a> Opening<'a> {
         Ok(Arc::new(opened))
     }
 
-    /// What is sealed of a user; `None` where its key was destroyed.
-    async fn clear(&mut self, part: &Part) -> Result<Option<Clear>, PersonFailure> {
+    /// Opens what is sealed; `None` if the key was destroyed.
+    async fn clear(&mut self, part: &SealedPart) -> Result<Option<Clear>, PersonFailure> {
         let key = self.key((&part.user, part.sequence), &part.sealed).await?;
         key.map(|key| part.open(&key)).transpose()
     }
@@ -290,7 +290,7 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// Where the key is with which something was sealed in an event, if anything was.
+/// The slot of the key with which something was sealed in an event, if anything was.
 pub fn slot_in(recorded: &Recorded) -> Option<Slot> {
     let mut payload = serde_json::from_slice(&recorded.event.payload).unwrap_or_default();
     sealed_text(&mut payload).map(|sealed| slot_of(&sealed))
@@ -300,7 +300,7 @@ fn sealed_text(payload: &mut Value) -> Option<String> {
     sealed_in(payload).and_then(|sealed| sealed.as_str().map(str::to_owned))
 }
 
-/// Whether something may be sealed in an event: it is looked at more closely then.
+/// Whether something may be sealed in an event, which is parsed only then.
 fn has_sealed(recorded: &Recorded) -> bool {
     let marker = match recorded.event.aggregate_type.as_str() {
         User::NAME => SEALED,
@@ -332,7 +332,7 @@ mod tests {
         for (payload, above) in [(state.clone(), ""), (json!({ "to": state, "fields": ["human"] }), "to.")] {
             let shown = |clear| {
                 let mut payload = payload.clone();
-                let part = Part::of((&aggregate(User::NAME, "2"), 1), &mut payload).expect("something is sealed");
+                let part = SealedPart::of((&aggregate(User::NAME, "2"), 1), &mut payload).expect("something is sealed");
                 part.put_shown(&mut payload, clear).map(|sealed| (payload, sealed))
             };
             let both = |seal| ["username", "human.personal"].map(|path| (format!("{above}{path}"), seal)).to_vec();
@@ -362,7 +362,7 @@ mod tests {
         for (mut payload, path) in [(session.clone(), "user_agent"), (changed, "to.user_agent")] {
             let key = aggregate(Session::NAME, "3");
             assert_eq!(user_in((&key, 9), &mut payload), Some(aggregate(User::NAME, "2")));
-            let part = Part::of((&key, 9), &mut payload).expect("it is sealed");
+            let part = SealedPart::of((&key, 9), &mut payload).expect("it is sealed");
             assert_eq!(part.sequence, 5, "that of the log that is kept for ever");
             let phone = UserAgent { description: "a phone".to_owned(), ..UserAgent::default() };
             let sealed = part.put_shown(&mut payload, Ok(Some(Clear::UserAgent(phone)))).expect("it opens");
@@ -376,7 +376,8 @@ mod tests {
     fn what_is_shown_of_metadata_is_its_value() {
         let entry = json!({ "user_id": "2", "key": "plan", "sealed": "ab.01.text" });
         for (mut payload, path) in [(entry.clone(), "value"), (json!({ "to": entry, "fields": [] }), "to.value")] {
-            let part = Part::of((&aggregate(UserMetadata::NAME, "2/plan"), 1), &mut payload).expect("it is sealed");
+            let part =
+                SealedPart::of((&aggregate(UserMetadata::NAME, "2/plan"), 1), &mut payload).expect("it is sealed");
             assert_eq!(part.user.id, "2");
             let sealed = part.put_shown(&mut payload, Ok(Some(Clear::Metadata("gold".to_owned())))).expect("it opens");
             assert!(payload.to_string().contains("gold") && !payload.to_string().contains("ab.01"), "{payload}");

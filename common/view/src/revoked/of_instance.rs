@@ -1,9 +1,9 @@
-//! What was revoked of an instance, until the tokens would have expired.
+//! The revocations of an instance, until the tokens would have expired.
 
 use std::collections::HashMap;
 
-/// How many revocations of single tokens an instance may have that have not expired. Beyond them all tokens of a user and a client
-/// are revoked together, which takes one entry.
+/// How many revocations of single tokens an instance may have that have not expired. Beyond that, all tokens of a user
+/// and a client are revoked together, which takes one entry.
 pub const MOST_SINGLE: usize = 10_000;
 /// How many of them one client may have, so that it leaves room for the others of its instance.
 pub const MOST_OF_CLIENT: usize = 1000;
@@ -14,18 +14,18 @@ const MOST_SESSIONS: usize = 1_000_000;
 /// By how many milliseconds the clocks of nodes may differ.
 pub(super) const CLOCKS: i64 = 60_000;
 
-/// What a token says of itself that may be revoked.
+/// What identifies a token that may be revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenId {
     /// Its id.
     pub id: String,
-    /// The user whose it is.
+    /// The user that it was issued for.
     pub user_id: String,
     /// The client that it was issued to.
     pub client_id: String,
-    /// The session that it was got in, where a person has logged in.
+    /// The session that it was issued in, where a person has logged in.
     pub session_id: Option<String>,
-    /// What it was got by.
+    /// The id of what it was issued for, such as a code.
     pub grant_id: Option<String>,
     /// The sequence of the log that its issuer had seen.
     pub sequence: u64,
@@ -36,19 +36,19 @@ pub struct TokenId {
 /// The revocations of an instance.
 #[derive(Debug, Default)]
 pub(super) struct OfInstance {
-    /// Single tokens, and all that was got by something, by their ids.
+    /// Single tokens by their ids, and all tokens that were issued for a code or the like, by its id.
     pub(super) single: HashMap<String, Single>,
     /// How many of them each client has.
     pub(super) of_clients: HashMap<String, usize>,
-    /// All that a client got for a user, by user and client.
+    /// All tokens that a client got for a user, by user and client.
     pub(super) all: HashMap<(String, String), All>,
     /// Sessions that have ended, and until when that is remembered.
     sessions: HashMap<String, i64>,
-    /// All that was got in any session before, where too many have ended.
+    /// All tokens of earlier sessions, where too many sessions have ended.
     of_sessions: All,
 }
 
-/// Times are in milliseconds since the Unix epoch.
+/// The revocation of a single token. Times are in milliseconds since the Unix epoch.
 #[derive(Debug)]
 pub(super) struct Single {
     pub(super) client_id: String,
@@ -56,7 +56,7 @@ pub(super) struct Single {
     pub(super) until: i64,
 }
 
-/// The last time that all were revoked.
+/// The last revocation of all tokens of some kind.
 #[derive(Debug, Default)]
 pub(super) struct All {
     pub(super) sequence: u64,
@@ -66,8 +66,8 @@ pub(super) struct All {
 }
 
 impl All {
-    /// Whether a token is one of them. Where a log was begun anew the sequence that its issuer had seen says nothing, but the time
-    /// does at which it was issued.
+    /// Whether a token is one of those that were revoked. If the log was begun anew, the sequence that its issuer had
+    /// seen says nothing, but the time of its issue does.
     fn covers(&self, token: &TokenId) -> bool {
         self.sequence > token.sequence || self.at > token.issued_at.saturating_mul(1000).saturating_add(CLOCKS)
     }
@@ -88,7 +88,7 @@ impl OfInstance {
         self.sessions.contains_key(id)
     }
 
-    /// Remembers that a session has ended; where there are too many, that all tokens end that were got in one before: people log in anew.
+    /// Remembers that a session has ended. Beyond the limit, all tokens of earlier sessions end: people log in anew.
     pub(super) fn end_session(&mut self, id: &str, last: &All) {
         if self.sessions.len() >= MOST_SESSIONS && !self.sessions.contains_key(id) {
             self.sessions.clear();
@@ -97,7 +97,7 @@ impl OfInstance {
         self.sessions.insert(id.to_owned(), last.until);
     }
 
-    /// Whether it has as many single ones at a time as it may have, or this client has.
+    /// Whether the instance, or this client, has as many unexpired revocations of single tokens as it may have.
     pub(super) fn is_full(&self, client_id: &str, now: i64) -> bool {
         let of_client = self.of_clients.get(client_id).copied().unwrap_or_default();
         if self.single.len() < MOST_SINGLE && of_client < MOST_OF_CLIENT {

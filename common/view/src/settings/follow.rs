@@ -1,4 +1,4 @@
-//! Begins with the read models, or with the beginning of the log where they do not fit it, and applies events.
+//! Loads the index from the read models, or from the beginning of the log where they do not fit it, and applies events.
 
 use std::sync::PoisonError;
 
@@ -20,7 +20,7 @@ use crate::{
     rows::Stored,
 };
 
-/// What the read models have, and the record after which the log goes on.
+/// Loads what the read models have, and returns the position after which the log is followed.
 pub(super) async fn begin(log: &Log, database: &Database, shard: u16) -> Result<(Contexts, Position), LogFailure> {
     let (mut contexts, baselines) = match database.within(load(database, shard)).await {
         Ok(loaded) => loaded,
@@ -34,7 +34,7 @@ pub(super) async fn begin(log: &Log, database: &Database, shard: u16) -> Result<
             return Ok(Default::default());
         }
     }
-    // What a further projection has already is applied again, and changes nothing.
+    // Events that a further projection has already are applied again, and change nothing.
     let begin =
         baselines.iter().map(|baseline| baseline.position).min_by_key(|at| at.stream_sequence).unwrap_or_default();
     contexts.processed = begin.sequence;
@@ -46,7 +46,7 @@ pub(super) async fn begin(log: &Log, database: &Database, shard: u16) -> Result<
     Ok((contexts, begin))
 }
 
-/// What the read models have, and from where on memory follows the log.
+/// Loads what the read models have, and the baselines from which the log is followed.
 async fn load(database: &Database, shard: u16) -> Result<(Contexts, Vec<Baseline>), DatabaseFailure> {
     let mut connection = database.connection().await?;
     let transaction = snapshot(&mut connection).await?;
@@ -123,7 +123,7 @@ impl Follower for SettingsIndex {
         self.skip(record);
     }
 
-    /// What is set stays as it was.
+    /// Leaves the settings as they were.
     fn skip(&mut self, record: &Record) {
         let processed = record.position().sequence;
         self.contexts.write().unwrap_or_else(PoisonError::into_inner).processed = processed;

@@ -1,4 +1,4 @@
-//! The settings services without the types of their properties, from the list of all.
+//! The settings services of the catalog, without the types of their properties.
 
 use std::sync::{Arc, LazyLock};
 
@@ -16,15 +16,15 @@ use crate::projection::{Projection, rows_of_settings};
 /// A settings service.
 pub(super) struct Kind {
     pub(super) name: &'static str,
-    /// What keeps its rows.
+    /// The projection of its rows.
     pub(super) projection: fn() -> &'static Projection,
     /// Reads a row.
     pub(super) read: fn(Value) -> Result<AnySettings, serde_json::Error>,
-    /// What an event leaves set; `None` where the context is gone.
+    /// Returns the settings after an event; `None` where the context is gone.
     pub(super) apply: fn(&Recorded) -> Result<Option<AnySettings>, Undecodable>,
 }
 
-/// All of them.
+/// All settings services.
 pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let mut found = Kinds(vec![]);
     catalog::visit(&mut found);

@@ -1,4 +1,4 @@
-//! State policies in the settings index: what each context makes of what it inherits.
+//! State policies in the settings index: whether a context activates or deactivates what it inherits.
 
 use std::{
     collections::HashMap,
@@ -26,18 +26,18 @@ use crate::{
     read_model::ReadModel,
 };
 
-/// What a context makes of one resource.
+/// The policy that a context has on one resource.
 #[derive(Debug, Clone, Copy)]
 pub struct SetPolicy {
     /// The policy.
     pub policy: Policy,
     /// The sequence of its last change.
     pub sequence: u64,
-    /// When that was.
+    /// When that change was committed.
     pub changed_at: Timestamp,
 }
 
-/// By the id of a context, by kind, and by the id of the resource.
+/// The policies in an instance, by the id of the context, by kind, and by the id of the resource.
 pub(super) type OfInstance = HashMap<String, HashMap<&'static str, Arc<OfContext>>>;
 type OfContext = HashMap<String, SetPolicy>;
 
@@ -50,18 +50,18 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// What a context makes of a resource, where it ever said so.
+    /// The policy of a context on a resource, if one was ever set.
     pub fn set(&self, context: &Owner, resource_id: &str) -> Option<SetPolicy> {
         self.by_context.get(&context.id)?.get(resource_id).copied()
     }
 
-    /// The same, or else what every context does.
+    /// The policy of a context on a resource, or the default.
     pub fn policy(&self, context: &Owner, resource_id: &str) -> Policy {
         self.set(context, resource_id).map(|set| set.policy).unwrap_or_default()
     }
 
-    /// The ids of what is on, and of what is off, at the end of these contexts because one of them says so. Each of them is
-    /// above the next.
+    /// The ids of the resources that the policies of these contexts switch on, and of those that they switch off. Each
+    /// context is above the next, and the last one that decides counts.
     pub fn decided(&self, contexts: &[Owner]) -> [Vec<String>; 2] {
         let mut decided: HashMap<&str, bool> = HashMap::new();
         for (id, set) in contexts.iter().filter_map(|context| self.by_context.get(&context.id)).flat_map(|of| of.iter())
@@ -86,8 +86,8 @@ impl SettingsIndex {
         Policies { processed: known.processed, by_context: contexts.iter().filter_map(of).collect() }
     }
 
-    /// The policies on a resource of the system that come after this one in their order, of one instance, at most so many;
-    /// none where no more are left.
+    /// Returns the policies on a resource of the system, of one instance, that come after a given one in their order,
+    /// at most `most` of them; none where no more are left.
     pub fn policies_on(&self, resource: &AggregateKey, after: Option<&AggregateKey>, most: usize) -> Vec<AggregateKey> {
         let Some(kind) = KINDS.iter().find(|kind| kind.of == resource.aggregate_type) else { return vec![] };
         let known = self.contexts.read().unwrap_or_else(PoisonError::into_inner);
@@ -119,7 +119,7 @@ struct Kind {
     of: &'static str,
     projection: fn() -> &'static Projection,
     read: fn(Value) -> Result<Policy, serde_json::Error>,
-    /// What an event leaves; `None` where the policy is gone.
+    /// Returns the policy after an event; `None` where it is gone.
     apply: fn(&Recorded) -> Result<Option<Policy>, Undecodable>,
 }
 
@@ -159,7 +159,7 @@ pub(super) fn is_kind(aggregate_type: &str) -> bool {
     KINDS.iter().any(|kind| kind.name == aggregate_type)
 }
 
-/// Adds what the read models have, and from where on memory follows the log.
+/// Adds the policies of the read models, and the baselines from which the log is followed.
 pub(super) async fn load(
     into: &mut HashMap<String, OfInstance>,
     baselines: &mut Vec<Baseline>,
@@ -180,7 +180,7 @@ pub(super) async fn load(
     Ok(())
 }
 
-/// Takes up what happened to a policy.
+/// Applies an event of a policy.
 pub(super) fn apply(into: &mut HashMap<String, OfInstance>, recorded: &Recorded) {
     let event = &recorded.event;
     let Some(kind) = KINDS.iter().find(|kind| kind.name == event.aggregate_type) else { return };
@@ -208,7 +208,7 @@ fn put(
     let of_context = Arc::make_mut(of_kinds.entry(kind).or_default());
     let resource_id = StatePolicy::<()>::resource_of(id);
     match set {
-        // What the read model had already is read from the log again.
+        // The log repeats what the read model had already.
         Some(set) if of_context.get(resource_id).is_some_and(|known| known.sequence >= set.sequence) => {}
         Some(set) => drop(of_context.insert(resource_id.to_owned(), set)),
         None => drop(of_context.remove(resource_id)),

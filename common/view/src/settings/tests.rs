@@ -98,7 +98,7 @@ impl Scene {
         vec![Model::default(); self.contexts.len()]
     }
 
-    /// Decides a command as the writer does, and commits what comes of it. Gives whether it was not refused.
+    /// Decides a command as the writer does, and commits its events. Returns whether it was accepted.
     fn command<P: Properties>(&mut self, at: usize, command: impl Fn(Chain<P>) -> Command<P>) -> bool {
         let (instance_id, context) = &self.contexts[at];
         let effective = self.index.effective::<P>(instance_id, context);
@@ -165,7 +165,7 @@ impl Scene {
     }
 }
 
-/// What the model says of a property: the nearest value that will do, and whose it is, if not the context's own.
+/// What the model has of a property: the nearest acceptable value, and its context, if that is another one.
 fn nearest<T: Clone>(
     scene: &Scene,
     model: &[Model],
@@ -223,7 +223,7 @@ proptest! {
             scene.step(&mut model, *at, step);
             assert_same(&scene, &model);
         }
-        // What was read from tables that were ahead comes once more.
+        // Events that the tables had already are applied once more.
         let again = again.min(scene.records.len());
         for record in &scene.records[again..] {
             Follower::apply(&mut scene.index, record);

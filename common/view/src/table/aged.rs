@@ -1,16 +1,16 @@
-//! When a table forgets what has ended by itself. It goes by the times of the log, so that it is the same whenever it is built, also
-//! from a log that was purged meanwhile.
+//! When a table deletes rows of resources that have ended by themselves. It goes by the times of the log, so that the
+//! table is the same whenever it is built, even from a log that was purged meanwhile.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long a row stays after the end of its resource. With the longest life of a session it is shorter than what is kept of the log by
-/// more than an hour, so that rows of which the log has nothing any more are gone.
+/// How long a row stays after the end of its resource. Together with the longest life of a session it is shorter than
+/// the retention of the log, by more than an hour, so that no row outlives its events.
 pub const ENDED_KEPT: SignedDuration = SignedDuration::from_hours(6 * 24);
 
 const HOUR: i64 = 60 * 60;
 
-/// Those that ended before this time, in milliseconds since the Unix epoch, are forgotten when the log comes from one time to another:
-/// all at once whenever an hour begins, and none within one.
+/// Returns the time, in milliseconds since the Unix epoch, before which ended rows are deleted when the log proceeds
+/// from one time to another: all at once when an hour begins; `None` within an hour.
 pub fn forgotten_before(from: Timestamp, to: Timestamp) -> Option<i64> {
     let hour = |at: Timestamp| at.as_second().div_euclid(HOUR);
     let kept = i64::try_from(ENDED_KEPT.as_millis()).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! How a table is laid out in Postgres: its columns, and the text of every statement that writes or reads whole rows.
+//! How a table is laid out in Postgres: its columns, and the text of every statement that writes or reads full rows.
 //!
 //! Only [`crate::read_model`] runs the statements; it gives the parameters in the order of [`COMMON`].
 
@@ -17,13 +17,13 @@ const COMMON: [(&str, &str); 8] = [
     ("changed_at", "timestamptz"),
     (STATE, "json"),
 ];
-/// How many of them are the key.
+/// How many of these columns are the key.
 const KEY: usize = 2;
 const TEXT: &str = "text collate \"C\"";
 /// The column that has the resource itself.
 const STATE: &str = "state";
 
-/// What is read of a row beside its instance.
+/// The columns that are read of a row, beside its instance.
 const FOUND: [&str; 6] = ["id", "owner_type", "owner_id", "sequence", "changed_at", "state::text"];
 
 /// One table in the schema of its projection, and the statements on its rows.
@@ -98,12 +98,12 @@ const fn sql_type(kind: Kind) -> &'static str {
     }
 }
 
-/// A statement that reads whole rows of the table `name` under a condition.
+/// A statement that reads complete rows of the table `name` under a condition.
 pub(crate) fn select(name: &str, condition: &str) -> String {
     format!("select instance_id, {} from {name} {condition}", FOUND.join(", "))
 }
 
-/// Of a parked resource the read model has processed what comes before the event at which it is.
+/// Finds one row and the checkpoint. A parked resource counts as processed up to the event before the failed one.
 fn get(name: &str, aggregate_type: &str) -> String {
     let found = FOUND.map(|column| format!("r.{column}")).join(", ");
     format!(
@@ -124,7 +124,7 @@ fn delete(name: &str) -> String {
 fn upsert(name: &str, own: &[Definition]) -> String {
     let all: Vec<(&str, &str)> = typed(own).collect();
     let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-    // There are no arrays of a collation, and JSON comes as text.
+    // An array type has no collation, and JSON is passed as text.
     let parameters = all.iter().map(|(_, kind)| match *kind {
         TEXT | "json" => "text",
         kind => kind,

@@ -1,22 +1,22 @@
-//! Who a process is, beyond its id, which the kernel gives out again.
+//! The identity of a process beyond its id, which the kernel reuses.
 
 use std::fs;
 use std::path::PathBuf;
 
 use rustix::process::Pid;
 
-/// A process, told apart from every other that has had or will have the same id.
+/// A process, distinguished from every other that has had or will have the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pid: Pid,
-    /// Clock ticks between the start of the machine and that of the process.
+    /// The clock ticks between the start of the machine and that of the process.
     start: u64,
-    /// The start of the machine that `start` counts from.
+    /// The id of the boot that `start` counts from.
     boot: String,
 }
 
 impl Identity {
-    /// Reads who has this process id now; none when no process has it, or only one that has ended and waits for its parent.
+    /// Reads the process with this id; none where there is no such process, or only a zombie.
     pub(crate) fn of(pid: Pid) -> Option<Self> {
         let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name, second, is in parentheses and may hold spaces and parentheses itself.
@@ -29,37 +29,37 @@ impl Identity {
         Some(Self { pid, start, boot })
     }
 
-    /// Reads what [`Identity::to_line`] wrote.
+    /// Parses a line of [`Identity::to_line`].
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         let mut fields = line.split_ascii_whitespace();
         let pid = parse_pid(fields.next()?)?;
         Some(Self { pid, start: fields.next()?.parse().ok()?, boot: fields.next()?.to_owned() })
     }
 
-    /// Writes it down.
+    /// Returns the identity as a line of text.
     pub(crate) fn to_line(&self) -> String {
         format!("{} {} {}\n", self.pid, self.start, self.boot)
     }
 
-    /// The process id, to be used only right after [`Identity::is_alive`].
+    /// Returns the process id, to be used only right after [`Identity::is_alive`].
     pub(crate) fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Whether it is this process that has the id now.
+    /// Whether this process still has the id.
     pub(crate) fn is_alive(&self) -> bool {
         Self::of(self.pid).as_ref() == Some(self)
     }
 
-    /// The folder the process works in, if this user may know it.
+    /// Returns the working directory of the process, if this user may read it.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         fs::read_link(format!("/proc/{}/cwd", self.pid)).ok()
     }
 }
 
-/// Reads a process id.
+/// Parses a process id.
 pub(crate) fn parse_pid(text: &str) -> Option<Pid> {
-    // rustix takes a negative one for a fault of the program.
+    // rustix panics at a negative id.
     text.trim().parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw)
 }
 

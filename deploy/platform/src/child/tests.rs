@@ -48,7 +48,7 @@ async fn a_child_that_does_not_listen_is_ended_with_its_group() {
     let identities = [identity(&child), Identity::of(grandchild).unwrap()];
     child.stop().await;
     server.clear_leftover(&silent).await.unwrap();
-    // A process gives its files up, and with them the lock, a moment before it is dead.
+    // A process closes its files, and releases the lock with them, a moment before it is dead.
     let began = Instant::now();
     while identities.iter().any(Identity::is_alive) {
         assert!(began.elapsed() < Duration::from_secs(5), "{identities:?}");
@@ -97,12 +97,12 @@ async fn a_process_that_got_a_leftovers_id_is_not_touched() {
     let alive = identity(&stranger);
     let server = server(folder.path());
 
-    // The lock is free: nothing is left, whoever has the id now.
+    // The lock is free: nothing is left over, whichever process has the id.
     fs::write(&server.pid_file, alive.to_line()).unwrap();
     server.clear_leftover(&silent).await.unwrap();
     assert!(alive.is_alive());
 
-    // The lock is held, by a process that is not the one of that id.
+    // The lock is held by another process than the one with that id.
     fs::write(&server.pid_file, alive.to_line().replacen(' ', " 1", 1)).unwrap();
     let held = File::open(&server.pid_file).unwrap();
     held.lock().unwrap();

@@ -1,10 +1,10 @@
-//! Addresses as flags have them: each says what it wants where it gets something else.
+//! Parsers for addresses in flags, whose errors say what is expected.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use url::Url;
 
-/// An address to listen on: one of numbers, or a name that has one.
+/// Parses an address to listen on: an IP address, or a name that resolves to one.
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let example = "such as 127.0.0.1:8080, localhost:8080, or 0.0.0.0:8080 for every address of this machine";
     if !text.contains(':') || text.starts_with(':') {
@@ -17,18 +17,18 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     first.copied().ok_or_else(|| format!("the name has no address; give one, {example}"))
 }
 
-/// The address of a server that is asked.
+/// Parses the address of a DNS server.
 pub(crate) fn server(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "it must be an address and a port, such as 10.0.0.53:53 or [fd00::53]:53".to_owned())
 }
 
-/// An address of the web.
+/// Parses an http or https URL.
 pub(crate) fn url(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     url.ok_or_else(|| format!("it must begin with http:// or https://, such as https://{EXAMPLE}"))
 }
 
-/// How clients reach a platform: an address of the web without anything behind the port.
+/// Parses the external URL of a platform: an http or https URL with nothing after the port.
 pub(crate) fn external_url(text: &str) -> Result<Url, String> {
     let url = url(text)?;
     let is_anonymous = url.username().is_empty() && url.password().is_none();
@@ -40,7 +40,7 @@ pub(crate) fn external_url(text: &str) -> Result<Url, String> {
 
 const EXAMPLE: &str = "id.example.com";
 
-/// The number of a command node.
+/// Parses the number of a command node.
 pub(crate) fn node_number(text: &str) -> Result<u16, String> {
     let number = text.parse().ok().filter(|number| (0..=1023).contains(number));
     number.ok_or_else(|| "it must be a number from 0 to 1023, a different one for every command node".to_owned())

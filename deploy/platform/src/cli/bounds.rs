@@ -1,4 +1,4 @@
-//! What clients may take of a node, how often they may ask and what a search may cost, and how patient it is with targets.
+//! Limits of requests, searches and connections, and how often and how long deliveries to targets are tried.
 
 use std::time::Duration;
 
@@ -25,13 +25,13 @@ pub(crate) struct Searches {
 }
 
 impl Searches {
-    /// How many results an answer has.
+    /// Returns the limits of the number of results.
     pub(crate) fn limits(self) -> Limits {
         let largest = self.search_largest_limit;
         Limits { default: self.search_default_limit.min(largest), largest }
     }
 
-    /// What a search may take.
+    /// Returns the bounds of a search.
     pub(crate) fn bounds(self) -> SearchBounds {
         let time = Duration::from_millis(self.search_time_limit);
         SearchBounds { limits: self.limits(), time, documents: self.search_object_limit }
@@ -78,7 +78,7 @@ pub(crate) struct Deliveries {
 }
 
 impl Deliveries {
-    /// How failures are met.
+    /// Returns how failed deliveries are retried and stored.
     pub(crate) fn patience(&self) -> Patience {
         Patience {
             tries: self.delivery_tries,

@@ -1,4 +1,4 @@
-//! The command line of what operators do about failed events.
+//! The command line of the tools for failed events.
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
@@ -21,7 +21,7 @@ pub(crate) enum FailedEvents {
     Discard(Box<DiscardFailedEvent>),
 }
 
-/// What says which are meant.
+/// The ids of the flags that select failed events.
 const WHICH: [&str; 9] =
     ["view", "instance", "aggregate_type", "aggregate", "target", "error", "since", "before", "state"];
 

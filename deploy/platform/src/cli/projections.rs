@@ -1,4 +1,4 @@
-//! The command line of what operators do with generations of projections.
+//! The command line of the tools for generations of projections.
 
 use clap::{Args, Subcommand};
 

@@ -1,9 +1,9 @@
-//! Times as flags have them.
+//! The parser for times in flags.
 
 use base::clock;
 use jiff::{Span, Timestamp};
 
-/// A time as people write it: RFC 3339, or how long ago.
+/// Parses a time: RFC 3339, or how long ago, such as `2h`.
 pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
     let ago = || text.parse::<Span>().ok().and_then(|span| clock::now().checked_sub(span).ok());
     text.parse()

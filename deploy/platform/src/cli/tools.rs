@@ -1,4 +1,4 @@
-//! The command line of the tools of operators: those that look at a platform, and those that change a running one.
+//! The command line of the operators' tools: those that inspect a platform, and those that change a running one.
 
 use std::path::PathBuf;
 
@@ -266,7 +266,7 @@ pub(crate) struct OfInstance {
 }
 
 impl OfInstance {
-    /// The issuer.
+    /// Returns the issuer.
     pub(crate) fn issuer(&self) -> Result<String, Failure> {
         match (&self.issuer, bootstrap::Bootstrap::issuer_of(&self.data.data_dir)) {
             (Some(issuer), _) => Ok(issuer.origin().ascii_serialization()),

@@ -1,4 +1,4 @@
-//! This machine: the build, files that may be open, free space, the file of the master key.
+//! Checks of this machine: the build, the limit of open files, free space, and the file of the master key.
 
 use std::{
     fs,
@@ -14,11 +14,11 @@ use crate::{
     data_dir::{DataDir, read_master_keys},
 };
 
-/// How many files a node may want open: connections above all.
+/// How many files a node may need to have open, mostly connections.
 const FILES: u64 = 8192;
-/// Below this a folder is about to be full.
+/// The free space, in bytes, below which a folder is nearly full.
 const LITTLE: u64 = 2 << 30;
-/// Below this it is as good as full.
+/// The free space, in bytes, below which a folder counts as full.
 const NOTHING: u64 = 256 << 20;
 
 pub(super) fn check(options: &cli::Doctor, report: &mut Report) {
@@ -35,13 +35,14 @@ pub(super) fn check(options: &cli::Doctor, report: &mut Report) {
     }
 }
 
-/// The file of the master key: the one that is given, else the usual one of the data directory.
+/// Returns the file of the master key: the given one, else the default of the data directory.
 pub(super) fn key_file(options: &cli::Doctor) -> Option<PathBuf> {
     let usual = options.servers.data_dir.as_ref().map(|folder| folder.join("master.key"));
     options.master_key_file.clone().or(usual.filter(|file| file.exists()))
 }
 
-/// The limit of the platform that runs on the folder; else that of this process, which is that of its shell.
+/// Checks the limit of open files: that of the platform that runs on the folder, else that of this process, which it
+/// has from its shell.
 fn check_files(data_dir: Option<&Path>, report: &mut Report) {
     let pid = data_dir.and_then(|folder| DataDir::running(folder).ok().flatten());
     let (whose, limit) =
@@ -58,7 +59,7 @@ fn check_files(data_dir: Option<&Path>, report: &mut Report) {
     report.warn("open files", found, &remedy);
 }
 
-/// The soft limit in what the kernel tells of a process.
+/// Returns the soft limit in the kernel's table of a process.
 fn limit_of(limits: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     match line.split_whitespace().next()? {

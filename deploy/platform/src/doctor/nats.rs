@@ -1,4 +1,4 @@
-//! NATS: whether it is there, keeps what it acknowledges, and has the streams as they must be.
+//! Checks of NATS: whether it answers, syncs what it acknowledges, and has the streams as they must be.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use eventlog::{
     durability::{Durability, Unsafe},
     log::{Log, LogFailure},
     nats::without_password,
-    streams::{BESIDE, Found, server_time},
+    streams::{BESIDE, StreamState, server_time},
 };
 
 use super::{Ahead, report::Report, shown};
@@ -19,16 +19,16 @@ use crate::{
     running_servers,
 };
 
-/// The oldest version that the platform is tried with.
+/// The oldest version that the platform is tested with.
 const OLDEST: (u32, u32) = (2, 12);
-/// Packs of an index are sent in messages of half a megabyte.
+/// The smallest payload limit, in bytes: packs of an index are sent in messages of half a megabyte.
 const SMALLEST_PAYLOAD: usize = 600_000;
 const USUAL_PAYLOAD: usize = 1 << 20;
 const LITTLE: u64 = 1 << 30;
 const NOTHING: u64 = 64 << 20;
 const API_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Checks NATS, and gives the logs where there are some that can be read.
+/// Checks NATS, and returns the logs that exist and can be read.
 pub(super) async fn check(servers: &cli::Servers, report: &mut Report) -> OfEach<Option<Log>> {
     look(servers, report).await.unwrap_or_default()
 }
@@ -66,12 +66,12 @@ async fn look(servers: &cli::Servers, report: &mut Report) -> Option<OfEach<Opti
     for beside in &BESIDE {
         let name = beside.stream;
         match beside.look(&context, replicas).await {
-            Ok(Found::Right) => report.ok("stream", format!("{name}, {}, is as it must be", beside.what)),
-            Ok(Found::Absent) => {
+            Ok(StreamState::Right) => report.ok("stream", format!("{name}, {}, is as it must be", beside.what)),
+            Ok(StreamState::Absent) => {
                 let found = format!("{name}, {}, is not there", beside.what);
                 report.warn("stream", found, "none, unless nodes run already: the first node that starts makes it");
             }
-            Ok(Found::Wrong(rule)) => {
+            Ok(StreamState::Wrong(rule)) => {
                 let remedy = format!(
                     "stop the nodes, remove {name} and start them again: they make it anew, and {}",
                     beside.loses
@@ -114,7 +114,7 @@ async fn check_durability(durability: &Durability, report: &mut Report) {
     }
 }
 
-/// Whether JetStream is on and has room. What the account may keep and what the server may keep both bind.
+/// Checks that JetStream is enabled and has room. The limit of the account and that of the server both apply.
 async fn check_jetstream(context: &jetstream::Context, durability: &Durability, report: &mut Report) -> Option<()> {
     let begin = since_start();
     let account = match context.query_account().await {
@@ -219,7 +219,7 @@ async fn check_log(client: &Client, class: LogClass, replicas: usize, report: &m
     }
 }
 
-/// What reads all of a log.
+/// Returns the command that reads a complete log.
 const fn verify(class: LogClass) -> &'static str {
     match class {
         LogClass::Events => "`platform log verify`",

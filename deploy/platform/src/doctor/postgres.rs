@@ -1,4 +1,4 @@
-//! Postgres: whether it is there, can hold the read models safely, and how far they lag.
+//! Checks of Postgres: whether it answers, can hold the read models safely, and how far they lag.
 
 use std::{str::FromStr as _, time::Duration};
 
@@ -17,10 +17,10 @@ use view::{
 use super::{Ahead, report::Report};
 use crate::{cli, node::SHARD, running_servers};
 
-/// The oldest version that the platform is tried with.
+/// The oldest version that the platform is tested with.
 const OLDEST: i32 = 15;
 const PATIENCE: Duration = Duration::from_secs(5);
-/// By how many seconds a projection lags that nobody works on.
+/// The lag, in seconds, above which a projection counts as one without a worker.
 const STANDING: f64 = 60.0;
 
 pub(super) async fn check(options: &cli::Doctor, logs: &OfEach<Option<Log>>, report: &mut Report) {
@@ -136,7 +136,7 @@ async fn check_projection(
         report.warn(CHECK, format!("{name} has not begun to follow the log"), "start a projector");
         return Ok(());
     };
-    // Read after the checkpoint, so that a log that goes on is not taken for a shorter one.
+    // Read after the checkpoint, so that a log that grows meanwhile does not seem shorter than the checkpoint.
     let last = log.last().await.map_err(|error| explain(&error))?;
     let (at, end) = (checkpoint.position, last.as_ref().map(eventlog::record::Record::position).unwrap_or_default());
     let is_here = at.stream_sequence <= end.stream_sequence && log.has(at).await.map_err(|error| explain(&error))?;

@@ -1,10 +1,10 @@
-//! What was found, one line a check.
+//! The report of the doctor, one line per check.
 
 use serde_json::{Value, json};
 
 use crate::output;
 
-/// The checks so far; as text each is printed at once.
+/// The results of the checks so far; as text each is printed at once.
 pub(super) struct Report {
     json: bool,
     checks: Vec<Value>,
@@ -12,22 +12,22 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// A report that is printed as text, or kept to be printed as JSON.
+    /// Returns an empty report, which is printed as text, or collected for JSON.
     pub(super) fn new(json: bool) -> Self {
         Self { json, checks: vec![], failed: 0 }
     }
 
-    /// All is well.
+    /// Adds a check without a fault.
     pub(super) fn ok(&mut self, check: &'static str, found: impl Into<String>) {
         self.line("ok", check, &found.into(), "");
     }
 
-    /// It works, and should be changed.
+    /// Adds a check of something that works, but should be changed.
     pub(super) fn warn(&mut self, check: &'static str, found: impl Into<String>, remedy: &str) {
         self.line("warn", check, &found.into(), remedy);
     }
 
-    /// It does not work, or not safely. The remedy is empty where what was found says it already.
+    /// Adds a check of something that does not work, or not safely. The remedy is empty where `found` has it already.
     pub(super) fn fail(&mut self, check: &'static str, found: impl Into<String>, remedy: &str) {
         self.failed += 1;
         self.line("fail", check, &found.into(), remedy);
@@ -42,12 +42,12 @@ impl Report {
         self.checks.push(json!({ "check": check, "status": status, "found": found, "remedy": remedy }));
     }
 
-    /// How many checks failed.
+    /// Returns how many checks have failed.
     pub(super) fn failed(&self) -> usize {
         self.failed
     }
 
-    /// The whole report.
+    /// Returns the complete report.
     pub(super) fn json(&self) -> Value {
         json!({ "ok": self.failed == 0, "checks": self.checks })
     }

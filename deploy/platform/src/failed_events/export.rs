@@ -1,11 +1,11 @@
-//! `platform failed-events export`: all that are found as JSON, one a line.
+//! `platform failed-events export`: prints all matching failed events as JSON, one a line.
 
 use serde_json::{Value, json};
 
 use super::{LISTED, filters, last_failed, search};
 use crate::{Failure, cli, operator::Operator, output};
 
-/// Prints all of them, those first that failed longest ago.
+/// Prints all matching failed events, the one first that failed longest ago.
 pub(crate) async fn export(options: cli::ExportFailedEvents) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     let mut pages = Pages { wanted: filters(&options.which), from: None, skip: 0 };
@@ -21,12 +21,12 @@ pub(crate) async fn export(options: cli::ExportFailedEvents) -> Result<(), Failu
     }
 }
 
-/// Pages by time and not by number: what is mended meanwhile moves nothing that comes after it.
+/// Pages by time instead of by number: events that are processed meanwhile do not shift the later ones.
 struct Pages {
     wanted: Vec<Value>,
-    /// When the last one failed that was answered.
+    /// The time of the last failure that was returned.
     from: Option<String>,
-    /// How many of that time were.
+    /// How many failures of that time were returned.
     skip: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `platform failed-events watch`: what fails from now on, as it fails.
+//! `platform failed-events watch`: prints failed events as they occur.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -11,15 +11,15 @@ use tokio_util::sync::CancellationToken;
 use super::{LISTED, filters, last_failed, line, search, time};
 use crate::{Failure, cli, operator::Operator, output};
 
-/// How often it is asked, and how seldom at most while the platform does not answer.
+/// The interval of requests, and the longest one while the platform does not answer.
 const EVERY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(16));
-/// How much later than it failed something may show.
+/// How long after its failure an event may become visible.
 const LATE: SignedDuration = SignedDuration::from_secs(30);
 
-/// Prints what fails, until `shutdown`.
+/// Prints failed events as they occur, until `shutdown`.
 pub(crate) async fn watch(options: cli::ListFailedEvents, shutdown: CancellationToken) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
-    let mut seen = Seen { begin: clock::now(), printed: HashSet::new() };
+    let mut seen = Printed { begin: clock::now(), printed: HashSet::new() };
     let mut pause = EVERY.0;
     loop {
         let asked = tokio::select! {
@@ -45,15 +45,15 @@ pub(crate) async fn watch(options: cli::ListFailedEvents, shutdown: Cancellation
     }
 }
 
-/// What was printed lately.
-struct Seen {
+/// The failures that were printed recently.
+struct Printed {
     begin: Timestamp,
-    /// Which, and when each failed.
+    /// The ids, and when each failed.
     printed: HashSet<(String, Timestamp)>,
 }
 
-impl Seen {
-    /// What was not printed yet. One that fails again is new.
+impl Printed {
+    /// Returns the failures that were not printed yet. An event that fails again is a new failure.
     async fn unprinted(&mut self, operator: &Operator, mut wanted: Vec<Value>) -> Result<Vec<Value>, Failure> {
         let newest = self.printed.iter().map(|(_, failed)| *failed).max().unwrap_or(self.begin);
         let from = (newest - LATE).max(self.begin);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn what_fails_again_is_new_and_nothing_else_is() {
-        let mut seen = Seen { begin: Timestamp::UNIX_EPOCH, printed: HashSet::new() };
+        let mut seen = Printed { begin: Timestamp::UNIX_EPOCH, printed: HashSet::new() };
         let event = |second: u32| json!({ "id": "7", "lastFailed": format!("2026-11-24T00:00:{second:02}Z") });
         assert!(seen.is_new(&event(1)) && !seen.is_new(&event(1)) && seen.is_new(&event(2)));
     }

@@ -1,4 +1,4 @@
-//! What must hold from record to record of a log.
+//! The rules that must hold from record to record of a log.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use view::history::SESSIONS_KEPT;
 
-/// How many record ids are remembered: a record that is sent twice comes soon.
+/// How many record ids are remembered: a duplicate of a record follows it closely.
 const RECENT: usize = 65_536;
 const RESTORE: &str = "stop the command nodes, restore the log from a backup (docs/operations.md), and let nobody else publish \
                        to it or delete from it (docs/nats-permissions.md)";
@@ -28,42 +28,42 @@ pub(super) struct Violation {
     remedy: &'static str,
 }
 
-/// A reader that checks what it reads. It remembers the version of every aggregate.
+/// A checker of consecutive records, which remembers the version of every aggregate.
 #[derive(Default)]
 pub(super) struct Chain {
-    /// Where it stands.
+    /// The position of the last record that was checked.
     pub(super) at: Position,
     /// The record before, without its events; `None` before the first.
     pub(super) header: Option<CommitRecord>,
-    /// Whether it has read the log from its beginning: else it does not know the versions before.
+    /// Whether the check began at the beginning of the log: otherwise versions before it are unknown.
     is_whole: bool,
-    /// That of the last event of each aggregate, and when that was committed.
+    /// The version of the last event of each aggregate, and when that was committed.
     versions: HashMap<AggregateKey, (u64, Timestamp)>,
-    /// Those of this epoch, the oldest first.
+    /// The latest record ids of this epoch, the oldest first.
     recent: (VecDeque<[u8; 16]>, HashSet<[u8; 16]>),
-    /// How many records it has read.
+    /// How many records were checked.
     pub(super) records: u64,
-    /// How many epochs it has seen begin.
+    /// How many epochs have begun in these records.
     pub(super) epochs: u64,
 }
 
 impl Chain {
-    /// A reader that begins after a record, which it takes on trust.
+    /// Begins after a record, which is not checked itself.
     pub(super) fn after(record: Record) -> Self {
         Self { at: record.position(), header: Some(record.commit), ..Self::default() }
     }
 
-    /// A reader that begins before the first record of what a purge has left of a log, or of a log that was never purged.
+    /// Begins before the first record that a purge has left, or that of a log that was never purged.
     pub(super) fn at(beginning: Position) -> Self {
         Self { at: beginning, is_whole: beginning.stream_sequence == 0, ..Self::default() }
     }
 
-    /// How many aggregates it has met.
+    /// Returns how many aggregates have events in these records.
     pub(super) fn aggregates(&self) -> usize {
         self.versions.len()
     }
 
-    /// What is wrong when the next message has this place.
+    /// Checks the stream sequence of the next message.
     pub(super) fn check_place(&self, place: u64) -> Result<(), Violation> {
         let next = self.at.stream_sequence + 1;
         if place == next {
@@ -73,13 +73,13 @@ impl Chain {
         Err(fault(next, "it is missing", found, format!("message {next}")))
     }
 
-    /// What is wrong when the stream goes on and has no next message.
+    /// Returns the fault where the stream goes on, but has no next message.
     pub(super) fn missing(&self, end: u64) -> Violation {
         let next = self.at.stream_sequence + 1;
         fault(next, "it is missing", format!("nothing, in a stream that ends at {end}"), format!("message {next}"))
     }
 
-    /// Checks the next record and goes on to it.
+    /// Checks the next record, and moves on to it.
     pub(super) fn check(&mut self, record: &Record) -> Result<(), Violation> {
         self.check_place(record.stream_sequence)?;
         self.check_links(record)?;
@@ -123,10 +123,10 @@ impl Chain {
         Ok(())
     }
 
-    /// An epoch begins with a barrier, which has nothing in it.
+    /// Checks that an epoch begins with a barrier record, which is empty.
     fn check_epoch(&mut self, record: &Record) -> Result<(), Violation> {
         let epoch = record.commit.epoch;
-        // The epoch of the first record that a purge has left has begun before.
+        // The first record that a purge has left need not begin its epoch.
         if self.header.is_none() && self.at.stream_sequence > 0 {
             return Ok(());
         }
@@ -172,7 +172,7 @@ impl Chain {
             let (event, sequence) = (&recorded.event, recorded.sequence);
             let name = format!("{} {} of instance {:?}", event.aggregate_type, event.aggregate_id, event.instance_id);
             let (version, at) = self.versions.entry(recorded.key()).or_default();
-            // What has aged out is not known any more, and may begin anew.
+            // An aggregate whose events have aged out may begin again at version 1.
             let is_aged = class_of(&event.aggregate_type) == LogClass::Sessions
                 && recorded.committed_at.duration_since(*at) > SESSIONS_KEPT;
             let is_free = *version == 0 && !self.is_whole || is_aged && event.version == 1;
@@ -193,7 +193,7 @@ impl Chain {
     }
 }
 
-/// What never goes back from a record to the next.
+/// Checks the header fields that never decrease from a record to the next.
 fn check_header(record: &Record, before: &CommitRecord) -> Result<(), Violation> {
     let (place, commit) = (record.stream_sequence, &record.commit);
     let least = |least: String| format!("{least} or more, as in the record before it");
@@ -205,7 +205,7 @@ fn check_header(record: &Record, before: &CommitRecord) -> Result<(), Violation>
         let (found, expected) = (format!("epoch {}", commit.epoch), least(before.epoch.to_string()));
         return Err(fault(place, "a writer wrote that had been taken over", found, expected));
     }
-    // A build from before there were purges says nothing of them.
+    // A build without purges writes 0.
     let says_less = commit.purged_to < before.purged_to && !(commit.purged_to == 0 && commit.epoch > before.epoch);
     if says_less || commit.purged_to > 0 && commit.purged_to >= place {
         let (found, least) = (format!("up to message {}", commit.purged_to), before.purged_to);

@@ -1,4 +1,4 @@
-//! `platform log tail`: events as lines, for people or for programs.
+//! `platform log tail`: prints events, one a line, for people or for programs.
 
 use std::{
     io::{self, ErrorKind, Write as _},
@@ -17,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Failure, cli, output};
 
-/// How many events there are to begin with when nobody says.
+/// How many of the last events are printed by default.
 const LAST: u64 = 10;
-/// How long it waits before it asks a NATS again that went away.
+/// How long to wait before connecting again to a NATS server that went away.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What is printed of the log.
+/// The events of the log to print.
 struct Window {
     /// The sequence of the next event to print.
     from: u64,
@@ -80,7 +80,7 @@ async fn print(log: &Log, options: &cli::Tail) -> Result<(), Failure> {
 }
 
 impl Window {
-    /// Prints what comes after a position, up to a stream sequence if one is given.
+    /// Prints the events after a position, up to a stream sequence if one is given.
     async fn print_after(&mut self, log: &Log, at: &mut Position, end: Option<u64>) -> Result<(), Failure> {
         if end.is_some_and(|end| at.stream_sequence >= end) {
             return Ok(());
@@ -169,7 +169,7 @@ impl Window {
     }
 }
 
-/// Text without what a terminal would take for an instruction.
+/// Replaces control characters, which a terminal would interpret.
 fn plain(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { char::REPLACEMENT_CHARACTER } else { char }).collect()
 }
@@ -178,7 +178,7 @@ fn is_passing(error: &(dyn std::error::Error + 'static)) -> bool {
     matches!(error.downcast_ref(), Some(LogFailure::Nats(_)))
 }
 
-/// Nobody reads what is printed any more, as behind `| head`.
+/// Whether the reader of the output has gone, as with `| head`.
 fn is_reader_gone(error: &(dyn std::error::Error + 'static)) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }

@@ -16,10 +16,10 @@ use crate::{Failure, cli, output};
 
 /// How often the progress is printed.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
-/// How long it hears nothing before it looks whether there is a next message.
+/// How long no message may arrive before the next one is looked up.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Checks the log as it is now, and prints that it is whole, or ends with its first fault.
+/// Checks the log up to its present end, and prints that it is intact, or fails with its first fault.
 pub(crate) async fn run(options: cli::Verify, shutdown: CancellationToken) -> Result<(), Failure> {
     let log = super::open(&options.servers, options.log).await?;
     let end = log.end().await?;
@@ -52,7 +52,7 @@ async fn check(log: &Log, chain: &mut Chain, end: u64) -> Result<(), Failure> {
     let mut last_told = since_start();
     while chain.at.stream_sequence < end {
         let Ok(Some(message)) = timeout(IDLE, messages.next()).await else {
-            // What a server removes at the end of a stream is not followed by a message that shows the hole.
+            // Messages that a server removes at the end of a stream are not followed by one that would show the hole.
             return Err(match log.read(chain.at.stream_sequence + 1).await {
                 Ok(None) => chain.missing(end).into(),
                 Ok(Some(_)) => "NATS stopped sending messages that it has: try again".into(),
@@ -74,7 +74,7 @@ async fn check(log: &Log, chain: &mut Chain, end: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A message that cannot be read is a fault of the log, whoever meets it.
+/// Converts an unreadable message to a fault of the log.
 fn told(error: LogFailure) -> Failure {
     match error {
         LogFailure::Broken { broken, .. } => Violation::from(broken).into(),

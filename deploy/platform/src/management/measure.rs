@@ -1,4 +1,4 @@
-//! What is measured once a second: connections, how far projections lag, what indexes hold.
+//! The measurements that are made once a second: connections, the lag of projections, the contents of indexes.
 
 use std::{
     collections::HashMap,
@@ -32,12 +32,12 @@ use view::{
 const EVERY: Duration = Duration::from_secs(1);
 /// How often failed events are counted.
 const COUNTED_EVERY: Duration = Duration::from_secs(10);
-/// How long one question may take.
+/// How long one query may take.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// What the read models are called among the parts of a node that does not keep them itself.
+/// The name of the read models among the parts of a node without a projector.
 const READ_MODELS: &str = "read_models";
 
-/// What there is to be measured of a node.
+/// The objects of a node to measure.
 pub(crate) struct Measuring {
     pub(crate) health: Health,
     pub(crate) logs: OfEach<Log>,
@@ -52,7 +52,7 @@ pub(crate) struct Measuring {
 }
 
 impl Measuring {
-    /// Measures as long as the process runs.
+    /// Measures until the process ends.
     pub(crate) async fn run(mut self) {
         let mut beat = interval(EVERY);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -65,7 +65,8 @@ impl Measuring {
         }
     }
 
-    /// Counts what waits for an operator. While Postgres does not answer it stays what it was.
+    /// Counts the failed events that wait for an operator. While Postgres does not answer, the counts stay as they
+    /// were.
     async fn failed_events(&mut self) {
         let Some(database) = self.databases.first().filter(|_| self.counted_at <= Instant::now()) else { return };
         self.counted_at = Instant::now() + COUNTED_EVERY;
@@ -121,8 +122,8 @@ impl Measuring {
         self.health.report("postgres", state);
     }
 
-    /// Measures how much of the log the projections lack: those of this node, and of a node that has none those that others
-    /// keep. While NATS or Postgres does not answer it stays what it was.
+    /// Measures how far the projections lag: those of this node, or where it has none those of other nodes. While NATS
+    /// or Postgres does not answer, the values stay as they were.
     async fn projections(&mut self) {
         let parts = self.health.parts();
         let ends = async { tokio::try_join!(self.logs.events.end(), self.logs.sessions.end()) };
@@ -147,7 +148,7 @@ impl Measuring {
         }
     }
 
-    /// Reports how far the read models are that this node reads and others keep; the one that lags most counts.
+    /// Reports the progress of the read models that this node reads and others update; the one that lags most counts.
     async fn read_models(&mut self, ends: OfEach<u64>) {
         let Some(database) = self.databases.first().cloned() else { return };
         let mut most: Option<(&Projection, LogProgress)> = None;
@@ -190,8 +191,8 @@ impl Measuring {
         (events, seconds)
     }
 
-    /// How much of the log comes after a place. What cannot be read counts as one event a message, and as old as it has
-    /// been waited for.
+    /// Returns how much of the log comes after a place. If the log cannot be read, every message counts as one event,
+    /// and the lag in seconds as the time since the projection began to lag.
     async fn lag(&mut self, class: LogClass, part: &str, (place, end): (LogProgress, u64)) -> Lag {
         let since = self.lagging_since.entry(part.to_owned()).or_insert_with(Instant::now).elapsed().as_secs_f64();
         let at = Reached { sequence: place.sequence, stream_sequence: place.stream_sequence };
@@ -205,16 +206,17 @@ impl Measuring {
     }
 }
 
-/// How the read models are, of which this one lags by so many seconds.
+/// Returns the state of the read models, of which this one lags most, by so many seconds.
 fn lagging(projection: &str, seconds: f64) -> State {
     if seconds <= LAGS {
         return State::Ok;
     }
-    // The figure is beside it: a reason that changes every second would be another state each time.
+    // The number of seconds is reported separately: a reason that changes every second would be another state each
+    // time.
     State::Degraded(format!("{projection} lags: see that a projector runs, and its log lines"))
 }
 
-/// A node that writes knows the end of its log better.
+/// Whether this node writes, and so knows the end of its log better.
 fn is_writer() -> bool {
     WRITER_ACTIVE.one().get() > 0.5
 }

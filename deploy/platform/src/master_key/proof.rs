@@ -1,5 +1,6 @@
-//! Whether a master key is the one that the log was set up with. It is asked before a node serves or writes anything: one
-//! with another key could read nothing, and would take requests and the writer's lease from those that can.
+//! The check that a master key is the one that the log was set up with. It precedes everything that a node serves or
+//! writes: a node with another key could read nothing, and would take requests and the writer's lease from nodes that
+//! can.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -19,18 +20,18 @@ use view::{
 
 use crate::Failure;
 
-/// What a master key was found to be.
+/// The result of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Proof {
-    /// The one of this log.
+    /// The key is the one of this log.
     Right,
-    /// Another one.
+    /// The key is another one.
     Wrong,
-    /// The log was not set up yet, so that any key may become its own.
+    /// The log was not set up yet, so any key may become its own.
     Unset,
 }
 
-/// Ends a start with a wrong key; tells whether the key is proved.
+/// Fails with a wrong key; returns whether the key is proved.
 pub(crate) async fn prove(log: &Log, database: &Database, (keys, file): (&MasterKeys, &Path)) -> Result<bool, Failure> {
     match proof(log, Some(database), keys).await? {
         Proof::Right => Ok(true),
@@ -44,7 +45,7 @@ pub(crate) async fn prove(log: &Log, database: &Database, (keys, file): (&Master
     }
 }
 
-/// Looks into the read models, and where they do not confirm the key, because they are empty or lag, into the log.
+/// Checks the key with the read models, and where they do not confirm it, because they are empty or lag, with the log.
 pub(crate) async fn proof(log: &Log, database: Option<&Database>, keys: &MasterKeys) -> Result<Proof, LogFailure> {
     if let Some(database) = database
         && Keyring::new(keys.clone(), database.clone()).key(SYSTEM, Purpose::Consistency).await.is_ok()
@@ -58,9 +59,9 @@ pub(crate) async fn proof(log: &Log, database: Option<&Database>, keys: &MasterK
     })
 }
 
-/// The newest data key of the system's for consistency tokens, as it is wrapped at the end of the log. All of the log is
-/// read for it: the record of the setup has the first, but it may have been wrapped again since, and who only has the
-/// master key from before must not pass.
+/// Returns the system's newest data key for consistency tokens, as it is wrapped at the end of the log. The complete
+/// log is read for it: the record of the setup has the first wrapping, but the key may have been wrapped again since,
+/// and somebody with only the former master key must not pass.
 async fn newest(log: &Log) -> Result<Option<DataKey>, LogFailure> {
     let end = log.end().await?;
     let (mut known, mut at) = (BTreeMap::new(), 0);
@@ -68,7 +69,7 @@ async fn newest(log: &Log) -> Result<Option<DataKey>, LogFailure> {
     while at < end
         && let Some(record) = records.next().await
     {
-        // What cannot be read is told by whoever needs it.
+        // An unreadable record is reported by the nodes that need it.
         let Ok(record) = record else { break };
         at = record.stream_sequence;
         note(&record, &mut known);

@@ -14,7 +14,7 @@ async fn jetstream(nats: &Nats) -> jetstream::Context {
     jetstream::new(ConnectOptions::with_token(nats.token.clone()).connect(&nats.url).await.unwrap())
 }
 
-/// A bare request: a whole HTTP client would be the only use of one here.
+/// Sends a bare HTTP request: nothing else here would need an HTTP client.
 async fn get(url: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).await.unwrap();
     stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();

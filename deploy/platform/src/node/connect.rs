@@ -1,4 +1,4 @@
-//! How a node connects to NATS: by its flags, under its name, with an inbox of its role.
+//! The connection of a node to NATS: by its flags, under its name, with an inbox of its role.
 
 use std::{future::Future, time::Duration};
 
@@ -11,7 +11,7 @@ use crate::{Failure, cli};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a node cannot do without.
+/// Why a node cannot connect to a server that it needs.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     #[error(
@@ -25,8 +25,8 @@ pub(crate) enum ConnectError {
 
 /// Connects to NATS under a name that its server shows.
 ///
-/// Each role hears answers in an inbox of its own, so that permissions can keep the others from it: the answers of command
-/// nodes to each other hold secrets.
+/// Each role receives answers in an inbox of its own, so that permissions can keep the others from it: the answers of
+/// command nodes to each other hold secrets.
 pub(crate) async fn connect(
     flags: &cli::Nats,
     url: &str,
@@ -45,7 +45,7 @@ pub(crate) async fn connect(
     connected.map_err(|error| ConnectError::Nats { url: nats::without_password(url), error }.into())
 }
 
-/// How leases get the connection that they are renewed through.
+/// Returns how leases open the connection that they are renewed through.
 pub(super) fn renewing(options: &NodeOptions) -> lease::Connect {
     let (flags, url, name) = (options.nats.clone(), options.nats_url.clone(), format!("{}, leases", options.name));
     let role = options.role;

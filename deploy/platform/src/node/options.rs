@@ -1,4 +1,4 @@
-//! What a node is told when it starts.
+//! The options of a node.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -12,42 +12,42 @@ use url::Url;
 
 use crate::cli;
 
-/// What a node is called, and the servers that it connects to.
+/// The name of a node, and the servers that it connects to.
 pub(crate) struct NodeOptions {
     pub(crate) nats: cli::Nats,
     pub(crate) nats_url: String,
     pub(crate) postgres_url: String,
-    /// What kind of node it is.
+    /// The role of the node.
     pub(crate) role: &'static str,
     pub(crate) name: String,
-    /// The number in the ids that it makes, where it makes any beside other nodes.
+    /// The number in the ids that it generates, where it may do so at the same time as other nodes.
     pub(crate) number: Option<u16>,
     pub(crate) health: Health,
     /// Cancelled when the node has to end.
     pub(crate) stopping: CancellationToken,
-    /// Whether it may write the log, and so has to know that the log is safe.
+    /// Whether it may write the log, and so has to check that the log is safe.
     pub(crate) writes: bool,
     /// Whether no other process of this name can run.
     pub(crate) is_alone: bool,
-    /// Whether what is personal of those whose keys are lost counts as erased.
+    /// Whether the personal data of people whose keys are lost counts as erased.
     pub(crate) accepts_lost_keys: bool,
 }
 
-/// The options of a node that serves: its address outside, and its bounds.
+/// The options of a node that serves: its external address, and its limits.
 pub(crate) struct ServingOptions {
     pub(crate) external: Url,
     pub(crate) number: u16,
     pub(crate) tail_limit: usize,
-    /// Where targets may be called beyond the public internet.
+    /// The addresses that targets may have in addition to the public internet.
     pub(crate) targets: Allowed,
-    /// What shows whose a domain is, where it is not the machine's.
+    /// The DNS server that domains are verified with, where it is not the machine's.
     pub(crate) dns_server: Option<SocketAddr>,
-    /// How failed deliveries of events are met.
+    /// How failed deliveries of events are retried and stored.
     pub(crate) patience: Patience,
     /// The users that sign their own tokens.
     pub(crate) system_users: SystemUsers,
-    /// How long tokens are accepted when nothing is heard of what has ended.
+    /// How long tokens are accepted while neither NATS nor Postgres can tell which have ended.
     pub(crate) silence: Duration,
-    /// What a search may take.
+    /// The bounds of a search.
     pub(crate) searches: SearchBounds,
 }

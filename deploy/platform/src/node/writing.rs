@@ -1,4 +1,4 @@
-//! What a node runs that may write: the writer, and what is done beside it whenever it does.
+//! The tasks of a node that may write: the writer, and the reactions that accompany it.
 
 use command::{
     reaction::{
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Adapters, Node, SHARD};
 
 impl Node {
-    /// Starts the writer. When it ends, for whatever reason, so does everything that waits for `shutdown`.
+    /// Starts the writer. When it ends, for whatever reason, `shutdown` is cancelled.
     pub(crate) fn start_writer(
         &self,
         shutdown: &CancellationToken,
@@ -46,8 +46,8 @@ impl Node {
         (handle, watched)
     }
 
-    /// Starts delivering events to targets whenever no other node does. A node that takes the log over has
-    /// enough to read, so it begins after that.
+    /// Starts delivering events to targets whenever no other node does. A node that takes over the log has enough to
+    /// read, so deliveries begin only after that.
     fn start_deliveries(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let Adapters { log, database, leases, replicas, .. } = &self.adapters;
         let deliveries = Deliveries {
@@ -75,7 +75,7 @@ impl Node {
         })
     }
 
-    /// Starts all that is done whenever this node writes, or holds the lease of it, until `shutdown`.
+    /// Starts all reactions, which work while this node writes or holds their lease, until `shutdown`.
     pub(crate) fn start_reactions(&self, writer: &Handle, shutdown: &CancellationToken) -> [JoinHandle<()>; 7] {
         [
             self.start_deliveries(writer, shutdown),
@@ -88,7 +88,7 @@ impl Node {
         ]
     }
 
-    /// Starts sweeping what was removed.
+    /// Starts sweeping what refers to removed objects.
     fn start_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let Adapters { log, database, replicas, .. } = &self.adapters;
         let (log, database, steps) = (log.clone(), database.clone(), self.steps(writer));
@@ -120,14 +120,14 @@ impl Node {
         tokio::spawn(ends.work(shutdown.clone()))
     }
 
-    /// Starts purging the log of sessions of what has aged out.
+    /// Starts purging records that have aged out from the log of sessions.
     fn start_purges(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let log = self.adapters.logs().sessions;
         let purges = Purges { log, steps: self.steps(writer), database: self.adapters.database.clone(), shard: SHARD };
         tokio::spawn(purges.work(shutdown.clone()))
     }
 
-    /// Starts taking out pictures and fonts that nobody shows any more.
+    /// Starts removing pictures and fonts that no branding uses any more.
     fn start_asset_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let (assets, settings) = (self.adapters.assets.clone(), self.settings.clone());
         tokio::spawn(AssetSweeps { assets, steps: self.steps(writer), settings }.work(shutdown.clone()))

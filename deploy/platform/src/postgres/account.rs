@@ -1,4 +1,5 @@
-//! The user that Postgres runs as: this one, or an unprivileged one where this one is root, which Postgres refuses.
+//! The user that Postgres runs as: the user of this process, or an unprivileged one where that is root, which Postgres
+//! refuses.
 //!
 //! The data folder, and often the cache folder with the programs, may not be entered by that user. So Postgres gets one
 //! capability that lets it through, and no other. Only the database files are its own: what this process reads and
@@ -15,15 +16,15 @@ use tokio::process::Command;
 use crate::binaries::Binaries;
 use crate::data_dir::{DataDirError, io_error};
 
-/// The numbers of `nobody` where no passwd entry tells other ones.
+/// The user and group id of `nobody` where `/etc/passwd` has no other ones.
 const NOBODY: (u32, u32) = (65534, 65534);
-/// Capabilities that let a process into a folder it has no right to, the lesser first, with their bits.
+/// Capabilities with their bits that let a process enter folders without permission, the lesser one first.
 const ENTER: [(&str, u32); 2] = [("dac_read_search", 2), ("dac_override", 1)];
 
 /// Why there is no user to run Postgres as.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AccountError {
-    /// The program that changes the user is not there.
+    /// The program that changes the user is missing.
     #[error("postgres does not run as root, and setpriv is missing: install util-linux, or run as an ordinary user")]
     NoSetpriv,
 }
@@ -31,7 +32,7 @@ pub(crate) enum AccountError {
 /// A user to run Postgres as.
 #[derive(Debug)]
 pub(crate) struct Account {
-    /// None where this process's own user will do.
+    /// The other user; none where this process's own user is used.
     other: Option<Other>,
 }
 
@@ -83,8 +84,8 @@ impl Other {
             for set in ["--inh-caps", "--ambient-caps", "--bounding-set"] {
                 command.arg(format!("{set}=-all,+{capability}"));
             }
-            // initdb and postgres look at themselves with access(2), which the kernel answers without the capabilities of
-            // any user but root, unless told so.
+            // initdb and postgres check their files with access(2), for which the kernel ignores the capabilities of
+            // all users but root, unless this bit is set.
             command.arg("--securebits=+no_setuid_fixup");
         }
         command.arg("--").arg(program);
@@ -100,7 +101,7 @@ fn nobody() -> (u32, u32) {
     fs::read_to_string("/etc/passwd").ok().and_then(|passwd| passwd.lines().find_map(numbers)).unwrap_or(NOBODY)
 }
 
-/// A container's root may lack some capabilities.
+/// Returns the least capability for entering folders that this process has: root in a container may lack some.
 fn enter_capability() -> Option<&'static str> {
     let status: io::Result<String> = fs::read_to_string("/proc/self/status");
     let status = status.ok()?;

@@ -26,7 +26,8 @@ fn main_process(data: &DataDir) -> Pid {
     Identity::from_line(&line).unwrap().pid()
 }
 
-/// `tempdir` makes a folder that only its owner may enter: where that is root, Postgres passes it as another user.
+/// `tempdir` creates a folder that only its owner may enter: where that is root, Postgres has to pass it as another
+/// user.
 #[tokio::test]
 async fn rows_and_port_are_kept_and_removed_files_are_made_anew() {
     let folder = tempfile::tempdir().unwrap();
@@ -103,7 +104,7 @@ async fn neither_a_leftover_nor_a_crash_keeps_it_from_starting() {
 
     kill_process(main_process(&data), Signal::KILL).unwrap();
     assert!(postgres.died().await.to_string().contains("SIGKILL"));
-    // The id in Postgres's own file may be another program's by now: this one's, here.
+    // The id in Postgres's own file may be another program's by now: here it is this test's.
     let pid_file = data.postgres().join("data/postmaster.pid");
     let stale = fs::read_to_string(&pid_file).unwrap();
     let rest = stale.split_once('\n').unwrap().1;

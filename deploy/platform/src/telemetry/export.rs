@@ -21,14 +21,14 @@ use url::Url;
 
 use crate::Failure;
 
-/// How long the collector has to take the last spans.
+/// How long exporting the last spans may take.
 const END_LIMIT: Duration = Duration::from_secs(2);
 
-/// Spans are exported as long as this lives.
+/// The export of spans, which goes on as long as this lives.
 pub(crate) struct Exporting(SdkTracerProvider);
 
 impl Exporting {
-    /// Sends what is left.
+    /// Exports the remaining spans.
     pub(crate) async fn end(self) {
         let ended = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(END_LIMIT)).await;
         if !matches!(ended, Ok(Ok(()))) {
@@ -37,7 +37,7 @@ impl Exporting {
     }
 }
 
-/// Exports the spans of a node: those of traces that their sender records, and this share of the others.
+/// Starts exporting the spans of a node: those of traces that their sender records, and this share of the others.
 pub(super) fn start<S>(
     (role, name): (&'static str, &str),
     endpoint: &Url,
@@ -66,7 +66,7 @@ where
     Ok((Exporting(provider), layer))
 }
 
-/// Which traces that begin here are recorded: a share of those of requests, and all of those of batches, whose spans are
+/// The sampler of traces that begin here: a share of those of requests, and all of those of batches, whose spans are
 /// made only where a recorded trace leads to them.
 #[derive(Debug, Clone)]
 struct Roots {
@@ -90,7 +90,7 @@ impl ShouldSample for Roots {
 
 fn adopt(span: &Span, traceparent: &str) {
     if let Some(parent) = read(traceparent) {
-        // It fails where nobody records the span.
+        // This fails where the span is not recorded.
         let _ = span.set_parent(Context::new().with_remote_span_context(parent));
     }
 }
@@ -101,7 +101,7 @@ fn link(span: &Span, traceparent: &str) {
     }
 }
 
-/// Where a span is that is recorded; events keep nothing of others.
+/// Returns the `traceparent` of a span, if it is recorded; events store no other.
 fn context(span: &Span) -> Option<String> {
     let context = span.context();
     let own = context.span().span_context().clone();
@@ -109,7 +109,7 @@ fn context(span: &Span) -> Option<String> {
     (own.is_valid() && own.is_sampled()).then(|| format!("00-{trace}-{span}-{flags:02x}"))
 }
 
-/// A `traceparent` (W3C Trace Context, section 3.2).
+/// Parses a `traceparent` (W3C Trace Context, section 3.2).
 fn read(traceparent: &str) -> Option<SpanContext> {
     let mut parts = traceparent.split('-').skip(1);
     let (trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,4 +1,4 @@
-//! Log lines for machines: one JSON object each, with the node, and with the fields of the spans that it was told in.
+//! Log lines for machines: one JSON object each, with the node, and with the fields of the enclosing spans.
 
 use std::{
     fmt::{self, Write as _},
@@ -20,7 +20,7 @@ use tracing_subscriber::{
 
 /// Writes lines to standard error.
 pub(super) struct Lines {
-    /// Role and name.
+    /// The role and the name of the node.
     node: Option<(&'static str, String)>,
 }
 
@@ -33,8 +33,8 @@ impl Lines {
         Self { node }
     }
 
-    /// The line of an event. Its own fields come first: those of a span do not replace them, nor an outer span's those of
-    /// an inner one.
+    /// Returns the line of an event. Fields of the event take precedence over those of a span, and those of an inner
+    /// span over those of an outer one.
     fn line<'a, S>(&self, event: &Event<'_>, spans: impl Iterator<Item = SpanRef<'a, S>>) -> Map<String, Value>
     where
         S: Subscriber + for<'b> LookupSpan<'b> + 'a,
@@ -82,14 +82,14 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut line = Value::Object(self.line(event, context.event_scope(event).into_iter().flatten())).to_string();
         line.push('\n');
-        // There is nobody left to tell that this failed.
+        // There is nowhere left to report that this failed.
         let _ = std::io::stderr().lock().write_all(line.as_bytes());
     }
 }
 
 impl Fields {
     fn set(&mut self, field: &Field, value: impl Into<Value>) {
-        // Those are for traces.
+        // These fields are for traces only.
         if field.name().starts_with("otel.") {
             return;
         }
@@ -123,7 +123,7 @@ impl Visit for Fields {
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let mut text = String::new();
-        // What cannot be shown is shown as far as it can.
+        // A value whose `Debug` fails is logged as far as it was written.
         let _ = write!(text, "{value:?}");
         self.set(field, text);
     }

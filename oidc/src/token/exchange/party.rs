@@ -1,4 +1,4 @@
-//! The subject and the actor of an exchange: whose the tokens are that an app shows, and what these give.
+//! The subject and the actor of an exchange: the users of the tokens that an app sends, and what these tokens give.
 
 use std::sync::Arc;
 
@@ -27,41 +27,41 @@ use crate::{
 /// By how many seconds the clocks of nodes may differ.
 const CLOCKS: i64 = 10;
 
-/// Somebody of whom an app shows a token, and what that gives.
+/// A user whose token an app sends, and what the token gives.
 pub(super) struct Party {
     pub(super) user: Arc<Principal>,
     /// The scope of an access token; others have none.
     pub(super) scope: Option<String>,
-    /// Whom the token is for.
+    /// The audience of the token.
     pub(super) audience: Vec<String>,
-    /// When it expires, in seconds since the Unix epoch.
+    /// When the token expires, in seconds since the Unix epoch.
     pub(super) expires: i64,
-    /// When the person was checked, where it says so.
+    /// When the person authenticated, where the token has that, in seconds since the Unix epoch.
     pub(super) auth_time: Option<i64>,
-    /// Who acts by it.
+    /// Who acts by the token.
     pub(super) act: Option<Actor>,
-    /// Who may act, where it says so.
+    /// Who may act as the user, where the token names that.
     pub(super) may_act: Option<Value>,
-    /// What is got for it stands on these.
+    /// The tokens that those exchanged for it are based on.
     pub(super) bases: Vec<Basis>,
 }
 
-/// A user whom the app names, of whom nothing was looked at yet.
-pub(super) struct Named {
+/// A user whom the app names, and of whom nothing was read yet.
+pub(super) struct UnverifiedUser {
     pub(super) id: String,
-    /// When what the app has signed expires, in seconds since the Unix epoch.
+    /// When the assertion of the app expires, in seconds since the Unix epoch.
     expires: i64,
-    /// Who may act, where it says so.
+    /// Who may act as the user, where the assertion names that.
     pub(super) may_act: Option<Value>,
 }
 
-/// A token as it was sent, of the type that it is said to be.
-pub(super) struct Given<'a> {
+/// A token as it was sent, with its stated type.
+pub(super) struct SubmittedToken<'a> {
     kind: Type,
     token: &'a str,
 }
 
-impl<'a> Given<'a> {
+impl<'a> SubmittedToken<'a> {
     pub(super) fn subject(form: &'a Form) -> Result<Self, Error> {
         let missing = Error::InvalidRequest("subject_token is missing");
         let token = form.get("subject_token").ok_or(missing)?;
@@ -85,13 +85,13 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Whether it is nothing that the user has given, so that somebody has to act who may.
+    /// Whether the user has not issued or agreed to the token, so that an actor is needed who may act as the user.
     pub(super) fn needs_actor(&self) -> bool {
         matches!(self.kind, Type::Jwt | Type::UserId)
     }
 }
 
-/// What of an ID token says whose it is.
+/// The claims of an ID token that name its user and login.
 #[derive(Deserialize)]
 struct IdToken {
     sub: String,
@@ -103,23 +103,23 @@ struct IdToken {
     auth_time: Option<i64>,
 }
 
-/// Reads the tokens that an app shows.
+/// Reads the tokens that an app sends.
 pub(super) struct Reading<'a> {
     pub(super) oidc: &'a Oidc,
     pub(super) tenant: &'a Arc<Tenant>,
     pub(super) app: &'a Client,
-    /// Those of the request.
+    /// The headers of the request.
     pub(super) headers: &'a HeaderMap,
-    /// The sequence of the log that revocations are in, before anything is looked at.
+    /// The sequence of the log `SESSIONS` before anything is read.
     pub(super) session_seq: u64,
 }
 
 impl Reading<'_> {
-    /// Whose a token is, if it is valid for the app; nothing where it is not.
+    /// Returns the user of a token, if it is valid for the app; nothing where it is not.
     ///
     /// # Errors
-    /// When that cannot be known.
-    pub(super) async fn party(&self, given: &Given<'_>, acts: bool) -> Result<Option<Party>, Error> {
+    /// When that cannot be determined.
+    pub(super) async fn party(&self, given: &SubmittedToken<'_>, acts: bool) -> Result<Option<Party>, Error> {
         match given.kind {
             Type::Access => self.access(given.token, acts).await,
             Type::Id => self.id(given.token, acts).await,
@@ -127,19 +127,20 @@ impl Reading<'_> {
         }
     }
 
-    /// Whom the app names by what the user has not given; nothing where that is not valid.
+    /// Returns the user whom the app names by an assertion or an id; nothing for a token of another type.
     ///
     /// # Errors
-    /// When that cannot be known, or what the app has signed breaks a rule.
-    pub(super) async fn named(&self, given: &Given<'_>) -> Result<Option<Named>, Error> {
+    /// When that cannot be determined, or the assertion is not valid.
+    pub(super) async fn named(&self, given: &SubmittedToken<'_>) -> Result<Option<UnverifiedUser>, Error> {
         match given.kind {
             Type::Jwt => self.signed(given.token).await,
-            Type::UserId => Ok(Some(Named { id: given.token.to_owned(), expires: i64::MAX, may_act: None })),
+            Type::UserId => Ok(Some(UnverifiedUser { id: given.token.to_owned(), expires: i64::MAX, may_act: None })),
             Type::Access | Type::Id | Type::Refresh => Ok(None),
         }
     }
 
-    /// An access token that is for the app or its project. Whoever is acted as acts as nobody. Personal ones are for whoever has them.
+    /// Reads an access token for the app or its project. A token with an actor is refused as an actor token, and a
+    /// personal access token always.
     async fn access(&self, token: &str, acts: bool) -> Result<Option<Party>, Error> {
         if Edge::is_personal(token) {
             return Ok(None);
@@ -158,7 +159,8 @@ impl Reading<'_> {
         }))
     }
 
-    /// An ID token of the app itself, from a login whose session lives. Those that were got for other tokens have no session.
+    /// Reads an ID token of the app, from a login whose session is live. ID tokens that were exchanged for others have
+    /// no session.
     async fn id(&self, token: &str, acts: bool) -> Result<Option<Party>, Error> {
         let (edge, now) = (&self.oidc.edge, clock::now().as_second());
         let is_own = |token: &IdToken| token.azp == self.app.id && *token.aud == [self.app.id.clone()];
@@ -183,7 +185,7 @@ impl Reading<'_> {
             acts,
         };
         let user = edge.basis_holder(self.tenant, &basis).await?;
-        // The time has no parts of seconds.
+        // `auth_time` is in seconds, so the check may have been up to 999 ms later.
         let checked_at = token.auth_time.unwrap_or_default().saturating_mul(1000).saturating_add(999);
         let user = user.filter(|user| outdated(user.user.password.as_ref(), checked_at).is_none());
         Ok(user.map(|user| Party {
@@ -198,8 +200,8 @@ impl Reading<'_> {
         }))
     }
 
-    /// A JWT that the app has signed with a key of its own, a moment ago, and that names a user.
-    async fn signed(&self, token: &str) -> Result<Option<Named>, Error> {
+    /// Reads a JWT that names a user, and that the app has signed recently with a key of its own.
+    async fn signed(&self, token: &str) -> Result<Option<UnverifiedUser>, Error> {
         let Some(assertion) = Assertion::read(token) else { return Ok(None) };
         let claims = async {
             let key = assertion.key::<App>(self.oidc, self.tenant).await?;
@@ -211,15 +213,18 @@ impl Reading<'_> {
             assertion.verify::<App>((self.oidc, self.tenant), &key, &by, Use::Subject).await
         };
         match claims.await {
-            Ok(Claims { sub, exp, may_act, .. }) => Ok(Some(Named { id: sub, expires: exp, may_act })),
+            Ok(Claims { sub, exp, may_act, .. }) => Ok(Some(UnverifiedUser { id: sub, expires: exp, may_act })),
             Err(Flaw::Unsigned) => Err(super::BAD_SUBJECT),
             Err(Flaw::Claim(rule)) => Err(Error::InvalidRequest(rule)),
             Err(Flaw::Unknown(error)) => Err(error),
         }
     }
 
-    /// The user whom the app has named, once somebody may act as that one. What is got for it stands on nothing but the user.
-    pub(super) async fn user(&self, Named { id, expires, may_act }: Named) -> Result<Option<Party>, Error> {
+    /// Reads the user whom the app has named, once an actor is permitted. The new token is based on no other token.
+    pub(super) async fn user(
+        &self,
+        UnverifiedUser { id, expires, may_act }: UnverifiedUser,
+    ) -> Result<Option<Party>, Error> {
         let user = self.oidc.edge.directory.principal(&self.tenant.id, Name::Id(id), 0).await?;
         Ok(user.filter(|user| user.is_live).map(|user| Party {
             user,

@@ -1,4 +1,5 @@
-//! For whom a token is that is got for others: for no one whom neither of them is for, and for whom its user may use now.
+//! The audience of a token that is exchanged for others: one that neither of them has is refused, and so is one that
+//! does not admit the user now.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,7 +8,7 @@ use std::{
 
 use view::directory::{Audience, Client, Tenant};
 
-use super::{BAD_SUBJECT, Shown, words_of};
+use super::{BAD_SUBJECT, PresentedToken, words_of};
 use crate::{Oidc, audience, error::Error, recipient::Login, subject::Subject, token::of_user::is_trusted};
 
 const TOO_MUCH: Error = Error::InvalidTarget("neither the subject token nor the actor token is for this audience");
@@ -19,20 +20,20 @@ const TOO_MANY: Error = Error::InvalidTarget("more than 100 audiences are named"
 /// How many audiences an app can name.
 const MOST_NAMED: usize = 100;
 
-/// What an app asks for.
-pub(super) struct Asked<'a> {
-    /// For whom the token shall be, in words.
+/// The audience that an app requests.
+pub(super) struct TokenRequest<'a> {
+    /// The requested audiences, space-delimited.
     pub(super) audience: Option<&'a str>,
-    /// The one for whom it can be.
+    /// The only possible audience, where the requested type has one.
     pub(super) only: Option<&'a str>,
 }
 
-/// The user of the token, with the projects that it is for, and all whom it is for.
+/// Returns the user of the token with the projects that it is for, and its audience.
 pub(super) async fn of(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
     (app, login): (&Client, &Login),
-    (shown, asked): (&Shown, &Asked<'_>),
+    (shown, asked): (&PresentedToken, &TokenRequest<'_>),
 ) -> Result<(Subject, Vec<String>), Error> {
     let wanted = wanted(shown, asked)?;
     let user = &shown.subject.user;
@@ -41,7 +42,7 @@ pub(super) async fn of(
     let projects = projects(oidc, tenant, (app, &own), &wanted).await?;
     let named: Vec<&str> = projects.values().map(String::as_str).chain([own.id.as_str()]).collect();
     let read = Subject::read(oidc, (tenant.clone(), user.clone()), &named).await;
-    // Who is not active is no client that cannot authenticate.
+    // The error of an inactive user would mean here that the client had not authenticated.
     let mut subject = read.map_err(|error| if error == Error::InvalidClient { BAD_SUBJECT } else { error })?;
     let platform = subject.tenant.instance.platform_project_id.clone();
     let is_impersonated = login.exchange.as_ref().is_some_and(|exchange| exchange.act.is_some());
@@ -63,8 +64,8 @@ pub(super) async fn of(
     Ok((subject, open))
 }
 
-/// Whom the token shall be for: where nothing is said, whom the first of the tokens is for that says so.
-fn wanted(shown: &Shown, asked: &Asked<'_>) -> Result<Vec<String>, Error> {
+/// Returns the requested audience, or else that of the first token that has one.
+fn wanted(shown: &PresentedToken, asked: &TokenRequest<'_>) -> Result<Vec<String>, Error> {
     let of_subject = &shown.subject.audience;
     let of_actor = shown.actor.as_ref().map(|actor| &*actor.audience).unwrap_or_default();
     let default = || if of_subject.is_empty() { of_actor.to_vec() } else { of_subject.clone() };
@@ -83,7 +84,7 @@ fn wanted(shown: &Shown, asked: &Asked<'_>) -> Result<Vec<String>, Error> {
     if words.iter().all(may) { Ok(words) } else { Err(TOO_MUCH) }
 }
 
-/// The project that each of these is, or is an app of.
+/// Returns for each id of a project or an app the id of the project.
 async fn projects(
     oidc: &Oidc,
     tenant: &Tenant,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub use self::leading::Problem;
 use super::AuthMethod;
 use crate::{
-    redirect_uri::{Parts, refused, refused_origin},
+    redirect_uri::{UriParts, refused, refused_origin},
     rejection::{Rejection, Violation},
 };
 
@@ -217,7 +217,7 @@ fn no_web_page(uri: &str) -> Option<&'static str> {
     if uri.is_empty() {
         return None;
     }
-    let is_custom = Parts::of(uri).is_some_and(|parts| parts.is_custom());
+    let is_custom = UriParts::of(uri).is_some_and(|parts| parts.is_custom());
     refused(uri, false).or(is_custom.then_some("must be of http or https"))
 }
 
@@ -274,6 +274,22 @@ mod tests {
         ];
         assert_eq!(fields, expected);
         assert!(at("https://*.shop.example").validate().is_err(), "wildcards are for development");
+    }
+
+    #[test]
+    fn all_uris_together_have_at_most_32_kib() {
+        let (uri, origin) = ("https://shop.example/callback", "https://a.example");
+        let of = |bytes: usize| {
+            let padding = bytes - 2 * uri.len() - origin.len() - "/".len();
+            Oidc {
+                redirect_uris: vec![uri.into(), format!("{uri}/{}", "x".repeat(padding))],
+                additional_origins: vec![origin.into()],
+                ..shop()
+            }
+        };
+        assert_eq!(of(32_768).validate(), Ok(()));
+        let rule = "must have at most 32 KiB together with the other URIs and origins";
+        assert_eq!(of(32_769).validate(), Err(Rejection::invalid("app.oidc.redirect_uris", rule)));
     }
 
     #[test]

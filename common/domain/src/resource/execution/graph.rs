@@ -31,7 +31,7 @@ struct Extent {
     targets: usize,
 }
 
-/// Computes the reach of an execution. `None` marks executions in progress; each one is visited once.
+/// Computes the extent of an execution. `None` marks executions in progress; each one is visited once.
 fn extent<'a>(
     graph: &Graph<'a>,
     known: &mut HashMap<&'a str, Option<Extent>>,

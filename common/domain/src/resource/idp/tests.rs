@@ -104,7 +104,14 @@ fn what_breaks_a_rule_is_refused() {
         };
         assert_eq!(violations[0].field, field, "{idp:?}");
     }
-    for idp in [ldap(&["ldap://a.example", "ldaps://a.example"], false), saml("<md:EntityDescriptor/>")] {
+    let longest = "<EntityDescriptor></EntityDescriptor>".len();
+    let longest = format!("<EntityDescriptor>{}</EntityDescriptor>", "x".repeat(200_000 - longest));
+    for idp in [
+        ldap(&["ldap://a.example", "ldaps://a.example"], false),
+        ldap(&["ldap://a.example"], true),
+        saml("<md:EntityDescriptor/>"),
+        saml(&longest),
+    ] {
         given::<Standard<Idp>>([]).when(Command::Create(idp.clone())).then([Event::Added(idp.into())]);
     }
 }

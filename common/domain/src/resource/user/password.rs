@@ -72,6 +72,16 @@ mod tests {
     }
 
     #[test]
+    fn whoever_has_to_do_something_is_told_what() {
+        for (outdated, message) in [
+            (Outdated::Changed, "the password was changed since it was checked: check it again"),
+            (Outdated::MustChoose, "the person must choose another password first, and have it checked"),
+        ] {
+            assert_eq!(outdated.message(), message);
+        }
+    }
+
+    #[test]
     fn what_was_checked_is_enough_until_there_is_another_one() {
         let password = |is_change_required| Password { is_change_required, ..of(7) };
         let checked = |at| outdated(Some(&password(false)), at);

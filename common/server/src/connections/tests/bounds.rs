@@ -1,4 +1,4 @@
-//! What a connection may cost: seats, time without a request, and answers that nobody takes.
+//! The costs that a connection may cause: seats, time without a request, and answers that nobody reads.
 
 use axum::{body::Bytes, response::IntoResponse, routing::get};
 use futures::StreamExt;

@@ -1,4 +1,4 @@
-//! A router that serves as a node does, without a node behind it.
+//! A router that serves as a node does, without a node.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use proto::{
     operation::{Facts, GET_TARGET},
 };
 
-/// Lets everybody in who names a caller.
+/// Admits every request that has credentials.
 struct Open;
 
 impl Admit for Open {

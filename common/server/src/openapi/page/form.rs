@@ -1,4 +1,4 @@
-//! Forms to try an operation. They are hidden until the script shows them, because nothing else can send them.
+//! Forms to try operations. They are hidden until the script shows them, because only the script can send them.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::{
     text::{anchor, escape},
 };
 
-/// Where the token is put that all requests send.
+/// The section for the token that all requests send.
 pub(super) const TOKEN: &str = "<section id=\"try\" hidden aria-labelledby=\"try-name\"><h2 id=\"try-name\">Try it</h2>\
     <p>Requests go to this host. <b>Authorize</b> has you log in, and puts a token here that may do what you may. So does the operation \
     <a href=\"#token\">token</a> with the one that it gets. The token stays in this page: it is forgotten when the page is closed.</p>\
@@ -43,7 +43,7 @@ fn parameter(operation: &str, parameter: &Value) -> String {
     )
 }
 
-/// A field for the body: one for all of it, or one for each member of a form.
+/// The fields for the body: one for JSON, or one for each member of a form.
 fn body(document: &Value, operation: &str, media: &str, content: &Value) -> String {
     let example = content.get("example").or_else(|| {
         let first = content["examples"].as_object().and_then(|examples| examples.values().next());
@@ -62,7 +62,7 @@ fn body(document: &Value, operation: &str, media: &str, content: &Value) -> Stri
     let field = |(name, property): (&String, &Value)| {
         let id = anchor(&format!("{operation}-{name}"));
         let is_secret = property["format"] == "password";
-        // Who asks is for the reader to say.
+        // The credentials are for the reader to fill in.
         let value = if schema["required"].as_array().is_some_and(|required| required.iter().any(|other| other == name))
         {
             example.map(|example| shown(&example[name])).unwrap_or_default()

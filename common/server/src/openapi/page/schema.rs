@@ -1,4 +1,4 @@
-//! Schemas in words, and the table of each.
+//! Descriptions of schemas, and a table of each.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::{
     text::{anchor, escape, inline, prose},
 };
 
-/// All schemas that have a name.
+/// The section with all named schemas.
 pub(super) fn section(document: &Value) -> String {
     let schemas = document["components"]["schemas"].as_object().into_iter().flatten();
     let schemas: String = schemas.map(|(name, schema)| one(name, schema)).collect();
@@ -42,7 +42,7 @@ pub(super) fn link(name: &str) -> String {
     format!("<a href=\"#{}\">{}</a>", anchor(&format!("schema-{name}")), escape(name))
 }
 
-/// The type and the rules of a schema, in a few words.
+/// Describes the type and the rules of a schema in a few words.
 pub(super) fn kind(schema: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
         let name = link(reference.rsplit('/').next().unwrap_or_default());

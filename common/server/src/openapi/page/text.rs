@@ -1,6 +1,6 @@
 //! Text as HTML.
 
-/// Text that means itself, also within quoted attributes.
+/// Escapes text for HTML, also within quoted attributes.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
@@ -16,7 +16,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// One line of text, with code between backticks.
+/// Formats one line of text, with code between backticks.
 pub(super) fn inline(text: &str) -> String {
     let is_code = |place: usize| place % 2 == 1;
     let parts = text.split('`').enumerate();
@@ -27,13 +27,13 @@ pub(super) fn inline(text: &str) -> String {
     parts.collect()
 }
 
-/// Paragraphs.
+/// Formats paragraphs.
 pub(super) fn prose(text: &str) -> String {
     let paragraphs = text.split("\n\n").filter(|paragraph| !paragraph.is_empty());
     paragraphs.map(|paragraph| format!("<p>{}</p>", inline(paragraph))).collect()
 }
 
-/// A name as it can stand in an address.
+/// Makes a name usable as a fragment of a URL.
 pub(super) fn anchor(name: &str) -> String {
     name.chars().map(|char| if char.is_ascii_alphanumeric() || char == '_' { char } else { '-' }).collect()
 }

@@ -4,7 +4,7 @@ use eventlog::record::Event;
 
 use super::*;
 
-/// What the records of a whole log say, in two epochs.
+/// Returns the commit records of an intact log, in two epochs.
 fn complete_log() -> Vec<CommitRecord> {
     let event = |id: &str, version: u64| Event {
         aggregate_type: "target".into(),

@@ -2,7 +2,7 @@
 
 use super::{AppType, GrantType, Oidc};
 use crate::{
-    redirect_uri::{Leniency, Parts, is_registered, said_origin},
+    redirect_uri::{Leniency, UriParts, is_registered, said_origin},
     resource::app::AuthMethod,
 };
 
@@ -32,12 +32,12 @@ pub enum Problem {
 impl Oidc {
     /// Returns what is unwise about the app, each problem once.
     pub fn problems(&self) -> Vec<Problem> {
-        let uris: Vec<Parts<'_>> = self.redirect_uris.iter().filter_map(|uri| Parts::of(uri)).collect();
+        let uris: Vec<UriParts<'_>> = self.redirect_uris.iter().filter_map(|uri| UriParts::of(uri)).collect();
         let (is_public, is_native) = (self.app_type != AppType::Web, self.app_type == AppType::Native);
         let authenticates = self.auth_method != AuthMethod::None;
         let has = |grant| self.may(grant);
         let gets_refresh_tokens = has(GrantType::AuthorizationCode) || has(GrantType::DeviceCode);
-        let (is_http, is_custom) = (uris.iter().any(Parts::is_http), uris.iter().any(Parts::is_custom));
+        let (is_http, is_custom) = (uris.iter().any(UriParts::is_http), uris.iter().any(UriParts::is_custom));
         let leads_elsewhere = uris.iter().any(|uri| uri.is_http() && !uri.is_loopback());
         let all = [
             (Problem::DevMode, self.dev_mode),
@@ -57,7 +57,7 @@ impl Oidc {
     /// is under development, or runs on a server and authenticates, or the URI is on their own device; to one of
     /// another scheme on their device.
     pub fn may_lead_to(&self, uri: &str) -> bool {
-        let Some(uri) = Parts::of(uri) else { return false };
+        let Some(uri) = UriParts::of(uri) else { return false };
         let is_native = self.app_type == AppType::Native;
         if uri.is_custom() {
             return is_native;
@@ -68,7 +68,7 @@ impl Oidc {
 
     /// Returns the origins of its pages: those of its redirect URIs in the web, and the additional ones.
     pub fn origins(&self) -> Vec<String> {
-        let of_uris = self.redirect_uris.iter().filter_map(|uri| Parts::of(uri)?.origin());
+        let of_uris = self.redirect_uris.iter().filter_map(|uri| UriParts::of(uri)?.origin());
         let mut origins: Vec<String> = of_uris.chain(self.additional_origins.iter().cloned()).collect();
         origins.sort_unstable();
         origins.dedup();
