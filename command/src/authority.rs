@@ -222,7 +222,8 @@ pub(crate) fn above(place: &RolePlace, instance_id: &str) -> Vec<(Owner, Option<
     contexts.chain(place.parts.iter().map(|part| (place.context.clone(), Some(part.clone())))).collect()
 }
 
-/// Whether a user has a permission by a role that it holds somewhere in each of these chains. `claims` is the key of the user's instance.
+/// Whether a user has a permission by a role that it holds somewhere in each of these chains. `claims` is the key of
+/// the user's instance.
 pub(crate) fn has_in_all(
     turn: &mut Turn<'_>,
     (claims, user_id): (&secret::SymmetricKey, &str),

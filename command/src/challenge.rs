@@ -32,7 +32,7 @@ const SEATS: usize = 32;
 const SEATS_OF_INSTANCE: usize = 4;
 /// How long the search for one challenge may take.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long a DNS server may take, and how often it is asked.
+/// How long a DNS server may take, and how often it is queried.
 const DNS_LIMIT: Duration = Duration::from_secs(3);
 const DNS_TRIES: usize = 2;
 /// How much of a page is read, in bytes: room for the token and white space.

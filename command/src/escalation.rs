@@ -99,7 +99,7 @@ fn role_places(
 }
 
 fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, places: Vec<RolePlace>) -> Result<(), Refusal> {
-    let places = there(turn, instance_id, places);
+    let places = retain_existing(turn, instance_id, places);
     if deciding.authority.may_in_all(turn, GIVE_ROLES, &places) {
         return Ok(());
     }
@@ -107,7 +107,7 @@ fn check(turn: &mut Turn<'_>, deciding: &Deciding, instance_id: &str, places: Ve
 }
 
 /// Retains the places that still exist: roles in a removed organization give nothing, and nobody could give them.
-pub(crate) fn there(turn: &mut Turn<'_>, instance_id: &str, mut places: Vec<RolePlace>) -> Vec<RolePlace> {
+pub(crate) fn retain_existing(turn: &mut Turn<'_>, instance_id: &str, mut places: Vec<RolePlace>) -> Vec<RolePlace> {
     let organizations: BTreeSet<String> = places
         .iter()
         .map(|place| &place.context)

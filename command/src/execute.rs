@@ -47,7 +47,7 @@ use self::replay::status;
 use crate::{
     authority::{Authority, Object},
     challenge::Challenges,
-    let_in::LetIn,
+    let_in::LastLogin,
     reaction::delivery,
     registrations::Registrations,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
@@ -72,7 +72,7 @@ pub struct Commands {
     /// The pictures and fonts of the branding.
     pub assets: Assets,
     /// The person who logged in last with a password.
-    pub let_in: LetIn,
+    pub let_in: LastLogin,
     /// How many people have registered lately.
     pub registrations: Registrations,
     /// The ids of new objects.
@@ -238,13 +238,13 @@ impl<R: Resource> Command for ReadResource<R> {
 
 impl Commands {
     /// Returns how far the state in memory that follows aggregates of a type has been updated.
-    fn reached(&self, aggregate_type: &str) -> Option<&Reached> {
+    fn position_of(&self, aggregate_type: &str) -> Option<&Reached> {
         if ExecutionIndex::follows(aggregate_type) {
-            Some(self.actions.executions.reached())
+            Some(self.actions.executions.position())
         } else if SettingsIndex::follows(aggregate_type) {
-            Some(self.settings.reached())
+            Some(self.settings.position())
         } else {
-            Ended::follows(aggregate_type).then(|| self.ended.reached())
+            Ended::follows(aggregate_type).then(|| self.ended.position())
         }
     }
 
@@ -277,7 +277,7 @@ impl Commands {
             Verdict::Decided(decided, told) => {
                 let status = status(call.operation, &decided);
                 // What was written is in force on this node at once.
-                if let Some(reached) = self.reached(decided.aggregate_type) {
+                if let Some(reached) = self.position_of(decided.aggregate_type) {
                     reached.wait_briefly_for(decided.sequence).await;
                 }
                 self.answer(call, told(&decided), (class, decided.sequence, status), false).await

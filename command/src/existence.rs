@@ -15,8 +15,11 @@ use eventlog::record::AggregateKey;
 use crate::turn::{Current, Refusal, Turn};
 
 /// Refuses an object that is gone with something that it depends on.
-pub(crate) fn insist<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standard<R>>) -> Result<(), Refusal> {
-    if current.resource().is_none() || stands(turn, current) {
+pub(crate) fn require_existing<R: Resource>(
+    turn: &mut Turn<'_>,
+    current: &Current<Standard<R>>,
+) -> Result<(), Refusal> {
+    if current.resource().is_none() || exists_with_dependencies(turn, current) {
         return Ok(());
     }
     Err(Rejection::NotFound(R::NAME).into())
@@ -25,7 +28,7 @@ pub(crate) fn insist<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standar
 /// Whether an object and everything that it depends on exist.
 pub(crate) fn is_there<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey) -> bool {
     let current = turn.get::<Standard<R>>(key);
-    stands(turn, &current)
+    exists_with_dependencies(turn, &current)
 }
 
 /// Returns the organization of a user who may log in, or `None` if the user may not.
@@ -43,7 +46,7 @@ pub(crate) fn organization_of_live(
 
 /// Whether an object has not expired and everything that it depends on exists. All of it is looked at, so that all is
 /// loaded at once.
-fn stands<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standard<R>>) -> bool {
+fn exists_with_dependencies<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standard<R>>) -> bool {
     let (Some(found), Some(owner)) = (current.resource(), current.head.owner.as_ref()) else { return false };
     let mut stands = !found.has_expired(turn.now().as_millisecond());
     for reference in goes_with(found, Standard::<R>::names(&current.state, owner)) {
@@ -105,7 +108,7 @@ mod tests {
         let is_there = |scene: &mut Scene| {
             scene.look(|turn| {
                 let current = turn.get::<Standard<ProjectRole>>(&key::<ProjectRole>("4"));
-                assert_eq!(insist(turn, &current).is_ok(), is_there::<ProjectRole>(turn, &current.key));
+                assert_eq!(require_existing(turn, &current).is_ok(), is_there::<ProjectRole>(turn, &current.key));
                 is_there::<ProjectRole>(turn, &current.key)
             })
         };
@@ -128,7 +131,7 @@ mod tests {
         assert!(!scene.look(|turn| is_there::<ProjectRole>(turn, &missing)));
         assert!(scene.look(|turn| {
             let current = turn.get::<Standard<ProjectRole>>(&missing);
-            insist(turn, &current).is_ok()
+            require_existing(turn, &current).is_ok()
         }));
     }
 }

@@ -62,7 +62,7 @@ pub struct Bus {
 }
 
 /// Executes the commands that other nodes pass on.
-struct Taker {
+struct ForwardReceiver {
     routes: Router,
     client: Client,
     phases: watch::Receiver<Phase>,
@@ -70,7 +70,7 @@ struct Taker {
 }
 
 /// The way to the other command nodes.
-struct Way {
+struct Forwarder {
     edge: Arc<Edge>,
     client: Client,
     shard: u16,
@@ -79,15 +79,15 @@ struct Way {
 }
 
 /// Why there is no answer from the node that writes.
-enum Lost {
+enum ForwardFailure {
     /// The request was not done.
     Untaken,
     /// The request may have been done or not.
     Unknown,
 }
 
-/// Lets a node accept requests from standbys until it is stopped, and pass on its own requests while it is a standby
-/// itself. The accepted requests are executed on `tasks`.
+/// Lets a node accept requests from standbys until it is stopped, and pass on the requests of its clients while it is a
+/// standby itself. The accepted requests are executed on `tasks`.
 ///
 /// # Errors
 /// When the bus cannot be listened to.
@@ -100,15 +100,21 @@ pub async fn forwarding(
 ) -> Result<Router, async_nats::SubscribeError> {
     // Of two nodes that wrongly have the same name, only one may execute a request.
     let requests = client.queue_subscribe(subject(shard, &name), "node".to_owned()).await?;
-    let taker = Taker { routes: routes.clone(), client: client.clone(), phases: phases.clone(), tasks: tasks.clone() };
+    let taker = ForwardReceiver {
+        routes: routes.clone(),
+        client: client.clone(),
+        phases: phases.clone(),
+        tasks: tasks.clone(),
+    };
     tasks.spawn(Arc::new(taker).take(requests, stopping));
-    let way = Arc::new(Way { edge: edge.clone(), client, shard, phases, seats: Semaphore::new(MOST) });
+    let way = Arc::new(Forwarder { edge: edge.clone(), client, shard, phases, seats: Semaphore::new(MOST) });
     Ok(routes.route_layer(from_fn_with_state(way, pass_on)))
 }
 
-impl Taker {
-    /// Executes what other nodes pass on. After it was stopped and writes no longer, it answers so to senders who do
-    /// not know that yet, until there are none: a client drops what is on its way to a subscription that is drained.
+impl ForwardReceiver {
+    /// Executes what other nodes pass on. After the node was stopped and writes no longer, this reports so to senders
+    /// who do not know that yet, until there are none: a client drops what is on its way to a subscription that is
+    /// drained.
     async fn take(self: Arc<Self>, mut requests: Subscriber, stopping: CancellationToken) {
         let seats = Arc::new(Semaphore::new(MOST));
         let mut phases = self.phases.clone();
@@ -178,7 +184,7 @@ impl Taker {
 }
 
 /// Serves a request here, or passes it on, as soon as there is a node that writes.
-async fn pass_on(State(way): State<Arc<Way>>, request: Request, next: Next) -> Response {
+async fn pass_on(State(way): State<Arc<Forwarder>>, request: Request, next: Next) -> Response {
     if *way.phases.borrow() == Phase::Active {
         return next.run(request).await;
     }
@@ -217,7 +223,7 @@ async fn pass_on(State(way): State<Arc<Way>>, request: Request, next: Next) -> R
     }
 }
 
-impl Way {
+impl Forwarder {
     /// Returns the answer of the node that writes; `None` if that is this one, or there is none.
     async fn find(&self, packed: &Bytes, answered_by: Instant) -> Option<Result<Response, Error>> {
         let (mut phases, found_by) = (self.phases.clone(), Instant::now() + PATIENCE);
@@ -227,9 +233,11 @@ impl Way {
                 Phase::Active | Phase::Ended => return None,
                 Phase::Standby(Some(writer)) => match timeout_at(answered_by, self.send(&writer, packed)).await {
                     Ok(Ok(response)) => return Some(Ok(response)),
-                    Ok(Err(Lost::Unknown)) => return Some(Err(outcome_unknown("the node that writes did not answer"))),
+                    Ok(Err(ForwardFailure::Unknown)) => {
+                        return Some(Err(outcome_unknown("the node that writes did not answer")));
+                    }
                     // The node is giving up the lease, or is dead while its lease goes on.
-                    Ok(Err(Lost::Untaken)) => PAUSE,
+                    Ok(Err(ForwardFailure::Untaken)) => PAUSE,
                     Err(_) => return Some(Err(too_late(false))),
                 },
                 Phase::Standby(None) | Phase::TakingOver => PATIENCE,
@@ -248,18 +256,18 @@ impl Way {
         }
     }
 
-    async fn send(&self, writer: &Arc<str>, packed: &Bytes) -> Result<Response, Lost> {
+    async fn send(&self, writer: &Arc<str>, packed: &Bytes) -> Result<Response, ForwardFailure> {
         // The caller waits as long as the request may take.
         let request = async_nats::Request::new().payload(packed.clone()).timeout(None);
         let sent = self.client.send_request(subject(self.shard, writer), request);
-        let answered = self.while_it_writes(writer, sent).await.ok_or(Lost::Unknown)?;
+        let answered = self.while_it_writes(writer, sent).await.ok_or(ForwardFailure::Unknown)?;
         match answered {
             Ok(message) => match bus::PassedAnswer::decode(message.payload) {
-                Ok(answer) if answer.untaken => Err(Lost::Untaken),
-                answer => answer.ok().and_then(response).ok_or(Lost::Unknown),
+                Ok(answer) if answer.untaken => Err(ForwardFailure::Untaken),
+                answer => answer.ok().and_then(response).ok_or(ForwardFailure::Unknown),
             },
-            Err(error) if error.kind() == RequestErrorKind::NoResponders => Err(Lost::Untaken),
-            Err(_) => Err(Lost::Unknown),
+            Err(error) if error.kind() == RequestErrorKind::NoResponders => Err(ForwardFailure::Untaken),
+            Err(_) => Err(ForwardFailure::Unknown),
         }
     }
 
@@ -278,14 +286,14 @@ impl Way {
         tokio::select! {
             biased;
             answer = answer => Some(answer),
-            () = self.gone(writer) => None,
+            () = self.until_gone(writer) => None,
             () = sleep(GRACE) => None,
         }
     }
 
     /// Completes when no node receives what is sent to `writer`. A node that ends in order goes on listening, and has
     /// answered before.
-    async fn gone(&self, writer: &str) {
+    async fn until_gone(&self, writer: &str) {
         let probe = self.client.request(subject(self.shard, writer), Bytes::new());
         match probe.await {
             Err(error) if error.kind() == RequestErrorKind::NoResponders => {}

@@ -104,7 +104,7 @@ impl Founding {
     }
 
     /// Writes the events of the new instance, and returns what was decided about the instance itself.
-    pub(crate) fn found(&self, turn: &mut Turn<'_>, cause: &Cause) -> Result<Decided, Refusal> {
+    pub(crate) fn write_all(&self, turn: &mut Turn<'_>, cause: &Cause) -> Result<Decided, Refusal> {
         let plan = &self.plan;
         let id = plan.instance_id.as_str();
         // The command that wraps all data keys anew relies on this.

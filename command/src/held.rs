@@ -49,7 +49,7 @@ impl<H: Resource, R: Resource> Command for Give<H, R> {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let RolePlace { context, parts } = place::<H>(turn, deciding, &self.holder)?;
         let current = turn.unborn::<Standard<R>>(&self.key, &context)?;
-        let new = self.new.clone().held_within(&parts);
+        let new = self.new.clone().with_holder_parts(&parts);
         Ok((deciding.decide(turn, current, Asked::Create(new))?, ()))
     }
 }
@@ -59,7 +59,7 @@ impl<H: Resource, R: Resource> Command for Take<H, R> {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<R>>(&self.key);
-        existence::insist(turn, &current)?;
+        existence::require_existing(turn, &current)?;
         if current.resource().is_none_or(|held| held.holder() != Some(&self.holder.id)) {
             return Err(Rejection::NotFound(R::NAME).into());
         }
@@ -105,7 +105,7 @@ pub(crate) fn end(field: &'static str, date: Option<wellknown::Timestamp>) -> Re
 /// Returns where an object of this holder belongs, if the holder exists and the caller may give it something.
 fn place<H: Resource>(turn: &mut Turn<'_>, deciding: &Deciding, holder: &AggregateKey) -> Result<RolePlace, Refusal> {
     let current = turn.get::<Standard<H>>(holder);
-    existence::insist(turn, &current)?;
+    existence::require_existing(turn, &current)?;
     let there = current.resource().ok_or(Rejection::NotFound(H::NAME))?;
     deciding.permit_on(turn, &current)?;
     there.may_hold()?;

@@ -180,9 +180,11 @@ impl Taker {
             Some(Command::Impersonate(asked)) => self.decided(Impersonate { by, asked }, bytes).await,
             Some(Command::EndSession(asked)) => self.decided(End { by, asked }, bytes).await,
             Some(Command::EndAllSessions(asked)) => self.decided(EndAll { by, asked }, bytes).await,
-            Some(Command::CheckPassword(asked)) => self.told(log_in::check(&self.commands, by, asked).await),
-            Some(Command::ChangePassword(asked)) => self.told(choose_password::choose(&self.commands, by, asked).await),
-            Some(Command::Register(asked)) => self.told(register::register(&self.commands, by, asked).await),
+            Some(Command::CheckPassword(asked)) => self.login_outcome(log_in::check(&self.commands, by, asked).await),
+            Some(Command::ChangePassword(asked)) => {
+                self.login_outcome(choose_password::choose(&self.commands, by, asked).await)
+            }
+            Some(Command::Register(asked)) => self.login_outcome(register::register(&self.commands, by, asked).await),
             Some(Command::PutMetadata(asked)) => {
                 put_metadata::put(&self.commands, by, (asked, bytes)).await.map_err(|error| self.undone(&error))
             }
@@ -203,7 +205,7 @@ impl Taker {
     }
 
     /// Returns the outcome for a person who logs in, registers or changes a password.
-    fn told(&self, checked: Result<Checked, Error>) -> Result<InternalOutcome, CommandRefusal> {
+    fn login_outcome(&self, checked: Result<Checked, Error>) -> Result<InternalOutcome, CommandRefusal> {
         let checked = checked.map_err(|error| self.undone(&error))?;
         if checked.fault() == Fault::Busy && *self.commands.writer.phases().borrow() != Phase::Active {
             return Err(CommandRefusal::Untaken);

@@ -20,9 +20,9 @@ pub(crate) struct Login {
 
 /// The person who logged in last with a password.
 #[derive(Default)]
-pub struct LetIn(Mutex<Option<Login>>);
+pub struct LastLogin(Mutex<Option<Login>>);
 
-impl LetIn {
+impl LastLogin {
     pub(crate) fn last(&self) -> Option<Login> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

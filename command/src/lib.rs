@@ -47,7 +47,7 @@ pub mod writer;
 
 pub use challenge::Challenges;
 pub use execute::Commands;
-pub use let_in::LetIn;
+pub use let_in::LastLogin;
 pub use registrations::Registrations;
 
 #[cfg(test)]

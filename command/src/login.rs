@@ -4,7 +4,7 @@
 
 use base::{
     explain::explain,
-    password::{hash, is_hash_of, is_outdated, is_usual, nobodys},
+    password::{dummy_hash, hash, is_hash_of, is_outdated, is_usual},
 };
 use domain::{
     aggregate::Aggregate,
@@ -37,8 +37,8 @@ use crate::{
     execute::{Command, Commands, Deciding},
     existence::{self, organization_of_live},
     let_in::Login,
-    named::{named, said},
-    person_key::away,
+    named::{named, tries_hash},
+    person_key::key_unavailable,
     trial::Trial,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::{Decide, Verdict, writer_unavailable},
@@ -51,7 +51,7 @@ const MOST_RENEWED: usize = 72;
 const UNKNOWN: u16 = 4096;
 
 /// The person whose password is given.
-pub(crate) enum Whose {
+pub(crate) enum PasswordSubject {
     /// A person of an instance, by id or login name.
     Named(String, Search),
     /// The person of a session.
@@ -96,7 +96,7 @@ impl Commands {
     ///
     /// # Errors
     /// When the password is wrong, there were too many tries, or the caller may not check it.
-    pub(crate) async fn proven(&self, call: &Call, whose: Whose, said: &str) -> Result<Proven, Error> {
+    pub(crate) async fn proven(&self, call: &Call, whose: PasswordSubject, said: &str) -> Result<Proven, Error> {
         let said = Zeroizing::new(said.to_owned());
         let found = self.seen_at_any_sequence(call, FindPasswordOwner(whose)).await?;
         self.proven_of(&Trial::of(call), found, said).await
@@ -177,16 +177,16 @@ impl Commands {
         said: Zeroizing<String>,
     ) -> Result<Option<Zeroizing<String>>, Error> {
         let kept = match login {
-            Some(login) => self.kept(login).await?,
+            Some(login) => self.stored_hash(login).await?,
             None => None,
         };
         let (Some(login), Some(kept)) = (login, kept) else {
             let another = self.let_in.last();
             let kept = match &another {
-                Some(login) => self.kept(login).await.ok().flatten(),
+                Some(login) => self.stored_hash(login).await.ok().flatten(),
                 None => None,
             };
-            let compare = move || is_hash_of(kept.as_ref().map_or_else(|| nobodys(), |kept| kept.as_str()), &said);
+            let compare = move || is_hash_of(kept.as_ref().map_or_else(|| dummy_hash(), |kept| kept.as_str()), &said);
             self.hashed(&trial.instance_id, compare).await?;
             return Ok(None);
         };
@@ -199,9 +199,12 @@ impl Commands {
     }
 
     /// Returns the hash of a person's password; `None` if the key of the person was destroyed.
-    async fn kept(&self, Login { user, human, password, .. }: &Login) -> Result<Option<Zeroizing<String>>, Error> {
+    async fn stored_hash(
+        &self,
+        Login { user, human, password, .. }: &Login,
+    ) -> Result<Option<Zeroizing<String>>, Error> {
         match self.key_of_person(&user.instance_id, &user.id, human).await {
-            Ok((sealing, _)) => sealing.open_password(&password.hash).map(Some).map_err(away),
+            Ok((sealing, _)) => sealing.open_password(&password.hash).map(Some).map_err(key_unavailable),
             Err(error) if error.reason() == Reason::PreconditionFailed => Ok(None),
             Err(error) => Err(error),
         }
@@ -281,7 +284,7 @@ impl Decide for Follow {
 }
 
 /// Looks up the person whose password is given.
-struct FindPasswordOwner(Whose);
+struct FindPasswordOwner(PasswordSubject);
 
 /// The person whose password is given, as it was found.
 pub(crate) struct PasswordOwner {
@@ -299,14 +302,14 @@ impl Command for FindPasswordOwner {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, PasswordOwner), Refusal> {
         let (instance_id, key, said) = match &self.0 {
-            Whose::Named(instance_id, search) => {
+            PasswordSubject::Named(instance_id, search) => {
                 deciding.permit(turn, &Owner::instance(instance_id), &Object::of_nobody(Session::NAME, false))?;
                 let found = found_by_name(turn, &deciding.keys, (instance_id, search))?;
                 return Ok((turn.nothing_decided(Session::NAME), found));
             }
-            Whose::OfSession(session) => {
+            PasswordSubject::OfSession(session) => {
                 let current = turn.get::<Standard<Session>>(session);
-                existence::insist(turn, &current)?;
+                existence::require_existing(turn, &current)?;
                 let found = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
                 deciding.permit_on(turn, &current)?;
                 let rule = "is required, since the session is of nobody yet";
@@ -315,7 +318,7 @@ impl Command for FindPasswordOwner {
                 (&session.instance_id, key, deciding.keys.instance.mac(&[b"id", id.as_bytes()]))
             }
         };
-        let found = found(turn, &deciding.keys, &key)?.unwrap_or_else(|| nobody(instance_id, &said));
+        let found = find(turn, &deciding.keys, &key)?.unwrap_or_else(|| nobody(instance_id, &said));
         Ok((turn.nothing_decided(Session::NAME), found))
     }
 }
@@ -326,9 +329,9 @@ pub(crate) fn found_by_name(
     keys: &ClaimKeys,
     (instance_id, search): (&str, &Search),
 ) -> Result<PasswordOwner, Refusal> {
-    let said = said(keys, search);
+    let said = tries_hash(keys, search);
     let found = match named(turn, keys, (instance_id, search)) {
-        Some(key) => found(turn, keys, &key)?,
+        Some(key) => find(turn, keys, &key)?,
         None => None,
     };
     Ok(found.unwrap_or_else(|| nobody(instance_id, &said)))
@@ -344,7 +347,7 @@ fn nobody(instance_id: &str, said: &[u8; 32]) -> PasswordOwner {
 
 /// Looks up the tries and the login of a person: tries of a person who may not log in are counted, too, but there is no
 /// login.
-pub(crate) fn found(
+pub(crate) fn find(
     turn: &mut Turn<'_>,
     keys: &ClaimKeys,
     key: &AggregateKey,

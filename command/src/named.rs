@@ -34,10 +34,10 @@ pub(crate) fn named(
 
 /// Returns the hash under which tries with a name are counted. A phone number has one, however it is written, as it
 /// does where people are found by it.
-pub(crate) fn said(keys: &ClaimKeys, search: &Search) -> [u8; 32] {
+pub(crate) fn tries_hash(keys: &ClaimKeys, search: &Search) -> [u8; 32] {
     match search {
         Search::UserId(id) => keys.instance.mac(&[b"id", id.as_bytes()]),
-        Search::LoginName(name) if PHONE.may_be(name) => claim_hash(&keys.instance, &PHONE.hashed(name)),
+        Search::LoginName(name) if PHONE.is_plausible(name) => claim_hash(&keys.instance, &PHONE.hashed(name)),
         Search::LoginName(name) => claim_hash(&keys.instance, &User::username_claim(name)),
     }
 }
@@ -51,7 +51,7 @@ pub(crate) struct Contacts {
 }
 
 /// A person who has the given address.
-pub(crate) struct Having {
+pub(crate) struct PersonWithContact {
     pub(crate) user: AggregateKey,
     pub(crate) human: Human,
     /// What kind of address it is.
@@ -65,8 +65,8 @@ impl Contacts {
         turn: &mut Turn<'_>,
         keys: &ClaimKeys,
         (instance_id, said): (&str, &str),
-    ) -> Result<Vec<Having>, Refusal> {
-        let kinds = self.kinds.iter().filter(|kind| kind.may_be(said));
+    ) -> Result<Vec<PersonWithContact>, Refusal> {
+        let kinds = self.kinds.iter().filter(|kind| kind.is_plausible(said));
         let named = kinds.map(|kind| {
             let hash = hashed_claim(&keys.instance, &kind.hashed(said));
             let contact = Reference::new(kind.link, hash.expose().unwrap_or_default());
@@ -94,7 +94,7 @@ impl Contacts {
             let human = human.filter(|human| is_wanted && human.contacts().contains(&contact));
             let Some(human) = human else { continue };
             let is_live = existence::is_there::<User>(turn, &user) && organization_of_live(turn, &current)?.is_some();
-            having.push((is_live, Having { user, human, kind }));
+            having.push((is_live, PersonWithContact { user, human, kind }));
         }
         let are_several = having.len() > 1;
         Ok(having.into_iter().filter(|(is_live, _)| *is_live || !are_several).map(|(_, having)| having).collect())
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn a_phone_number_is_counted_as_one_however_it_is_written_whoever_has_it() {
         let keys = &Scene::logged_in(None).keys;
-        let said = |text: &str| said(keys, &Search::LoginName(text.to_owned()));
+        let said = |text: &str| tries_hash(keys, &Search::LoginName(text.to_owned()));
         let same = ["+44 1632 960123", "+44-1632-960123", "+44 (1632) 960.123"].map(said);
         assert!(same.iter().all(|it| *it == said("+441632960123")));
         assert_ne!(said("+441632960123"), said("+441632960124"));

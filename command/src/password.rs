@@ -30,8 +30,8 @@ use crate::{
     escalation::permit_user,
     execute::{Command, Commands, Deciding},
     held::{PAST, end},
-    login::{PasswordOwner, found},
-    person_key::away,
+    login::{PasswordOwner, find},
+    person_key::key_unavailable,
     trial::Trial,
     turn::{Decided, Refusal, Turn},
     writer::writer_unavailable,
@@ -106,7 +106,7 @@ impl Commands {
         let Some(seen) = self.seen_ahead(call, LookAtUser(key.clone())).await? else { return Ok(None) };
         let (User { human: Some(human), password: before, .. }, owner, Some(found)) = seen else { return Ok(None) };
         let (sealing, sealed) = self.key_of_person(&call.tenant.id, &key.id, &human).await?;
-        let person = sealing.open(sealed).map_err(away)?;
+        let person = sealing.open(sealed).map_err(key_unavailable)?;
         if asked.current_password.is_none() && call.is_own(Some(&key.id)) {
             return Ok(Some(Another { before, new: Err(Faults::one(CURRENT, NO_CURRENT)) }));
         }
@@ -189,7 +189,7 @@ impl Command for LookAtUser {
         let current = turn.get::<Standard<User>>(&self.0);
         let user = current.resource().ok_or(Rejection::NotFound(User::NAME))?.clone();
         permit_user(turn, deciding, &current, true)?;
-        let seen = (user, current.owner()?.clone(), found(turn, &deciding.keys, &self.0)?);
+        let seen = (user, current.owner()?.clone(), find(turn, &deciding.keys, &self.0)?);
         Ok((deciding.nothing(turn, current)?, seen))
     }
 }

@@ -25,7 +25,7 @@ use view::{
     settings::instance_of,
 };
 
-use crate::{execute::Commands, new_user::NewUser, person_key::away, standard::details};
+use crate::{execute::Commands, new_user::NewUser, person_key::key_unavailable, standard::details};
 
 /// The longest name chosen by a caller that an answer repeats, in characters.
 const LONGEST_NAME: usize = 200;
@@ -46,7 +46,7 @@ impl Commands {
         }
         check(&person)?;
         let id = if request.user_id.is_empty() { self.ids.next() } else { request.user_id.clone() };
-        let sealing = self.persons.create(&call.tenant.id, &id).await.map_err(away)?;
+        let sealing = self.persons.create(&call.tenant.id, &id).await.map_err(key_unavailable)?;
         let human = self.sealed(&call.tenant.id, (&sealing, &person)).await?;
         let password = match &password {
             Some(password) => Some(self.first_password(call, (&sealing, &person), password).await?),
@@ -72,7 +72,7 @@ impl Commands {
         (human, request): (&Human, &PatchUserRequest),
     ) -> Result<Option<Changed>, Error> {
         let (sealing, sealed) = self.key_of_person(&call.tenant.id, id, human).await?;
-        let before = sealing.open(sealed).map_err(away)?;
+        let before = sealing.open(sealed).map_err(key_unavailable)?;
         let after = api::user::changed(before.clone(), request);
         if before == after {
             return Ok(None);

@@ -19,13 +19,13 @@ impl Commands {
     ) -> Result<(PersonKey, &'a str), Error> {
         let destroyed = Rejection::Precondition("what is personal of the user was destroyed");
         let Some(Personal::Sealed(sealed)) = &human.personal else { return Err(destroyed.into()) };
-        let key = self.persons.key(instance_id, id, sealed).await.map_err(away)?.ok_or(destroyed)?;
+        let key = self.persons.key(instance_id, id, sealed).await.map_err(key_unavailable)?.ok_or(destroyed)?;
         Ok((key, sealed))
     }
 }
 
 /// Returns the error for a key of a person that is not available now.
-pub(crate) fn away(failure: PersonFailure) -> Error {
+pub(crate) fn key_unavailable(failure: PersonFailure) -> Error {
     match failure {
         PersonFailure::Keyring(failure) => unavailable(failure),
         failure => {

@@ -1,4 +1,5 @@
-//! Reactions: work that follows from events or from the clock, done by the node that holds its lease, or by the one that writes.
+//! Reactions: work that follows from events or from the clock, done by the node that holds its lease, or by the one
+//! that writes.
 
 pub mod assets;
 mod backlog;

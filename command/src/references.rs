@@ -148,7 +148,7 @@ fn note<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) 
         return Ok(());
     }
     let event =
-        if is_left_behind(turn, &current)? { Event::Removed } else { Event::Changed { to: state, fields: vec![] } };
+        if is_orphaned(turn, &current)? { Event::Removed } else { Event::Changed { to: state, fields: vec![] } };
     turn.append(current.noting_all(), &[event], keys, &cause())?;
     Ok(())
 }
@@ -172,7 +172,7 @@ fn note_membership(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) ->
     let current = turn.get::<Standard<Membership>>(key);
     let Some(held) = current.resource() else { return Ok(()) };
     let user = turn.get::<Standard<User>>(&AggregateKey::of::<Standard<User>>(&key.instance_id, &held.user_id));
-    if user.resource().is_none() || is_left_behind(turn, &current)? {
+    if user.resource().is_none() || is_orphaned(turn, &current)? {
         turn.append(current.noting_all(), &[Event::Removed], keys, &cause())?;
         return Ok(());
     }
@@ -185,7 +185,7 @@ fn note_membership(turn: &mut Turn<'_>, key: &AggregateKey, keys: &ClaimKeys) ->
 }
 
 /// Whether the instance or the organization of an object was removed.
-fn is_left_behind<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standard<R>>) -> Result<bool, Refusal> {
+fn is_orphaned<R: Resource>(turn: &mut Turn<'_>, current: &Current<Standard<R>>) -> Result<bool, Refusal> {
     let (owner, instance_id) = (current.owner()?, &current.key.instance_id);
     let instance = AggregateKey::of::<Standard<Instance>>(instance_id, instance_id);
     if owner.kind != OwnerType::System && turn.get::<Standard<Instance>>(&instance).resource().is_none() {

@@ -1,8 +1,8 @@
 //! Removal: an object that names a removed one is removed, too, or goes on without the name, in the record of the
 //! removal.
 //!
-//! Where that would be more than [`MOST_DEPENDENTS`] or [`PART_OF_RECORD`], the object alone is removed, and a sweep does the rest
-//! ([`crate::reaction::sweep`]).
+//! Where that would be more than [`MOST_DEPENDENTS`] or [`PART_OF_RECORD`], the object alone is removed, and a sweep
+//! does the rest ([`crate::reaction::sweep`]).
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},

@@ -61,7 +61,7 @@ where
     I: Identified,
     I::Response: Plain,
 {
-    ask(&commands, &call, &request, Asked::<R>::Switch(false)).await
+    execute(&commands, &call, &request, Asked::<R>::Switch(false)).await
 }
 
 /// Switches the resource that a request names on again in its own context.
@@ -75,7 +75,7 @@ where
     I: Identified,
     I::Response: Plain,
 {
-    ask(&commands, &call, &request, Asked::<R>::Switch(true)).await
+    execute(&commands, &call, &request, Asked::<R>::Switch(true)).await
 }
 
 /// Removes the resource that a request names, with the policies on it.
@@ -85,10 +85,15 @@ where
     I: Identified,
     I::Response: Plain,
 {
-    ask(&commands, &call, &request, Asked::<R>::Delete).await
+    execute(&commands, &call, &request, Asked::<R>::Delete).await
 }
 
-async fn ask<R, I>(commands: &Commands, call: &Call, request: &I, asked: Asked<R>) -> Result<Answer<I::Response>, Error>
+async fn execute<R, I>(
+    commands: &Commands,
+    call: &Call,
+    request: &I,
+    asked: Asked<R>,
+) -> Result<Answer<I::Response>, Error>
 where
     R: Reusable,
     I: Identified,

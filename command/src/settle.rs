@@ -27,8 +27,8 @@ pub enum Settled {
 
 /// Commits a record after a position, and returns only when its fate is certain.
 ///
-/// The same bytes are sent again and again while nothing stands in the log after the position; whatever stands there
-/// decides. An answer of the broker other than success decides nothing.
+/// The same bytes are sent again and again while nothing is in the log after the position; whatever is there decides.
+/// An answer of the broker other than success decides nothing.
 pub async fn commit(log: &Log, after: Position, commit: CommitRecord) -> Settled {
     let bytes = Bytes::from(commit.encode_to_vec());
     let (place, subject) = (after.stream_sequence + 1, subject(log));

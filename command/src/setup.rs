@@ -22,7 +22,7 @@ use view::{
 pub use crate::plan::{ADMIN, Additions, FirstPerson, Plan, PlanFailure, ServiceUser, WantedUser, all_features, check};
 use crate::{
     founding::{Drawn, Founding},
-    person_key::away,
+    person_key::key_unavailable,
     turn::{Cause, Decided, Refusal, Turn},
     writer::{Decide, Handle, Origin, Verdict},
 };
@@ -46,7 +46,7 @@ pub async fn setup(
     let (keyring, planned) = (keyring.clone(), plan.clone());
     let drawn = spawn_blocking(move || draw(&keyring, &ids, planned)).await;
     let (keys, drawn) = drawn.map_err(|failure| PlanFailure::Refused(Error::internal(&failure)))?;
-    let founding = drawn.sealed(persons).await.map_err(|failure| PlanFailure::Refused(away(failure)))?;
+    let founding = drawn.sealed(persons).await.map_err(|failure| PlanFailure::Refused(key_unavailable(failure)))?;
     let beginning = Beginning { keys, founding };
     let origin = Origin { operation: "setup", instance_id: SYSTEM.into(), bytes: 0 };
     match writer.submit(origin, beginning, None).await.map_err(PlanFailure::Refused)? {
@@ -91,7 +91,7 @@ impl Decide for Beginning {
         }
         let (cause, system) = (Cause { actor: "setup".into(), ..Cause::default() }, Owner::system());
         let first_instance_id = self.founding.instance_id().to_owned();
-        self.founding.found(turn, &cause)?;
+        self.founding.write_all(turn, &cause)?;
         let mut new = self.founding.new_in(turn, &cause);
         for (id, data_key) in &self.keys {
             new.resource(SYSTEM, id, &system, data_key.clone())?;

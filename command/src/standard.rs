@@ -116,7 +116,7 @@ impl<R: Resource> Command for Change<R> {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<R>>(&self.key);
-        existence::insist(turn, &current)?;
+        existence::require_existing(turn, &current)?;
         Ok((deciding.decide(turn, current, self.asked.clone())?, ()))
     }
 }
@@ -138,7 +138,7 @@ impl<R: Resource> Command for Delete<R> {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<R>>(&self.key);
-        existence::insist(turn, &current)?;
+        existence::require_existing(turn, &current)?;
         if current.resource().is_some_and(|found| self.holder.is_some() && found.holder() != self.holder.as_deref()) {
             return Err(Rejection::NotFound(R::NAME).into());
         }

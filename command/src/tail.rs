@@ -53,7 +53,7 @@ impl Tail {
         self.begin
     }
 
-    /// Where the log ends.
+    /// Returns where the log ends.
     pub(crate) fn end(&self) -> Position {
         self.end
     }

@@ -1,9 +1,9 @@
 //! The turn: commands are decided one after another, on committed state plus the record being filled.
 //!
 //! A command reads through [`Turn::get`] and [`Turn::holder`], as if everything were in memory. What is not counts as
-//! absent and is noted: then the verdict, which rests on too little, is thrown away, and the command waits outside the turn
-//! until what it lacked is loaded ([`Turn::lack`]). The turn itself waits for nothing, and what [`Turn::append`] wrote
-//! counts only from [`Turn::finish`] on.
+//! absent and is noted: then the verdict, which depends on too little, is discarded, and the command waits outside the
+//! turn until what it lacked is loaded ([`Turn::lack`]). The turn itself waits for nothing, and what [`Turn::append`]
+//! wrote counts only from [`Turn::finish`] on.
 
 mod current;
 mod draft;

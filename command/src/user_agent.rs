@@ -1,4 +1,5 @@
-//! The user agent that a session is to have. It is sealed before the turn with the key of the person, who has to be known for that.
+//! The user agent that a session is to have. It is sealed before the turn with the key of the person, who has to be
+//! known for that.
 
 use domain::{
     context::Owner,
@@ -19,7 +20,7 @@ use crate::{
     authority::Object,
     execute::{Command, Commands, Deciding},
     existence,
-    login::{Proven, Whose},
+    login::{PasswordSubject, Proven},
     named::named,
     turn::{Decided, Refusal, Turn},
     writer::writer_unavailable,
@@ -66,7 +67,7 @@ pub(crate) struct OfSession<'a> {
     /// The session, which may be a new one.
     pub(crate) session: &'a AggregateKey,
     /// The person that the session belongs to.
-    pub(crate) whose: Option<Whose>,
+    pub(crate) whose: Option<PasswordSubject>,
     /// The person whose password was right, where one was checked.
     pub(crate) proven: Option<&'a Proven>,
 }
@@ -111,7 +112,7 @@ fn of_nobody() -> Refusal {
 }
 
 /// Looks up a person.
-struct IdentifyPerson(Whose);
+struct IdentifyPerson(PasswordSubject);
 
 /// The person with whose key a user agent is sealed.
 struct Person {
@@ -131,13 +132,13 @@ impl Command for IdentifyPerson {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Option<Person>), Refusal> {
         let (key, before) = match &self.0 {
-            Whose::Named(instance_id, search) => {
+            PasswordSubject::Named(instance_id, search) => {
                 deciding.permit(turn, &Owner::instance(instance_id), &Object::of_nobody(Session::NAME, false))?;
                 (named(turn, &deciding.keys, (instance_id, search)), None)
             }
-            Whose::OfSession(session) => {
+            PasswordSubject::OfSession(session) => {
                 let current = turn.get::<Standard<Session>>(session);
-                existence::insist(turn, &current)?;
+                existence::require_existing(turn, &current)?;
                 let found = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
                 deciding.permit_on(turn, &current)?;
                 let user = |id| AggregateKey::of::<Standard<User>>(&*session.instance_id, id);

@@ -1,9 +1,9 @@
 //! The writer: one per shard, which writes both logs, fenced by the logs themselves.
 //!
-//! It waits for the lease, commits a barrier record in each log, and then takes turns: the commands that arrived while
-//! a record was in flight are decided together and committed in the next one. A record belongs to one log, and while it
-//! is in flight, none is in flight in the other. Answers are sent only when the record that they were decided with is
-//! in the log; answers without a record are sent only while the lease is valid.
+//! The writer waits for the lease, commits a barrier record in each log, and then takes turns: the commands that
+//! arrived while a record was in flight are decided together and committed in the next one. A record belongs to one
+//! log, and while it is in flight, none is in flight in the other. Answers are sent only when the record that they were
+//! decided with is in the log; answers without a record are sent only while the lease is valid.
 
 mod activate;
 mod clocks;
@@ -45,7 +45,7 @@ pub use crate::turn::Decided;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// How long an outdated node does not take over: longer than the others need to notice.
-const WAY: Duration = Duration::from_secs(2);
+const YIELD_TIME: Duration = Duration::from_secs(2);
 /// How long an outdated node then goes on writing, if no other one took over.
 const GIVES_WAY_EVERY: Duration = Duration::from_mins(10);
 
@@ -104,9 +104,9 @@ pub enum WriterFailure {
         history: &'static str,
         /// The stream.
         stream: String,
-        /// Where history stands.
+        /// The message that history is at.
         checkpoint: u64,
-        /// Where the log ends.
+        /// The last message of the log.
         end: u64,
     },
     /// The logs are not of one platform.
@@ -131,7 +131,7 @@ pub enum WriterFailure {
         history: &'static str,
         /// The stream.
         stream: String,
-        /// Where history stands.
+        /// The message that history is at.
         checkpoint: u64,
     },
     /// The broker could lose what it acknowledges.
@@ -216,7 +216,7 @@ impl Unit for Writing {
                 tracing::warn!("this node no longer writes, so that one of the newer version can");
                 self.gave_way = Some(Instant::now());
                 self.writer.report_outdated();
-                return ControlFlow::Continue(WAY);
+                return ControlFlow::Continue(YIELD_TIME);
             }
             End::Failed(WriterFailure::WrongClock(wrong)) => {
                 tracing::error!(error = explain(&wrong), "this node does not write while its clock is wrong");

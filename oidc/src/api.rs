@@ -83,7 +83,7 @@ async fn answer<O>(oidc: &Oidc, call: &Call, message: O) -> Result<Answer<O>, Er
 async fn waiting(oidc: &Oidc, call: &Call, id: &str) -> Result<(PendingRequest, Arc<Client>), Error> {
     // Admission has waited for the log `EVENTS`.
     let asked = call.consistency.sessions;
-    asked.accept(oidc.edge.ended.revoked().reached().processed_by(asked.required, asked.left()).await)?;
+    asked.accept(oidc.edge.ended.revoked().position().processed_by(asked.required, asked.left()).await)?;
     Ok(ending::waiting(oidc, &call.tenant, id).await?.ok_or(Rejection::NotFound(NOUN))?)
 }
 

@@ -211,7 +211,7 @@ impl Answerable {
         let hint = hint::user(oidc, (&asked.tenant, &app.id), asked.form.get("id_token_hint"))?;
         let mut request = checks::checked((app, settings), &asked.form, (self.callback.clone(), hint))?;
         let scopes = scope::parse(Some(&request.scope)).unwrap_or_default();
-        let organization = owner::asked(oidc, &asked.tenant, &scopes).await;
+        let organization = owner::requested_organization(oidc, &asked.tenant, &scopes).await;
         request.organization_id = organization.map_err(|error| Refusal::of_scope(&error))?;
         let description = "nobody can log in at the moment: try again in a while";
         let unavailable = Refusal { error: "temporarily_unavailable", description };

@@ -261,8 +261,8 @@ async fn is_right(
     let given = secret_hash(&key, id.unwrap_or(NO_ID), client_secret);
     let given = given.expose().unwrap_or_default();
     // Both are always compared, so that the time does not depend on the match.
-    let [newest, previous] =
-        secrets(known, clock::now().as_millisecond()).map(|hash| secret::same(given.as_bytes(), hash.as_bytes()));
+    let [newest, previous] = secrets(known, clock::now().as_millisecond())
+        .map(|hash| secret::constant_time_eq(given.as_bytes(), hash.as_bytes()));
     Ok(newest || previous)
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::{
     clock,
-    secret::{self, random_secret, same, sha256},
+    secret::{self, constant_time_eq, random_secret, sha256},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use eventlog::flow::Code;
@@ -115,7 +115,8 @@ pub(crate) async fn find(oidc: &Oidc, instance_id: &str, shown: &str) -> Result<
     let Some(code) = oidc.flow.read(&name).await.map_err(lost)? else { return Ok(None) };
     // A request that was closed has no entry.
     let Ok(entry) = serde_json::from_slice::<Entry>(&code.value) else { return Ok(None) };
-    let is_it = same(entry.secret.as_bytes(), hash(secret).as_bytes()) && entry.logged_in.instance_id == instance_id;
+    let is_it = constant_time_eq(entry.secret.as_bytes(), hash(secret).as_bytes())
+        && entry.logged_in.instance_id == instance_id;
     let grant_id = grant_id.to_owned();
     Ok(is_it.then_some(PresentedCode { grant_id, name, code, entry }))
 }

@@ -75,7 +75,7 @@ async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result
     let Some(hint) = form.get("id_token_hint") else {
         // Errors in the request are shown before the person is asked.
         along(form.get("client_id")).next(oidc, &tenant).await?;
-        return Ok(Some(asked(oidc, &tenant, &form.encoded())));
+        return Ok(Some(sign_out_url(oidc, &tenant, &form.encoded())));
     };
     let hinted = hinted(oidc, &tenant, (hint, form.get("client_id")))?;
     // Everything is checked before anything ends.
@@ -87,7 +87,7 @@ async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result
         let sealed = hinted.sealed(oidc, &tenant).await.map_err(|_| Notice::MAYBE_SIGNED_OUT)?;
         let along = named.sent().into_iter().chain([(PARAMETER, sealed.as_str())]);
         let query = serde_urlencoded::to_string(along.collect::<Vec<_>>()).unwrap_or_default();
-        return Ok(Some(asked(oidc, &tenant, &query)));
+        return Ok(Some(sign_out_url(oidc, &tenant, &query)));
     }
     hinted.end(oidc, &tenant, &headers).await.map_err(|_| Notice::MAYBE_SIGNED_OUT)?;
     Ok(next)
@@ -107,7 +107,7 @@ async fn is_here(
 }
 
 /// Returns the URL of the page that asks the person.
-fn asked(oidc: &Oidc, tenant: &Tenant, query: &str) -> String {
+fn sign_out_url(oidc: &Oidc, tenant: &Tenant, query: &str) -> String {
     format!("{}{LOGOUT}?{query}", oidc.edge.external.issuer(tenant))
 }
 

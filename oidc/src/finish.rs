@@ -106,7 +106,7 @@ impl From<Unfinished> for Error {
 /// Returns the login and the user of a session, which is given by its newest token, as of a sequence or later.
 ///
 /// # Errors
-/// Where there is no such session, or more has to be checked, or the app or its project does not let the user in.
+/// Where there is no such session, more has to be checked, or the app or its project does not admit the user.
 pub(crate) async fn logged_in(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,

@@ -56,7 +56,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
         other => other?,
     };
     let TargetAnswers { claims: by_targets, metadata: new } = by_targets;
-    let metadata = metadata::asked(oidc, (&tenant, &user), (asks(Scope::Metadata), token.seq), &new).await?;
+    let metadata = metadata::claim_with_new(oidc, (&tenant, &user), (asks(Scope::Metadata), token.seq), &new).await?;
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
     let repeated = owner::repeated(organization.as_deref(), &known);
     let said = claims::of(&user, known.iter().map(|(_, scope)| scope));

@@ -175,7 +175,7 @@ impl Issuer {
         self.sign(tenant, (algorithm, ID_TYPE), &claims).await.map(Some)
     }
 
-    /// Seals an opaque token, which ends with the key that would have signed it.
+    /// Seals an opaque token, bound to the key that would have signed it.
     async fn seal(&self, tenant: &Tenant, algorithm: Algorithm, claims: &AccessToken) -> Result<String, Error> {
         let (kid, signing_key) = self.active_key(tenant, algorithm)?;
         let secrets = self.keyring.key(&tenant.id, Purpose::ClientSecret).await?;

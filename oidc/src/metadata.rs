@@ -24,7 +24,7 @@ pub(crate) async fn of(
 }
 
 /// Returns the claim, with new metadata applied, where it is requested and all metadata could be read.
-pub(crate) async fn asked(
+pub(crate) async fn claim_with_new(
     oidc: &Oidc,
     (tenant, user): (&Tenant, &Principal),
     (is_asked, sequence): (bool, u64),

@@ -113,7 +113,7 @@ impl NewMetadata {
         let Self { instance_id, user_id, depth, trace_context, entries } = self;
         let entries = entries.into_iter().map(|(key, value)| bus::MetadataEntry { key, value }).collect();
         let command = Command::PutMetadata(PutMetadata { user_id, entries, depth });
-        match internal.ask(&instance_id, &trace_context, command).await {
+        match internal.send(&instance_id, &trace_context, command).await {
             Ok(outcome) if !outcome.denied => {}
             Ok(_) => {
                 tracing::warn!(

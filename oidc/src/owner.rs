@@ -26,7 +26,11 @@ pub(crate) async fn of(oidc: &Oidc, tenant: &Tenant, user: &Principal) -> Result
 ///
 /// # Errors
 /// `invalid_scope` where there is none of that name, or scopes ask for several; and when it cannot be read.
-pub(crate) async fn asked(oidc: &Oidc, tenant: &Tenant, scopes: &[(&str, Scope<'_>)]) -> Result<Option<String>, Error> {
+pub(crate) async fn requested_organization(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    scopes: &[(&str, Scope<'_>)],
+) -> Result<Option<String>, Error> {
     let mut asked: Option<String> = None;
     for (_, scope) in scopes {
         let (named, domain) = match scope {

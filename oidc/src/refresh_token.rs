@@ -27,7 +27,7 @@ pub(crate) struct RefreshToken {
     pub(crate) generation: u64,
     /// When it expires, if nobody uses it, in milliseconds since the Unix epoch.
     pub(crate) expires_at: i64,
-    /// When the whole family expires, in milliseconds since the Unix epoch.
+    /// When the family expires, in milliseconds since the Unix epoch.
     pub(crate) family_ends: i64,
 }
 

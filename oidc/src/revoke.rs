@@ -155,7 +155,7 @@ pub(crate) async fn have_ended(
     command: Command,
     trace_context: &str,
 ) -> Result<(), Error> {
-    known(oidc, asked(oidc, tenant, command, trace_context).await?.sequence).await
+    known(oidc, send(oidc, tenant, command, trace_context).await?.sequence).await
 }
 
 /// Ends all sessions of a person by the writer, and waits until this node knows.
@@ -166,13 +166,13 @@ pub(crate) async fn have_all_ended(
     trace_context: &str,
 ) -> Result<(), Error> {
     let command = Command::EndAllSessions(EndAllSessions { user_id });
-    let sequence = asked(oidc, tenant, command, trace_context).await?.sequence;
-    let reached = oidc.edge.ended.reached().wait_briefly_for(sequence).await;
+    let sequence = send(oidc, tenant, command, trace_context).await?.sequence;
+    let reached = oidc.edge.ended.position().wait_briefly_for(sequence).await;
     if reached >= sequence { Ok(()) } else { Err(Error::Unavailable) }
 }
 
-async fn asked(oidc: &Oidc, tenant: &Tenant, command: Command, trace_context: &str) -> Result<InternalOutcome, Error> {
-    oidc.internal.ask(&tenant.id, trace_context, command).await.map_err(|undone| {
+async fn send(oidc: &Oidc, tenant: &Tenant, command: Command, trace_context: &str) -> Result<InternalOutcome, Error> {
+    oidc.internal.send(&tenant.id, trace_context, command).await.map_err(|undone| {
         tracing::warn!(error = %explain(&undone), "something that was to end did not");
         Error::Unavailable
     })
@@ -181,6 +181,6 @@ async fn asked(oidc: &Oidc, tenant: &Tenant, command: Command, trace_context: &s
 /// Waits until this node knows all revocations up to a sequence.
 pub(crate) async fn known(oidc: &Oidc, sequence: u64) -> Result<(), Error> {
     let revoked = oidc.edge.ended.revoked();
-    revoked.reached().wait_briefly_for(sequence).await;
+    revoked.position().wait_briefly_for(sequence).await;
     if revoked.sequence() >= sequence { Ok(()) } else { Err(Error::Unavailable) }
 }

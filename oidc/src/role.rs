@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    fn told(scopes: &[Scope<'_>], project: &Audience) -> Value {
+    fn claim_of(scopes: &[Scope<'_>], project: &Audience) -> Value {
         let grants = [granted("7", "1", &["admin", "guest"]), granted("7", "2", &["guest"]), granted("8", "1", &["x"])];
         json!(RequestedScopes::of(scopes.to_vec()).claims(&tenant(), ([project], &grants)))
     }
@@ -148,13 +148,13 @@ mod tests {
         let name = "urn:platform:iam:org:project:7:roles";
         let guest = json!({ "1": "1.example", "2": "2.example" });
         let all = json!({ name: { "admin": { "1": "1.example" }, "guest": guest } });
-        assert_eq!(told(&[Scope::OpenId], &quiet), json!({}));
-        assert_eq!(told(&[Scope::OpenId], &asserting), all);
-        assert_eq!(told(&[Scope::Roles], &quiet), all);
-        assert_eq!(told(&[Scope::Role("guest"), Scope::Role("none")], &quiet), json!({ name: { "guest": guest } }));
+        assert_eq!(claim_of(&[Scope::OpenId], &quiet), json!({}));
+        assert_eq!(claim_of(&[Scope::OpenId], &asserting), all);
+        assert_eq!(claim_of(&[Scope::Roles], &quiet), all);
+        assert_eq!(claim_of(&[Scope::Role("guest"), Scope::Role("none")], &quiet), json!({ name: { "guest": guest } }));
         let of_second = json!({ name: { "guest": { "2": "2.example" } } });
-        assert_eq!(told(&[Scope::Roles, Scope::RolesOf("2")], &quiet), of_second);
-        assert_eq!(told(&[Scope::Roles, Scope::RolesOf("3")], &asserting), json!({}));
+        assert_eq!(claim_of(&[Scope::Roles, Scope::RolesOf("2")], &quiet), of_second);
+        assert_eq!(claim_of(&[Scope::Roles, Scope::RolesOf("3")], &asserting), json!({}));
     }
 
     #[test]

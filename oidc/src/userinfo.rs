@@ -95,7 +95,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Map<String, Value
     if !known.iter().any(|(_, scope)| *scope == Scope::OpenId) {
         return Err(Unanswered::Challenged(Challenge::InsufficientScope));
     }
-    said(oidc, (tenant, user), &token, &headers).await.map_err(|error| match error {
+    user_claims(oidc, (tenant, user), &token, &headers).await.map_err(|error| match error {
         // The user has just been deactivated or removed.
         Error::InvalidClient => Unanswered::Challenged(Challenge::Invalid),
         error => error.into(),
@@ -129,7 +129,7 @@ async fn shown(oidc: &Oidc, request: Request<Body>) -> Result<(Arc<Tenant>, Head
 }
 
 /// Returns the claims about the user that the scopes of a token request.
-async fn said(
+async fn user_claims(
     oidc: &Oidc,
     (tenant, user): (Arc<Tenant>, Arc<Principal>),
     token: &AccessToken,
@@ -162,7 +162,7 @@ async fn said(
         said.extend(organization.map(|found| owner::claims(&found)).unwrap_or_default());
     }
     let asks = known.iter().any(|(_, scope)| *scope == Scope::Metadata);
-    said.extend(metadata::asked(oidc, (tenant, user), (asks, subject.sequence), &new).await?);
+    said.extend(metadata::claim_with_new(oidc, (tenant, user), (asks, subject.sequence), &new).await?);
     said.extend(token.act.as_ref().map(|act| ("act".to_owned(), json!(act))));
     said.insert("sub".to_owned(), json!(user.id));
     new.write(oidc).await;

@@ -1,4 +1,4 @@
-//! Batches: what the log has ready, as much as one transaction should take.
+//! Batches: records that the log has ready, as many as one transaction should apply.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use jiff::{SignedDuration, Timestamp};
 /// How many events a batch has at most, except where one record has more.
 const MOST_EVENTS: usize = 1000;
 
-/// Whole records, in order.
+/// Complete records, in order.
 #[derive(Debug)]
 pub(crate) struct Batch {
     /// The records.
     pub(crate) records: Vec<Arc<Record>>,
     /// Their events.
     pub(crate) events: Vec<Arc<Recorded>>,
-    /// The position after the last one.
+    /// The position of the last record.
     pub(crate) end: Position,
-    /// When the record there was committed.
+    /// When the last record was committed.
     pub(crate) committed_at: Timestamp,
 }
 
-/// Waits for the next record and takes those that are ready after it. `None` when the log ended.
+/// Waits for the next record, and adds those that are ready after it; `None` when the log has ended.
 pub(crate) async fn next(
     records: &mut (impl Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin),
 ) -> Option<Result<Batch, LogFailure>> {
@@ -35,7 +35,7 @@ pub(crate) async fn next(
     loop {
         match next {
             Ok(record) => batch.push(record),
-            // The records before it are good; it comes again, alone, when they are applied and the log is followed anew.
+            // Apply the records before it. It fails again, alone, once they are applied and the log is followed anew.
             Err(_) if !batch.records.is_empty() => return Some(Ok(batch)),
             Err(failure) => return Some(Err(failure)),
         }
@@ -50,12 +50,12 @@ pub(crate) async fn next(
 }
 
 impl Batch {
-    /// Nothing, at a position.
+    /// An empty batch, at a position.
     pub(crate) const fn nothing(end: Position, committed_at: Timestamp) -> Self {
         Self { records: vec![], events: vec![], end, committed_at }
     }
 
-    /// Whether what is in it was committed long ago: whoever gets there last is catching up.
+    /// Whether it was committed more than a second ago, so that the unit is catching up.
     pub(crate) fn is_old(&self) -> bool {
         clock::now().duration_since(self.committed_at) > SignedDuration::from_secs(1)
     }

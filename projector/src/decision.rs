@@ -1,4 +1,4 @@
-//! What operators decided about failed events, as units meet it.
+//! Decisions of operators about failed events, as units apply them.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -14,17 +14,17 @@ use view::failed_event::{
 
 use crate::{Partition, Projector, failure::BatchFailure, fold::EventFailure};
 
-/// How often it is looked whether history knows all that operators decided.
+/// How often it is checked whether history knows all decisions.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// What is decided in a batch.
+/// Returns the decisions in a batch.
 pub(crate) fn decisions(events: &[Arc<Recorded>]) -> Result<Vec<Decision>, BatchFailure> {
     let found = events.iter().map(|recorded| Decision::of(recorded).map_err(EventFailure::from));
     Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
-/// The sequences of the events that a unit leaves out. One that begins with the log waits until history has all of that: it would
-/// take up what was left out by the one before.
+/// Returns the sequences of the events that a unit leaves out. A unit that begins with the log waits until history has
+/// all of it: otherwise it would apply events that an earlier unit left out.
 pub(crate) async fn discarded<E: From<LogFailure> + From<BatchFailure>>(
     Projector { logs, database, .. }: &Projector,
     (projection, shard): Partition,

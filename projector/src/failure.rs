@@ -1,4 +1,4 @@
-//! Why a batch is not applied.
+//! Reasons why a batch is not applied.
 
 use base::explain::explain;
 use eventlog::record::AggregateKey;
@@ -6,23 +6,23 @@ use view::{database::DatabaseFailure, persons::PersonFailure};
 
 use crate::{fold::EventFailure, reporter::Cause};
 
-/// How many may be parked at all: a search index has them all in one message.
+/// How many aggregates may be parked in all: a search index has them all in one message.
 pub(crate) const MOST: usize = 2000;
 
-/// So much fails that the projection stands still rather than that it parks it.
+/// So much fails that the projection stops instead of parking it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Flood {
-    /// All at once.
+    /// Too many aggregates failed at once.
     #[error(
         "too many aggregates failed at events of one minute: this looks like a bad build of the platform, and not like bad events"
     )]
     Sudden,
-    /// Little by little.
+    /// Too many aggregates have failed over time.
     #[error("{MOST} aggregates are parked, and no more can be")]
     Full,
 }
 
-/// A batch that was not applied. Nothing of it was.
+/// Why a batch was not applied. Nothing of it was.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BatchFailure {
     /// An event cannot be read.
@@ -31,35 +31,35 @@ pub(crate) enum BatchFailure {
     /// Postgres refused.
     #[error(transparent)]
     Database(#[from] DatabaseFailure),
-    /// The key of a person cannot be had now.
+    /// The key of a person is unavailable.
     #[error(transparent)]
     Person(#[from] PersonFailure),
     /// Too much fails.
     #[error(transparent)]
     Flood(#[from] Flood),
-    /// A row is refused of which nothing was to be written.
+    /// A refused row belongs to no event of the batch.
     #[error("a row is refused that no event is of")]
     OfNothing,
-    /// A row is refused without which nobody could mend anything.
+    /// A refused row is needed by everybody: without it nothing could be repaired.
     #[error("the row of {} {} is refused, which everybody needs: {error}", key.aggregate_type, key.id)]
     Needed {
-        /// Of what it is.
+        /// The aggregate of the row.
         key: AggregateKey,
-        /// Why, without values.
+        /// The reason, without values.
         error: String,
     },
-    /// The checkpoint is not the one that this worker left.
+    /// The checkpoint is not the one that this worker wrote.
     #[error("the checkpoint was moved by another worker, or Postgres lost its last commits")]
     Fenced,
 }
 
 impl BatchFailure {
-    /// What is wrong, for people to read, without anything of an event.
+    /// Describes the failure for people, without any content of an event.
     pub(crate) fn without_values(&self) -> String {
         if let Self::Event(event) = self { event.without_values() } else { explain(self) }
     }
 
-    /// What it is about, as metrics have it.
+    /// The cause, as in metrics.
     pub(crate) fn cause(&self) -> Cause {
         match self {
             Self::Event(_) | Self::Flood(_) | Self::OfNothing | Self::Needed { .. } => Cause::Event,

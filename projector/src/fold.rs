@@ -1,4 +1,4 @@
-//! From events to changes of a table, and which event stands against it.
+//! Folding events to changes of a table, and finding the event that fails.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use base::panic::{Panicked, caught};
 use eventlog::record::{Recorded, Undecodable};
 use view::table::{Change, Table};
 
-/// An event with which the projection cannot go on.
+/// An event that the projection cannot process.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EventFailure {
-    /// It cannot be read.
+    /// The event cannot be read.
     #[error(transparent)]
     Undecodable(#[from] Undecodable),
-    /// It is read, and the code that takes it up panics.
+    /// The event can be read, but the code that applies it panics.
     #[error("event {sequence}, {event_type} of {aggregate_id}, cannot be taken up")]
     Panicked {
         /// Its sequence.
@@ -21,7 +21,7 @@ pub(crate) enum EventFailure {
         event_type: String,
         /// Its aggregate.
         aggregate_id: String,
-        /// What the panic said.
+        /// The panic.
         #[source]
         panicked: Panicked,
     },
@@ -41,7 +41,7 @@ impl EventFailure {
         }
     }
 
-    /// What is wrong with it, for people to read. It quotes nothing, for an event may hold what not everybody may know.
+    /// Describes the failure for people. It quotes nothing, since an event may contain confidential data.
     pub(crate) fn without_values(&self) -> String {
         match self {
             Self::Undecodable(Undecodable { source: Some(error), .. }) => {
@@ -59,14 +59,14 @@ impl EventFailure {
     }
 }
 
-/// Folds events to the changes of a table. One that makes the code panic is a failing event, like one that cannot be read.
+/// Folds events to the changes of a table. An event that makes the code panic fails, like one that cannot be read.
 pub(crate) fn fold(table: &Table, events: &[Arc<Recorded>]) -> Result<Vec<Change>, EventFailure> {
-    // It changes nothing that it borrows, and what it has made so far goes with its panic.
+    // Folding changes nothing that it borrows, and its partial result is dropped with the panic.
     let fold = |events| caught(|| table.fold(events));
     match (fold(events), events.last()) {
         (Ok(folded), _) => Ok(folded?),
         (Err(panicked), Some(last)) => {
-            // Which one it is. An event that is folded alone may pass; then it is the last, before which the others stand.
+            // Find the event. Each may pass alone; then it is the last one, which the others precede.
             let guilty = events.iter().find(|event| fold(std::slice::from_ref(*event)).is_err());
             Err(EventFailure::of(guilty.unwrap_or(last), panicked))
         }

@@ -1,4 +1,4 @@
-//! Work on the generations beside those that answer: it begins and ends as operators ask for it.
+//! Work on the generations beside those that answer, which begins and ends on request of operators.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -21,17 +21,17 @@ use view::generation::{Generation, generations, verify};
 
 use crate::{Projector, unit::work as keep};
 
-/// How often it is looked what operators ask for.
+/// How often the requests of operators are checked.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Keeps every generation there is up to date, and has them compared, until `shutdown`.
+/// Keeps every generation up to date, and compares them on request, until `shutdown`.
 pub(crate) async fn work(projector: Projector, shutdown: CancellationToken) {
     let (leases, mut verifier) = (projector.leases.clone(), Verifier { projector: projector.clone() });
     tokio::join!(keep_all(projector, &shutdown), supervise(&mut verifier, &leases, &shutdown));
 }
 
 async fn keep_all(projector: Projector, shutdown: &CancellationToken) {
-    // They take no connection from those that are read.
+    // Generations use other connections than those that answer.
     let beside = Projector { database: projector.beside.clone(), ..projector };
     let (mut units, mut kept) = (JoinSet::new(), HashMap::<&str, (CancellationToken, AbortHandle)>::new());
     while !shutdown.is_cancelled() {
@@ -64,7 +64,7 @@ async fn keep_all(projector: Projector, shutdown: &CancellationToken) {
     while units.join_next().await.is_some() {}
 }
 
-/// Compares generations with those that answer; one process does.
+/// Compares generations with those that answer, in one process at a time.
 struct Verifier {
     projector: Projector,
 }
@@ -91,7 +91,7 @@ impl Verifier {
                 let differing = verified.differing;
                 tracing::info!(view, place, differing, "a generation was compared with the one that answers");
             }
-            // It is not as far yet.
+            // The generation lags.
             Ok(None) => {}
             Err(error) => tracing::warn!(view, place, error = explain(&error), "a generation cannot be compared yet"),
         }

@@ -1,4 +1,4 @@
-//! Notes in Postgres, once a second, that what tells what has ended has all that is in each log.
+//! Notes in Postgres, once a second, when the read models of what has ended have everything in each log.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::Projector;
 
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Does so until `shutdown`. Any number of processes may.
+/// Notes heartbeats until `shutdown`. Any number of processes may do so.
 pub(crate) async fn work(projector: Projector, shutdown: CancellationToken) {
     let mut beats = interval(EVERY);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -23,7 +23,7 @@ pub(crate) async fn work(projector: Projector, shutdown: CancellationToken) {
         }
         for class in LogClass::ALL {
             let asked = since_start();
-            // Where NATS is silent there is nothing to note, and that is what readers have to learn.
+            // If NATS is silent there is nothing to note, which is what readers have to know.
             let Ok(Ok(end)) = timeout(EVERY, projector.logs[class].end()).await else { continue };
             if let Err(failure) = projector.database.within(beat(&projector, class, (end, asked))).await {
                 tracing::debug!(error = explain(&failure), "no heartbeat can be noted");

@@ -1,7 +1,7 @@
-//! The index unit: keeps a search index under a lease, publishes it for all nodes and shows it in this process.
+//! The index unit: writes a search index under a lease, publishes it for all nodes and shows it in this process.
 //!
-//! While another process holds the lease, it follows what that one publishes: its readers miss nothing, and a take-over
-//! begins with files that are already here. An index is no more than a cache of the log: what is broken is built again.
+//! While another process holds the lease, it follows what that one publishes, so its readers miss nothing, and a
+//! take-over begins with local files. An index is only a cache of the log: a broken one is built again.
 
 mod writing;
 
@@ -40,24 +40,24 @@ use crate::{
     unit::{WAY, outdated, tell_stop},
 };
 
-/// The first event commits at once; what follows gathers for so long.
+/// How long changes are gathered before a commit. The first change is committed at once.
 fn commit_every() -> Duration {
     fault::shortened(Duration::from_millis(250), Duration::from_millis(100))
 }
-/// As above, while what comes is older than that: few large segments cost less than many small ones.
+/// The same while older events are applied: few large segments cost less than many small ones.
 fn catch_up_every() -> Duration {
     fault::shortened(Duration::from_secs(2), Duration::from_millis(500))
 }
-/// How often published files may come in part before they count as gone.
+/// How many times published files may arrive incomplete before they count as lost.
 const MOST_INCOMPLETE: u32 = 10;
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How often the progress is announced.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// How often it compares what is stored with what is named, at most.
+/// The shortest interval between comparisons of stored files with those that manifests name.
 const TIDY_EVERY: Duration = Duration::from_mins(1);
 
-/// Why the index does not go on.
+/// Why the index has stopped.
 #[derive(Debug, thiserror::Error)]
 enum Stall {
     #[error(transparent)]
@@ -71,7 +71,7 @@ enum Stall {
 }
 
 impl Stall {
-    /// What it is about, as metrics have it.
+    /// The cause, as in metrics.
     fn cause(&self) -> Cause {
         match self {
             Self::Batch(failure) => failure.cause(),
@@ -83,30 +83,30 @@ impl Stall {
     }
 }
 
-/// How indexes are kept.
+/// The configuration of search indexes.
 #[derive(Debug, Clone)]
 pub struct Indexing {
-    /// Where their folders are on this machine.
+    /// The folder of the indexes on this machine.
     pub folder: PathBuf,
-    /// Where they are published.
+    /// The storage that they are published to.
     pub remote: index::Remote,
     /// How long published files stay after the last manifest that names them.
     pub grace: Duration,
 }
 
-/// A search index that this process keeps or follows.
+/// A search index that this process writes or follows.
 pub(crate) struct Unit {
     projector: Projector,
     projection: &'static Projection,
     table: &'static Table,
     follower: Follower,
-    /// How often what is published did not come in full, one time after the other.
+    /// How many times in a row published files were incomplete.
     incomplete: AtomicU32,
     shown: SnapshotSender,
     reporter: Reporter,
-    /// Why this process does not go on with it: so much failed that only another build may.
+    /// Why this process has stopped for good: so much failed that only another build may go on.
     stopped: Option<String>,
-    /// Whether a document may be why it stood still.
+    /// Whether a document may be the reason of the last stop.
     is_careful: bool,
 }
 
@@ -114,11 +114,11 @@ pub(crate) struct Unit {
 struct Opened {
     writer: Writer,
     snapshot: Arc<Snapshot>,
-    /// The stream sequence from which on it may be shown: one that was begun anew is no use before.
+    /// The stream sequence from which on it may be shown: an index that was begun anew is useless before.
     complete_from: u64,
 }
 
-/// Where commits appear that are complete.
+/// The channel of complete commits.
 type Committed = watch::Sender<Option<Arc<Snapshot>>>;
 
 impl unit::Unit for Unit {
@@ -191,13 +191,13 @@ impl Unit {
         })
     }
 
-    /// Keeps the index whenever nobody else does and follows it otherwise, until `shutdown`.
+    /// Writes the index while nobody else does and follows it otherwise, until `shutdown`.
     pub(crate) async fn run(mut self, shutdown: CancellationToken) {
         let leases = self.projector.leases.clone();
         supervise(&mut self, &leases, &shutdown).await;
     }
 
-    /// Takes the index over, then commits what the log brings and publishes what was committed.
+    /// Takes the index over, then commits what the log brings and publishes the commits.
     async fn keep(&self, lease: &Lease) -> Result<Infallible, Stall> {
         let Follower { remote, name, folder, .. } = &self.follower;
         let grace = self.projector.indexing.grace;
@@ -205,7 +205,7 @@ impl Unit {
             let publisher = Publisher::take_over(remote.clone(), name, folder.clone(), grace).await?;
             let mut opened = self.open(publisher.manifest()).await?;
             if self.is_careful {
-                opened.writer.be_careful();
+                opened.writer.rehearse_documents();
             }
             let is_as_published = opened.snapshot.position == publisher.manifest().position();
             Ok::<_, Stall>((if is_as_published { publisher } else { publisher.anew() }, opened))
@@ -221,7 +221,7 @@ impl Unit {
         }
     }
 
-    /// The index as it was published last, whatever this machine has; a new one where that is of no use any more.
+    /// Opens the index as it was published last, whatever this machine has, or a new one if that is unusable.
     async fn open(&self, published: &Manifest) -> Result<Opened, Stall> {
         let Follower { log, remote, name, folder, layout, .. } = &self.follower;
         let (place, layout) = (folder.clone(), layout.clone());
@@ -234,7 +234,7 @@ impl Unit {
                 self.incomplete.store(0, Relaxed);
                 let writer = folder.work(move || Writer::open(&place, layout)).await?;
                 let snapshot = Arc::new(writer.snapshot()?);
-                // The folder is broken in a part that was not just looked at.
+                // The folder is broken in a part that was not checked before.
                 let is_anew = snapshot.position != published.position();
                 let complete_from = if is_anew { log.end().await? } else { 0 };
                 return Ok(Opened { writer, snapshot, complete_from });
@@ -320,7 +320,7 @@ impl Unit {
         }
     }
 
-    /// What a commit omits, and what is left out of all that come.
+    /// Loads what a commit omits, and what is left out of all later ones.
     async fn parked(&self, snapshot: &Snapshot) -> Result<Parked, Stall> {
         let partition = (self.projection, self.projector.shard);
         let discarded = discarded::<Stall>(&self.projector, partition, snapshot.position).await?;
@@ -328,7 +328,7 @@ impl Unit {
         Ok(Parked::omitted(of, self.table, snapshot, discarded).await.map_err(BatchFailure::from)?)
     }
 
-    /// Shows a commit and has it published, unless it is part of an index that is being built again.
+    /// Shows a commit and passes it on to be published, unless the index is still being built again.
     fn report(&self, snapshot: &Arc<Snapshot>, complete_from: u64, committed: &Committed) {
         if snapshot.position.stream_sequence >= complete_from {
             show(&self.shown, snapshot.clone());
@@ -336,7 +336,7 @@ impl Unit {
         }
     }
 
-    /// Publishes the newest commit as fast as that goes; those between are never published.
+    /// Publishes the newest commit as fast as possible; commits in between are never published.
     async fn publish(
         &self,
         mut publisher: Publisher,
@@ -353,7 +353,7 @@ impl Unit {
         loop {
             tokio::select! {
                 changed = newest.changed() => {
-                    // Its sender is dropped only together with this.
+                    // The sender is dropped only together with this future.
                     if changed.is_err() {
                         return std::future::pending().await;
                     }
@@ -371,7 +371,7 @@ impl Unit {
                     tidy_at = Instant::now() + tidy_every;
                 }
             }
-            let reached = Reached::from(publisher.reached());
+            let reached = Reached::from(publisher.position());
             self.reporter.works(reached);
             if let Some(moved) = publisher.moved() {
                 moved.announce(&log.client(), *shard, &self.follower.name).await;

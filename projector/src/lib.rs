@@ -1,4 +1,4 @@
-//! The projector: follows the log and keeps the read models in Postgres.
+//! The projector: follows the log and keeps the read models in Postgres up to date.
 //!
 //! A work unit is one projection of one shard. Whoever holds its lease works on it; whoever moves its checkpoint owns
 //! its rows, because both are written in one transaction, by compare-and-set. So nothing is applied twice or skipped,
@@ -33,22 +33,22 @@ use view::{
 /// A projection of one shard.
 pub(crate) type Partition = (&'static Projection, u16);
 
-/// What the units of a process share.
+/// The resources that the units of a process share.
 #[derive(Debug, Clone)]
 pub struct Projector {
     /// The logs.
     pub logs: OfEach<Log>,
-    /// Where the leases of the work units are.
+    /// The leases of the work units.
     pub leases: Leases,
-    /// Where the read models are. Its commits need not wait for the disk: rows and checkpoint are lost together.
+    /// The database of the read models. Its commits need not wait for the disk: rows and checkpoint are lost together.
     pub database: Database,
-    /// The same for generations beside those that answer.
+    /// The connections for generations beside those that answer.
     pub beside: Database,
     /// The keys of people.
     pub persons: Persons,
-    /// How search indexes are kept.
+    /// The configuration of search indexes.
     pub indexing: Indexing,
-    /// Where its units tell how they are.
+    /// The health that its units report to.
     pub health: Health,
     /// The shard.
     pub shard: u16,
@@ -60,8 +60,8 @@ impl Projector {
         &self.logs[projection.class]
     }
 
-    /// Starts working on every projection; the tasks end in order when `shutdown` is cancelled. Whoever searches in this
-    /// process finds the indexes here.
+    /// Starts working on every projection; the tasks end in order when `shutdown` is cancelled. Returns the indexes for
+    /// searches in this process.
     ///
     /// # Errors
     /// When the folder of an index cannot be used.

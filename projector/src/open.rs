@@ -1,4 +1,4 @@
-//! Opens what is personal, for the projections that keep people.
+//! Opens personal data for the projections of people.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use view::{
 use crate::batch::Batch;
 
 impl Batch {
-    /// The batch with what is personal in clear, where a projection keeps that.
+    /// Opens the personal data in the batch, if the projection stores that.
     pub(crate) async fn opened(self, persons: &Persons, projection: &Projection) -> Result<Self, PersonFailure> {
         let events = opened(persons, projection, self.events).await?;
         Ok(Self { events, ..self })
     }
 }
 
-/// Events with what is personal in clear, where a projection keeps that.
+/// Opens the personal data in events, if the projection stores that.
 pub(crate) async fn opened(
     persons: &Persons,
     projection: &Projection,

@@ -1,4 +1,4 @@
-//! What a unit holds back: aggregates whose events it could not process, each with what comes after.
+//! The aggregates that a unit holds back because it could not process an event, each with its later events.
 
 mod careful;
 mod due;
@@ -50,7 +50,7 @@ use crate::{
     open::opened,
 };
 
-/// How often it listens to what operators decide, where the log does not tell.
+/// How often decisions of operators are read if they are not in the log that is followed.
 const LISTENS_EVERY: Duration = Duration::from_secs(1);
 
 /// The parked aggregates of a unit that is at work.
@@ -60,23 +60,23 @@ pub(crate) struct Parked {
     parking: Option<Parking>,
     shard: u16,
     all: HashMap<AggregateKey, ParkedAt>,
-    /// The sequences of the events that operators had left out.
+    /// The sequences of the events that operators have discarded.
     discarded: HashSet<u64>,
-    /// Whether those are all: history may have been behind when the unit began.
+    /// Whether those are all: history may have lagged when the unit began.
     has_all_discarded: bool,
-    /// Those of them that are tried again.
+    /// The aggregates that are tried again.
     due: Due,
-    /// What somebody has had tried again, as people are to read it: the sequence of the event that failed.
+    /// The requested retries, for people to read, by the sequence of the event that failed.
     marks: Vec<(u64, Retrying)>,
-    /// Up to which sequence it has heard what operators decided, where the log that it follows does not tell.
+    /// The sequence up to which decisions were read, if they are not in the log that is followed.
     heard: u64,
-    /// When it listens again.
+    /// When decisions are read again.
     listens_at: Instant,
-    /// Whether something else is parked than a search index knows of, or failed once more.
+    /// Whether the parked aggregates differ from those that a search index knows, or failed once more.
     has_news: bool,
 }
 
-/// What events add up to, by table, and those with which it could not go on.
+/// The changes of events, by table, and the events that failed.
 #[derive(Default)]
 pub(crate) struct Folded<'a> {
     pub(crate) changes: Vec<(&'a Table, Vec<Change>)>,
@@ -84,7 +84,7 @@ pub(crate) struct Folded<'a> {
 }
 
 impl Parked {
-    /// Begins with what is parked at a sequence of the log. A unit that takes over tries all of it again: its build may be a newer one.
+    /// Begins with what is parked at a sequence of the log. A new worker tries all of it again: its build may be newer.
     fn new(
         (projection, shard): Partition,
         persons: &Persons,
@@ -114,7 +114,7 @@ impl Parked {
         parked
     }
 
-    /// What a projection in Postgres has parked, which stands at a sequence of the log.
+    /// Loads what a projection in Postgres has parked, which is at a sequence of the log.
     pub(crate) async fn load(
         Projector { database, persons, .. }: &Projector,
         (projection, shard): Partition,
@@ -130,16 +130,16 @@ impl Parked {
         Ok(Self::new((projection, shard), persons, (all, begun), discarded))
     }
 
-    /// Tells how many are parked, and of how many more events than before.
+    /// Reports how many are parked, and how many events have newly failed.
     fn measure(&self, new: u64) {
         if !self.projection.is_beside() {
             PROJECTION_PARKED.with(&[self.projection.name]).set_integer(self.all.len() as u64);
-            // Where there are none it is there all the same, so that the first one is an increase.
+            // The counter exists even without failures, so that the first one is an increase.
             PROJECTION_FAILURES.with(&[self.projection.name]).add(new);
         }
     }
 
-    /// Where failed events are kept; `None` where the unit stands still at one.
+    /// The store of failed events; `None` where the unit stops at one.
     pub(crate) fn parking(&self) -> Option<Parking> {
         self.parking
     }
@@ -149,24 +149,24 @@ impl Parked {
         self.parking.zip(table).is_some_and(|(parking, table)| parking.withholds(table))
     }
 
-    /// Whether some are to be tried again now.
+    /// Whether some aggregates are to be tried again now.
     pub(crate) fn are_due(&self) -> bool {
         self.due.is_now()
     }
 
-    /// How soon it is looked again, where nothing comes: history may have what is to be tried again at any moment.
+    /// How soon to check again when nothing arrives: history may have what is to be tried again at any moment.
     pub(crate) fn look_again(&self, otherwise: Duration) -> Duration {
         self.due.within(otherwise)
     }
 
-    /// Notes what waits of a batch that was applied.
+    /// Notes the events of an applied batch that wait.
     pub(crate) fn saw(&mut self, events: &[Arc<Recorded>]) {
         if !self.all.is_empty() {
             self.due.saw(events.iter().map(|event| &**event).filter(|event| self.all.contains_key(&event.key())));
         }
     }
 
-    /// Folds events for tables, save those that wait. One that fails is left out with what comes after it of its aggregate.
+    /// Folds events for tables, except those that wait. A failed one is left out with the later ones of its aggregate.
     pub(crate) fn fold<'a>(&self, tables: &'a [Table], events: &[Arc<Recorded>]) -> Result<Folded<'a>, BatchFailure> {
         if self.all.is_empty() && self.discarded.is_empty() {
             return self.fold_all(tables, events);
@@ -176,12 +176,12 @@ impl Parked {
         self.fold_all(tables, &others)
     }
 
-    /// Whether an operator has had an event left out.
+    /// Whether an operator has discarded an event.
     pub(crate) fn leaves_out(&self, event: &Recorded) -> bool {
         self.discarded.contains(&event.sequence)
     }
 
-    /// Takes up what operators have decided: what they mean is tried again.
+    /// Applies decisions of operators: the aggregates that they concern are tried again.
     pub(crate) fn obey(&mut self, decisions: Vec<Decision>) {
         let Some(parking) = self.parking else { return };
         for decision in decisions {
@@ -203,15 +203,15 @@ impl Parked {
         }
     }
 
-    /// What is tried again, and up to which sequence of the log that is followed.
+    /// The filters for what is tried again, and up to which sequence of the followed log.
     fn retried(&self, decision: &Decision) -> Option<(Vec<Filter>, u64)> {
         let Event::Retried(Retried { until, until_of_sessions, .. }) = decision.event else { return None };
         let until = OfEach { events: until, sessions: until_of_sessions }[self.projection.class];
         Some((decision.retried()?, until))
     }
 
-    /// Takes up what operators have decided lately, where the log that is followed does not tell. It is asked for again and again
-    /// while something is parked, so it does not matter where Postgres does not answer.
+    /// Applies recent decisions of operators that are not in the followed log. They are read again and again while
+    /// something is parked, so it does not matter if Postgres does not answer.
     pub(crate) async fn listen(&mut self, database: &Database) {
         if self.projection.class == LogClass::Events || self.all.is_empty() || self.listens_at > Instant::now() {
             return;
@@ -240,8 +240,8 @@ impl Parked {
         Ok(folded)
     }
 
-    /// The next of those that are to be tried again, with what waits of each up to a sequence, as far as history has that; `None`
-    /// where it has to come further first.
+    /// Returns the next aggregates that are to be tried again, with what waits of each up to a sequence, as far as
+    /// history has it; `None` if history has to proceed first.
     pub(crate) async fn due(
         &mut self,
         database: &Database,
@@ -269,7 +269,7 @@ impl Parked {
         for (key, from) in next {
             let (mut events, is_read) = waiting(&transaction, &key, (from, reached)).await?;
             let first = events.first().filter(|first| first.sequence == from);
-            // It may have been unknown when the unit began, and how much fails at once is counted by it.
+            // The time may have been unknown when the unit began, and failures at once are counted by it.
             if let Some((first, parked)) =
                 first.zip(self.all.get_mut(&key)).filter(|(_, parked)| parked.sequence == from)
             {
@@ -279,7 +279,7 @@ impl Parked {
             let last = events.last().map_or(reached, |last| if is_read { reached } else { last.sequence });
             events.retain(|event| !self.leaves_out(event));
             let is_all = is_read && self.due.has_all(&key, reached);
-            // The row was taken away, and what waits may have been left out.
+            // The row was removed, and what waits may have been discarded.
             if is_all && self.withholds(&key) {
                 let before = last_before(&transaction, &key, (from, self.discarded.iter().copied())).await?;
                 events.splice(..0, before);
@@ -290,7 +290,7 @@ impl Parked {
         Ok(Some(found))
     }
 
-    /// What waits, with what is personal in clear.
+    /// Opens the personal data in what waits.
     pub(crate) async fn opened(&self, mut due: Vec<RetriedAggregate>) -> Result<Vec<RetriedAggregate>, PersonFailure> {
         for RetriedAggregate { events, .. } in &mut due {
             *events = opened(&self.persons, self.projection, std::mem::take(events)).await?;
@@ -298,7 +298,7 @@ impl Parked {
         Ok(due)
     }
 
-    /// Folds what waited of aggregates that are tried again, each by itself.
+    /// Folds the waiting events of aggregates that are tried again, each by itself.
     pub(crate) fn fold_waiting<'a>(
         &self,
         tables: &'a [Table],
@@ -307,7 +307,7 @@ impl Parked {
         let (mut folded, mut retry) = (Folded::default(), Retry { waiting: due, ..Retry::default() });
         for RetriedAggregate { key, from, events, is_all, is_there, .. } in &retry.waiting {
             let is_first = self.all.get(key).is_some_and(|parked| parked.sequence == *from);
-            // What has aged out is forgotten by history, and is of no use any more.
+            // History has dropped what has aged out, and it is of no use.
             if is_first && !is_there && self.projection.class == LogClass::Events {
                 tracing::error!(aggregate_id = key.id, sequence = from, "history does not have the event that failed");
                 retry.postponed.insert(key.clone());
@@ -315,14 +315,14 @@ impl Parked {
             }
             match self.fold_all(tables, events) {
                 Ok(Folded { changes, failed }) => {
-                    // What is taken away comes back as it is now, and not as it was meanwhile.
+                    // A removed row comes back in its latest state, and not in an intermediate one.
                     let is_told = *is_all || !self.withholds(key);
                     for (table, changes) in changes.into_iter().filter(|_| is_told) {
                         folded.add(table, changes);
                     }
                     folded.failed.extend(failed);
                 }
-                // A newer build wrote it; this one leaves it as it is.
+                // A newer build wrote it; this one leaves it parked.
                 Err(BatchFailure::Event(event)) if event.is_newer() => {
                     retry.postponed.insert(key.clone());
                 }
@@ -332,13 +332,13 @@ impl Parked {
         Ok((folded, retry))
     }
 
-    /// Refuses to park so much.
+    /// Refuses to park too much.
     ///
     /// # Errors
     /// [`Flood`]; nothing is noted then.
     pub(crate) fn insist_on_few(&self, failed: &[ParkedAt]) -> Result<(), Flood> {
         let new: Vec<_> = failed.iter().filter(|failed| !self.all.contains_key(&failed.key)).collect();
-        // Those that failed again did so where that is said now.
+        // Those that failed again count with their new failures.
         let again: HashMap<_, _> = failed.iter().map(|failed| (&failed.key, failed)).collect();
         let before: Vec<_> = self.all.iter().map(|(key, parked)| again.get(key).copied().unwrap_or(parked)).collect();
         flood::insist_on_few(&before, &new)
@@ -365,8 +365,8 @@ impl Parked {
         self.measure(new);
     }
 
-    /// Notes that some were tried again. Of those that did not fail and have more events waiting than were read, the next ones are
-    /// due.
+    /// Notes that some were tried again. Of those that did not fail and have more waiting events than were read, the
+    /// next ones become due.
     pub(crate) fn tried(&mut self, retry: &Retry, failed: &[ParkedAt]) {
         self.due.done(retry.waiting.len());
         for key in retry.healed(failed) {

@@ -23,7 +23,7 @@ use crate::{
     parked::{Folded, Parked, Retry},
 };
 
-/// Moves the checkpoint to the end of a batch and applies that, both or neither. What fails is parked.
+/// Moves the checkpoint to the end of a batch and applies the batch, both or neither. Failures are parked.
 pub(crate) async fn project(
     database: &Database,
     read_model: ReadModel<'_>,
@@ -59,7 +59,7 @@ pub(crate) async fn project(
     Ok(moved)
 }
 
-/// Tries some of the parked aggregates again; `false` where history has to come further first.
+/// Tries some of the parked aggregates again; `false` if history has to proceed first.
 pub(crate) async fn retry(
     database: &Database,
     read_model: ReadModel<'_>,
@@ -86,14 +86,14 @@ struct Moving<'a> {
     end: Position,
     committed_at: Timestamp,
     parked: &'a Parked,
-    /// What comes from the log.
+    /// The batch from the log.
     batch: Option<&'a Batch>,
-    /// What is tried again.
+    /// The retries.
     retry: &'a Retry,
 }
 
 impl Moving<'_> {
-    /// Applies what was folded; where Postgres refuses values, it is found which, and the others are applied.
+    /// Applies folded changes. If Postgres refuses values, it is found which, and the others are applied.
     async fn apply(
         &self,
         connection: &mut Client,
@@ -155,9 +155,9 @@ impl Moving<'_> {
         Ok((moved, failed))
     }
 
-    /// Parks an aggregate whose row is refused. That has none of its events, so it is parked at the first one.
+    /// Parks an aggregate whose row is refused. None of its events was applied, so it is parked at the first one.
     fn refused(&self, key: &AggregateKey, error: String) -> Result<ParkedAt, BatchFailure> {
-        // The one before only where there is no other, or it would be taken for one that failed.
+        // The preceding event comes last, or else it would be taken for the failed one.
         let waiting = self.retry.waiting.iter().flat_map(|waiting| waiting.events_from_failed().chain(&waiting.events));
         let mut events = self.batch.iter().flat_map(|batch| &batch.events).chain(waiting);
         let is_it = |event: &&Arc<Recorded>| event.key() == *key && !self.parked.leaves_out(event);
@@ -166,7 +166,7 @@ impl Moving<'_> {
     }
 }
 
-/// Takes the rows away of aggregates that are parked, where that is so.
+/// Removes the rows of parked aggregates from tables that withhold them.
 async fn take_away(
     transaction: &Transaction<'_>,
     (read_model, parking): (ReadModel<'_>, Parking),
@@ -184,8 +184,8 @@ async fn take_away(
     Ok(())
 }
 
-/// Applies changes in halves, and halves of these, until all are applied save those that Postgres refuses by themselves, of
-/// which it tells why.
+/// Applies changes in halves, and halves of these, until all are applied except those that Postgres refuses alone.
+/// Returns these, with the reasons.
 async fn apply_each(
     transaction: &mut Transaction<'_>,
     read_model: ReadModel<'_>,

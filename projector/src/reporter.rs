@@ -1,4 +1,4 @@
-//! Reports how a work unit is, how far it is, and how long its batches take.
+//! Reports the state and the progress of a work unit, and how long its batches take.
 
 use std::{
     convert::Infallible,
@@ -20,21 +20,21 @@ use base::{
 use tokio::time::sleep;
 use view::projection::Projection;
 
-/// After how long without a lease a unit stands by: a free lease is had sooner.
+/// How long a unit without a lease waits before it reports standby: a free lease is taken sooner.
 const FREE_LEASE: Duration = Duration::from_secs(1);
 
-/// Why a unit does not go on, as metrics have it.
+/// Why a unit has stopped, as in metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// An event cannot be processed, or too many.
     Event,
     /// The log cannot be trusted, or is another one.
     Log,
-    /// NATS does not do what it is asked.
+    /// NATS fails.
     Nats,
-    /// Postgres does not do what it is asked.
+    /// Postgres fails.
     Postgres,
-    /// The search index cannot be kept.
+    /// The search index cannot be written.
     Index,
     /// Another worker took it over.
     Fenced,
@@ -48,11 +48,11 @@ pub(crate) struct Reporter {
     part: String,
     is_stalled: AtomicBool,
     is_outdated: AtomicBool,
-    /// Whether it ever was.
+    /// Whether it was ever outdated.
     was_outdated: AtomicBool,
     sequence: &'static Gauge,
-    /// None of a generation that nobody reads: how that is says nothing of how well the node is, and once it is dropped nobody would be
-    /// there to say so.
+    /// `None` for a generation that nobody reads: its state says nothing about the health of the node, and nobody would
+    /// update the metric once it is dropped.
     heartbeat: Option<&'static Gauge>,
     apply: &'static Histogram,
 }
@@ -73,7 +73,7 @@ impl Cause {
 }
 
 impl Reporter {
-    /// A unit that waits for its lease.
+    /// A reporter of a unit that waits for its lease.
     pub(crate) fn new(health: &Health, projection: &Projection, shard: u16) -> Self {
         let labels = [projection.name, &projection.version.to_string(), &shard.to_string()];
         let is_read = !projection.is_beside();
@@ -107,19 +107,19 @@ impl Reporter {
     pub(crate) async fn stand_by(&self) -> Infallible {
         sleep(FREE_LEASE).await;
         self.stalled_by(None);
-        // Who has the lease measures it.
+        // The holder of the lease measures it.
         if self.heartbeat.is_some() {
             PROJECTION_PARKED.with(&[self.projection]).set_integer(0);
         }
-        // One that is outdated stays so: it is no stand-in for anybody.
+        // An outdated unit stays so: it cannot stand in for another one.
         if !self.is_outdated.load(Relaxed) {
             self.is_now(State::Standby);
         }
-        self.health.leave(&self.part);
+        self.health.clear_position(&self.part);
         std::future::pending().await
     }
 
-    /// Reports that the unit has begun, and where. One that stalled before has not shown yet that it gets any further.
+    /// Reports that the unit has begun, and where. After a stall it is not known yet whether it gets any further.
     pub(crate) fn has_begun(&self, reached: Reached) {
         if !self.is_stalled.load(Relaxed) {
             self.works(reached);
@@ -131,7 +131,7 @@ impl Reporter {
         self.stalled_by(None);
         self.is_outdated.store(false, Relaxed);
         self.is_now(State::Ok);
-        self.health.stand(&self.part, reached);
+        self.health.report_position(&self.part, reached);
         self.sequence.set_integer(reached.sequence);
         if let Some(heartbeat) = self.heartbeat {
             heartbeat.set(clock::now().as_duration().as_secs_f64());
@@ -143,7 +143,7 @@ impl Reporter {
         self.apply.record_time(took);
     }
 
-    /// Reports why the unit does not go on.
+    /// Reports why the unit has stopped.
     pub(crate) fn stalls(&self, cause: Cause, reason: String) {
         if cause == Cause::Fenced && self.heartbeat.is_some() {
             FENCE_REJECTIONS.with(&["projector"]).count();
@@ -152,8 +152,8 @@ impl Reporter {
         self.is_now(State::Stalled(reason));
     }
 
-    /// Reports that only a newer version of the platform can go on, and returns whether it did before: a newer one has not taken over, or
-    /// is gone again.
+    /// Reports that only a newer version of the platform can go on. Returns whether that was so before: a newer one has
+    /// not taken over, or is gone again.
     pub(crate) fn is_outdated(&self, reason: String) -> bool {
         self.stalled_by(Some(Cause::Event));
         self.is_outdated.store(true, Relaxed);
@@ -162,7 +162,7 @@ impl Reporter {
     }
 
     fn stalled_by(&self, cause: Option<Cause>) {
-        // A unit that works says so with every batch.
+        // A working unit reports this with every batch.
         if self.is_stalled.swap(cause.is_some(), Relaxed) || cause.is_some() {
             self.show_stall(cause);
         }

@@ -30,10 +30,10 @@ use crate::{
 const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The pauses after failures grow from the first to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
-/// How long a unit that is outdated is left to others.
+/// How long an outdated unit leaves the lease to others.
 pub(crate) const WAY: Duration = Duration::from_secs(30);
 
-/// A checkpoint where the log has nothing, or something else, belongs to another log.
+/// The checkpoint belongs to another log: this one has nothing there, or something else.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OtherLog {
     #[error("it stands at message {0} of the log, which is not the record that it applied: this is another log")]
@@ -42,7 +42,7 @@ pub(crate) enum OtherLog {
     Log(#[from] LogFailure),
 }
 
-/// Why a unit does not go on.
+/// Why a unit has stopped.
 #[derive(Debug, thiserror::Error)]
 enum Stall {
     #[error(transparent)]
@@ -60,7 +60,7 @@ enum Stall {
 }
 
 impl Stall {
-    /// What it is about, as metrics have it.
+    /// The cause, as in metrics.
     fn cause(&self) -> Cause {
         match self {
             Self::Batch(failure) => failure.cause(),
@@ -72,7 +72,7 @@ impl Stall {
         }
     }
 
-    /// What is wrong, for people to read, without anything of an event.
+    /// Describes the failure for people, without any content of an event.
     fn without_values(&self) -> String {
         if let Self::Batch(failure) = self { failure.without_values() } else { explain(self) }
     }
@@ -83,7 +83,7 @@ impl Stall {
     }
 }
 
-/// The span of a batch, where traces of what is in it are recorded.
+/// The span of a batch, if traces of its events are recorded.
 pub(crate) fn span(projection: &Projection, batch: &batch::Batch) -> tracing::Span {
     trace::linked(batch.committed_at, batch.events.iter().map(|recorded| recorded.event.trace_context.as_str()), || {
         let (projection, sequence) = (projection.name, batch.end.sequence);
@@ -96,13 +96,13 @@ struct Rows {
     projector: Projector,
     projection: &'static Projection,
     reporter: Reporter,
-    /// How long it waits after the next failure.
+    /// The pause after the next failure.
     pause: Duration,
-    /// Why this process does not go on with it: so much failed that only another build may.
+    /// Why this process has stopped for good: so much failed that only another build may go on.
     stopped: Option<String>,
 }
 
-/// Works on a projection whenever nobody else does, until `shutdown`.
+/// Works on a projection while nobody else does, until `shutdown`.
 pub(crate) async fn work(projector: Projector, projection: &'static Projection, shutdown: CancellationToken) {
     let (leases, reporter) = (projector.leases.clone(), Reporter::new(&projector.health, projection, projector.shard));
     let mut rows = Rows { projector, projection, reporter, pause: PAUSES.0, stopped: None };
@@ -128,7 +128,7 @@ impl unit::Unit for Rows {
         }
         let mut applied = false;
         let stall = while_held(self.follow(lease, &mut applied), lease, shutdown).await;
-        // Whose generation was exchanged goes on with the other one.
+        // A worker whose generation was exchanged goes on with the other one.
         let is_fenced = matches!(stall, Some(Err(Stall::Batch(BatchFailure::Fenced))));
         self.pause = if applied || is_fenced { PAUSES.0 } else { (self.pause * 2).min(PAUSES.1) };
         let Some(Err(stall)) = stall else { return ControlFlow::Continue(Duration::ZERO) };
@@ -149,7 +149,7 @@ impl unit::Unit for Rows {
     }
 }
 
-/// Tells all nodes that a projection goes no further, where that does not pass by itself.
+/// Announces to all nodes that a projection has stopped, unless that passes by itself.
 pub(crate) async fn tell_stop(projector: &Projector, projection: &Projection, cause: Cause, reason: &str) {
     if [Cause::Event, Cause::Log].contains(&cause) {
         let client = projector.log_of(projection).client();
@@ -157,16 +157,16 @@ pub(crate) async fn tell_stop(projector: &Projector, projection: &Projection, ca
     }
 }
 
-/// What is told where only a newer build goes on. Who has one hears of its progress, and no more of this.
+/// The announcement if only a newer build can go on. Once a newer one does, nodes hear of its progress instead.
 pub(crate) fn outdated(error: &str) -> String {
     format!("the projector is outdated and a newer one has not taken over: {error}")
 }
 
-/// A stalled unit skips nothing: it comes back to the same batch until that can be applied.
+/// Logs a stall. A stalled unit skips nothing: it comes back to the same batch until that can be applied.
 fn report(projection: &Projection, stall: &Stall, pause: Duration) {
     let error = explain(stall);
     match stall {
-        // It was just dropped, or exchanged.
+        // The generation was just dropped or exchanged.
         Stall::Incomplete | Stall::Batch(BatchFailure::Fenced) if projection.is_beside() => {
             tracing::debug!(projection = projection.name, error, "the worker of a generation has lost it");
         }
@@ -189,7 +189,7 @@ fn report(projection: &Projection, stall: &Stall, pause: Duration) {
 }
 
 impl Rows {
-    /// Applies batch after batch; it ends only when it cannot go on.
+    /// Applies batch after batch, until it cannot go on.
     async fn follow(&self, lease: &Lease, applied: &mut bool) -> Result<Infallible, Stall> {
         let Self { projector, projection, reporter, .. } = self;
         let (log, Projector { database, shard, .. }) = (projector.log_of(projection), projector);
@@ -207,7 +207,7 @@ impl Rows {
         loop {
             lease.tick();
             lease.during(parked.listen(database)).await;
-            // What waits for another try does not keep the others waiting.
+            // Retries must not hold up other aggregates.
             let has_more =
                 parked.are_due() && lease.during(project::retry(database, read_model, checkpoint, &mut parked)).await?;
             let batch = tokio::select! {
@@ -231,14 +231,14 @@ impl Rows {
             reporter.applied(begun.elapsed());
             reporter.works(Reached::from(checkpoint.position));
             telling.is_at(checkpoint).await?;
-            // Nobody waits for a generation that catches up: half of the time is left to those that answer.
+            // A generation that catches up is not urgent: half of the time is left to those that answer.
             if projection.is_beside() && batch.is_old() {
                 lease.during(sleep(begun.elapsed().min(HEARTBEAT))).await;
             }
         }
     }
 
-    /// Makes the tables that are missing and takes the checkpoint over.
+    /// Creates missing tables and takes the checkpoint over.
     async fn take_over(&self) -> Result<Checkpoint, Stall> {
         let Self { projector: Projector { database, shard, .. }, projection, .. } = self;
         if !schema::is_complete(database, projection).await? {
@@ -252,11 +252,11 @@ impl Rows {
     }
 }
 
-/// Tells the other nodes how far a projection is.
+/// Announces the progress of a projection to other nodes.
 struct Telling<'a> {
     rows: &'a Rows,
     announcer: Announcer,
-    /// The stream sequence with which it has all that there was when the worker began.
+    /// The stream sequence at which it has everything that the log had when the worker began.
     complete_at: Option<u64>,
 }
 
@@ -271,7 +271,7 @@ impl Telling<'_> {
         Ok(())
     }
 
-    /// The log has had nothing for a while: where all that there was has aged out, nothing is missing.
+    /// Announces idleness. If everything in the log has aged out, nothing is missing.
     async fn is_idle_at(&mut self, checkpoint: Checkpoint) -> Result<(), Stall> {
         if self.complete_at.is_some() && self.rows.projector.log_of(self.rows.projection).last().await?.is_none() {
             self.complete_at = Some(0);
@@ -280,8 +280,8 @@ impl Telling<'_> {
     }
 }
 
-/// An idle worker looks whether its tables and its checkpoint are still there: where Postgres lost them or its last
-/// commits, the rows that went with them come back without waiting for the next event.
+/// Checks that the tables and the checkpoint of an idle worker still exist: if Postgres has lost them or its last
+/// commits, the lost rows come back without waiting for the next event.
 async fn confirm(
     database: &database::Database,
     projection: &Projection,
@@ -295,7 +295,7 @@ async fn confirm(
     if found == Some(checkpoint) { Ok(()) } else { Err(BatchFailure::Fenced.into()) }
 }
 
-/// A checkpoint at a record that the log does not have, or has differently, belongs to another log: the unit stops.
+/// Refuses a checkpoint at a record that the log lacks or has differently: that belongs to another log.
 pub(crate) async fn recognise(log: &log::Log, position: Position) -> Result<(), OtherLog> {
     if log.has(position).await? { Ok(()) } else { Err(OtherLog::Differs(position.stream_sequence)) }
 }

@@ -31,7 +31,7 @@ use edge::{
 
 use crate::{Queries, settings, standard};
 
-/// What is read of each resource, and of each settings service; a module where there is more than the two standard reads.
+/// The reads of each resource and settings service; a module of its own if it has more than the two standard reads.
 const RESOURCES: &[Mount<Queries>] = &[
     standard::mount::<Target>,
     delivery::mount,

@@ -1,4 +1,4 @@
-//! The search indexes of a query node: kept by a projector elsewhere, fetched as they are published.
+//! The search indexes of a query node: written by a projector elsewhere, fetched as they are published.
 
 use std::path::Path;
 

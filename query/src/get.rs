@@ -1,4 +1,4 @@
-//! Getting one resource by its id, not older than the caller asks for.
+//! Gets one resource by its id, as fresh as the caller requires.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use view::{
 use crate::Queries;
 
 impl Queries {
-    /// The resource with this id, if it is what is asked for, and an answer made of it.
+    /// Gets the resource with this id, if it is the requested one, and makes an answer of it.
     pub(crate) async fn get<R: Resource, O>(
         &self,
         call: &Call,
@@ -50,7 +50,7 @@ impl Queries {
                 || call.is_own(found.state.user(&found.id));
             let is_removed = |context: &Owner| self.ended.is_removed(&call.tenant.id, context);
             let is_over = found.state.has_expired(clock::now().as_millisecond());
-            // A sweep may come to it later.
+            // A sweep may remove it later.
             let is_gone = || {
                 let stands_on = goes_with(&found.state, found.state.references());
                 let removed = |on: &Reference| self.ended.was_removed(&call.tenant.id, (on.link.to, &on.id));
@@ -63,20 +63,20 @@ impl Queries {
                 && !also_seen_by.is_some_and(|other| is_removed(&other))
         };
         let Some(found) = found.filter(is_there) else {
-            // That there is none was read too, and may be held against a later read.
+            // Its absence was read, too, and counts for later reads.
             return Err(Error::from(Rejection::NotFound(R::NAME)).header(HEADER, token));
         };
         let metadata = vec![(HEADER, token), (ETAG, entity_tag(found.sequence))];
         Ok(Answer { message: answer(found), status: None, metadata })
     }
 
-    /// An answer that no write changes: it is as fresh as anybody asks for.
+    /// An answer that no write changes, and so is as fresh as anybody requires.
     pub(crate) async fn constant<O>(&self, call: &Call, message: O) -> Result<Answer<O>, Error> {
         let token = call.token_at(&self.tokens, (LogClass::Events, call.consistency.events.required)).await?;
         Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
     }
 
-    /// A row, not older than the caller asks for.
+    /// Reads a row, as fresh as the caller requires.
     pub(crate) async fn fresh<R: Resource>(
         &self,
         call: &Call,
@@ -85,7 +85,7 @@ impl Queries {
         self.fresh_in(call, call.instance_of::<R>(id), id).await
     }
 
-    /// A row that is kept in an instance.
+    /// Reads a row that is stored in an instance.
     pub(crate) async fn fresh_in<R: Resource>(
         &self,
         call: &Call,
@@ -97,7 +97,7 @@ impl Queries {
         found.map_err(|failure| read_model(Arc::new(failure)))
     }
 
-    /// The row of an aggregate, of whatever type.
+    /// Reads the row of an aggregate of any type.
     async fn row(
         &self,
         call: &Call,
@@ -108,7 +108,7 @@ impl Queries {
         self.as_fresh(call, projection, || rows.get(&self.database, aggregate_type, key)).await
     }
 
-    /// Reads, and where the read model is not there yet waits for it and reads again.
+    /// Reads, and if the read model is not fresh enough, waits for it and reads again.
     pub(crate) async fn as_fresh<T, F: Future<Output = Result<Fresh<T>, DatabaseFailure>>>(
         &self,
         call: &Call,
@@ -117,7 +117,7 @@ impl Queries {
     ) -> Result<Fresh<T>, Error> {
         let changes = self.progress.of(projection);
         let consistency = call.consistency[projection.class];
-        // What is parked does not get fresher by waiting.
+        // A parked resource does not get fresher by waiting.
         let processed = |fresh: &Fresh<T>| Some(if fresh.is_parked { u64::MAX } else { fresh.processed });
         let fresh = consistency.look_until_fresh(changes, read, processed).await;
         let fresh = fresh.map_err(|failure| read_model(Arc::new(failure)))?;

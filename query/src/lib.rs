@@ -1,4 +1,4 @@
-//! The query node: reads from the read models, as fresh as the caller asks for. It never writes.
+//! The query node: reads from the read models, as fresh as the caller requires. It never writes.
 
 pub mod api;
 pub mod follow;
@@ -16,15 +16,15 @@ use index::Indexes;
 use proto::operation::Facts;
 use view::{database::Database, ended::Ended, progress::Progress, settings::SettingsIndex};
 
-/// What the queries of a node need.
+/// The resources that the queries of a node need.
 pub struct Queries {
-    /// Where the read models are.
+    /// The database of the read models.
     pub database: Database,
-    /// How far they are.
+    /// The progress of the read models.
     pub progress: Progress,
-    /// What was removed with all that belongs to it.
+    /// What was removed, with everything that belongs to it.
     pub ended: Ended,
-    /// What is set in which context.
+    /// The settings and state policies of every context.
     pub settings: SettingsIndex,
     /// The newest snapshots of the search indexes.
     pub indexes: Indexes,
@@ -32,16 +32,16 @@ pub struct Queries {
     pub tokens: Tokens,
     /// Seats for searches.
     pub searches: Seats,
-    /// What a search may take.
+    /// The bounds of a search.
     pub bounds: SearchBounds,
     /// The operations that are built.
     pub operations: Vec<&'static Facts>,
 }
 
-/// What a search may take.
+/// The bounds of a search.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SearchBounds {
-    /// How many results an answer has.
+    /// How many results a page has.
     pub limits: Limits,
     /// How long it may take, once it has a processor.
     pub time: Duration,

@@ -1,8 +1,8 @@
-//! The pages at `/ui/operate`: what operators see of a platform, and what they do about what failed.
+//! The pages at `/ui/operate`: what operators see of a platform, and how they deal with failures.
 //!
-//! The pages ask the same operations as every other client, as who has signed in, so that permissions, audit and
-//! bounds are those of the API: operators see the whole platform, administrators what failed of their instance. They keep no
-//! state: a session is in the cookie of a browser.
+//! The pages use the same operations as every other client, in the name of who has signed in, so that permissions,
+//! audit and bounds are those of the API: operators see the complete platform, administrators the failures of their
+//! instance. They store no state: a session is in the cookie of a browser.
 
 mod ask;
 mod entry;
@@ -49,9 +49,9 @@ pub use self::{
 };
 use crate::Queries;
 
-/// Where their files are.
+/// The folder of their files.
 const FOLDER: &str = "/ui/static/";
-/// Where people are sent to log in.
+/// The path that people are sent to for logging in.
 const LOG_IN: &str = "/ui/operate/log-in";
 
 /// The files of the pages.
@@ -67,15 +67,15 @@ static FILES: LazyLock<Files> = LazyLock::new(|| Files {
     script: Asset::new(FOLDER, "operate.js", include_str!("../assets/operate.js")),
 });
 
-/// What the pages need beyond the queries.
+/// What the pages need in addition to the queries.
 pub struct PageDependencies {
-    /// What admits requests.
+    /// Admits requests.
     pub edge: Arc<Edge>,
     /// The keys that seal sessions.
     pub keyring: Keyring,
-    /// What may happen once: the use of a link.
+    /// Makes sure that a link is used only once.
     pub once: Once,
-    /// What writes.
+    /// Executes commands.
     pub writes: Writes,
     /// The nodes of the platform.
     pub nodes: Nodes,
@@ -92,10 +92,10 @@ struct Operate {
     seats: Seats,
 }
 
-/// The pages and their files; they ask these routes of queries.
+/// The routes of the pages and their files. The pages send their queries to the routes in `asked`.
 pub fn routes(queries: &Arc<Queries>, asked: Router, parts: PageDependencies) -> Router {
     let PageDependencies { edge, keyring, once, writes, nodes } = parts;
-    let (ended, revoked) = (queries.ended.reached(), queries.ended.revoked().reached());
+    let (ended, revoked) = (queries.ended.position(), queries.ended.revoked().position());
     let ends = OfEach { events: ended.changes(), sessions: revoked.changes() };
     let samples = Samples::start(queries.progress.clone(), ends);
     let (api, seats) = (Api::new(asked, writes), Seats::default());

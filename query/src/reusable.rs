@@ -1,4 +1,4 @@
-//! The reads of any reusable resource, as it is seen from a context: its own, one below it that inherits it, or one above.
+//! Reads of reusable resources, as seen from a context: its own, one below it that inherits it, or one above.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ use crate::{
 };
 
 impl Queries {
-    /// The resource that a request names, as it is seen from the context that it names or else from its own, and an answer
-    /// made of it.
+    /// Gets the resource that a request names, as seen from the context that it names or else from its own, and makes
+    /// an answer of it.
     pub(crate) async fn get_reusable<R: Reusable, I: Identified, O>(
         &self,
         call: &Call,
@@ -52,14 +52,14 @@ impl Queries {
         let processed = processed.max(seen.as_ref().map_or(0, |(_, _, newest)| *newest));
         let token = call.token_at(&self.tokens, (R::CLASS, processed)).await?;
         let Some((found, seen, _)) = seen else {
-            // That there is none was read too, and may be held against a later read.
+            // Its absence was read, too, and counts for later reads.
             return Err(Error::from(Rejection::NotFound(R::NAME)).header(HEADER, token));
         };
         let metadata = vec![(HEADER, token), (ETAG, entity_tag(found.sequence))];
         Ok(Answer { message: answer(&found, &seen)?, status: None, metadata })
     }
 
-    /// The row of the instance, or else that of the system, which is there in all instances.
+    /// Reads the row of the instance, or else that of the system, which exists in all instances.
     async fn fresh_reusable<R: Reusable>(
         &self,
         call: &Call,
@@ -69,7 +69,7 @@ impl Queries {
         if of_instance.answer.is_some() { Ok(of_instance) } else { self.fresh_in(call, SYSTEM, id).await }
     }
 
-    /// A resource as it is seen from a context, where the caller may see it there, and the sequence of the newest policy on it.
+    /// A resource as seen from a context, if the caller may see it there, and the sequence of the newest policy on it.
     fn seen_from<R: Reusable>(
         &self,
         call: &Call,
@@ -85,11 +85,11 @@ impl Queries {
         }
         let policies = self.settings.policies::<R>(instance_id, &path);
         let newest = path.iter().filter_map(|context| policies.set(context, &found.id)).map(|set| set.sequence).max();
-        let (found, seen) = seen(found, &path, &policies);
+        let (found, seen) = as_seen_at(found, &path, &policies);
         Some((found, seen, newest.unwrap_or_default()))
     }
 
-    /// Shows what a request finds, as it is seen from the context that is searched.
+    /// Searches resources as seen from the requested context.
     pub(crate) async fn search_reusable<R: ShownReusable>(
         &self,
         call: &Call,
@@ -109,12 +109,12 @@ impl Queries {
             }
         };
         let (query, column, filters) = request.list();
-        let filters = filters.into_iter().map(R::wanted).map(filter).collect();
+        let filters = filters.into_iter().map(R::convert_filter).map(filter).collect();
         let list = List { query, key: R::key(column), filters };
         let answer = |details: ListDetails, hits: Hits<R>| {
             let shown = hits.page.into_iter().filter_map(|found| {
                 let path = path(&found.owner, &call.context, instance_id)?;
-                let (found, seen) = seen(found, &path, &policies);
+                let (found, seen) = as_seen_at(found, &path, &policies);
                 Some(R::shown(&found, &seen))
             });
             R::Search::response(details, column, shown.collect())
@@ -122,8 +122,8 @@ impl Queries {
         self.search_in(call, self.reachable(call), list, answer).await
     }
 
-    /// What is there in the context of a call: what is of it, of those above it, and of those below it. Its caller may read
-    /// it there; whoever may so only in some of those below it sees what is of them.
+    /// What exists in the context of a call: what belongs to it, to those above it, and to those below it. The caller
+    /// may read all of it, or, with rights only in some contexts below, what belongs to those.
     fn reachable<R: Reusable>(&self, call: &Call) -> Visible<R> {
         let id = &call.tenant.id;
         let (instances, within, removed) = match (call.context.kind, call.contexts()) {
@@ -131,7 +131,7 @@ impl Queries {
             (OwnerType::System, _) => (None, Some(vec![]), vec![]),
             (OwnerType::Instance, None) => (Some(vec![id.clone(), SYSTEM.to_owned()]), None, self.ended.removed(id)),
             (OwnerType::Instance, Some(places)) => (Some(vec![id.clone()]), Some(places), self.ended.removed(id)),
-            // Whoever may read it was asked for at the edge.
+            // Whether the caller may read it was checked at admission.
             (OwnerType::Organization, _) => {
                 (Some(vec![id.clone(), SYSTEM.to_owned()]), Some(call.context.chain(id)), self.ended.removed(id))
             }
@@ -141,8 +141,8 @@ impl Queries {
     }
 }
 
-/// A resource as it is seen at the end of a path. What a context below its own makes of it is a change of it there.
-fn seen<R: Reusable>(
+/// A resource as seen at the end of a path. The policy of a context below its own counts as a change of it there.
+fn as_seen_at<R: Reusable>(
     mut found: StoredResource<R>,
     path: &[Owner],
     policies: &Policies,

@@ -1,4 +1,4 @@
-//! Searching: filters, sort and page in, documents and how fresh they are out.
+//! Searches: take filters, order and page, and return documents and their freshness.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,21 +26,21 @@ use crate::{Queries, SearchBounds};
 /// How long a search waits for its turn.
 const SEAT_WAIT: Duration = Duration::from_secs(5);
 
-/// What a list request asks for, whatever it lists.
+/// The parameters of a list request, for any resource.
 pub(crate) struct List<R: 'static> {
     pub(crate) query: Option<ListQuery>,
     pub(crate) key: SortKey<R>,
     pub(crate) filters: Vec<Filter<R>>,
 }
 
-/// How much a page has, and how much there is.
+/// The number of results on a page, and in all.
 pub(crate) struct Counted {
     pub(crate) found: usize,
     pub(crate) total: u64,
 }
 
-/// What a page says of itself. Of one that had no room for all that was asked for, the limit is what it has, so that whoever adds
-/// it to the offset misses nothing.
+/// The details of a page. If it had no room for everything that was requested, the limit is the number of its results,
+/// so that a client that adds it to the offset misses nothing.
 pub(crate) fn page_details(
     (offset, limit): (u64, u32),
     Counted { found, total }: Counted,
@@ -57,16 +57,16 @@ pub(crate) fn page_details(
     }
 }
 
-/// What of an index a caller asks about and may read. It is asked of the index, so that totals are right.
+/// The part of an index that a caller requests and may read. It is part of the search, so that totals are right.
 pub(crate) struct Visible<R: 'static> {
-    /// In which instances; `None` for all of the system.
+    /// The instances; `None` for all of the system.
     pub(crate) instances: Option<Vec<String>>,
-    /// Which of it.
+    /// The filters within these instances.
     pub(crate) filters: Vec<Filter<R>>,
 }
 
 impl Queries {
-    /// Searches an index, not older than the caller asks for, and makes an answer of what was found.
+    /// Searches an index, as fresh as the caller requires, and makes an answer of the results.
     pub(crate) async fn search<R: Resource, O>(
         &self,
         call: &Call,
@@ -77,7 +77,7 @@ impl Queries {
         self.search_in(call, visible, list, answer).await
     }
 
-    /// The same among what is visible, by whatever rule that is.
+    /// Searches an index within a visible part of it.
     pub(crate) async fn search_in<R: Resource, O>(
         &self,
         call: &Call,
@@ -101,13 +101,13 @@ impl Queries {
         let Visible { instances, mut filters } = visible;
         let now = clock::now().as_millisecond();
         filters.extend(R::EXPIRES_AT.map(|column| Filter::Above { column, value: now }));
-        filters.extend(self.standing(instances.as_deref()));
+        filters.extend(self.without_removed(instances.as_deref()));
         filters.extend(list.filters);
         let search = Search { instances, filters, page };
         let seat = timeout(SEAT_WAIT, self.searches.take(&call.tenant.id)).await;
         let seat = seat.ok().flatten().ok_or_else(busy)?;
         let bounds = Bounds::new(self.bounds.time, self.bounds.documents);
-        // With this request, which is dropped when its client has gone.
+        // Bound to this request, which is dropped when its client has gone.
         let _caller = bounds.caller();
         let hits = tokio::task::spawn_blocking(move || {
             let _seat = seat;
@@ -123,18 +123,18 @@ impl Queries {
 }
 
 impl Queries {
-    /// Leaves out what stands on something that was removed: a sweep may come to it later.
-    fn standing<R: Resource>(&self, instances: Option<&[String]>) -> Vec<Filter<R>> {
+    /// Filters that leave out what depends on removed objects, which a sweep may remove later.
+    fn without_removed<R: Resource>(&self, instances: Option<&[String]>) -> Vec<Filter<R>> {
         let gone = R::STANDS_ON.iter().map(|(kind, column)| (column, self.ended.removed_lately(instances, kind)));
         let gone = gone.filter(|(_, ids)| !ids.is_empty());
         gone.map(|(column, ids)| Filter::NoneOf { column, texts: ids }).collect()
     }
 
-    /// What of an index of resources that are in one context each.
+    /// The visible part of an index of resources that belong to one context each.
     fn visible<R: Resource>(&self, call: &Call) -> Visible<R> {
         let is_operator = call.may(&Owner::system());
         let (instances, removed) = match call.instance_for::<R>() {
-            // Instances are found by operators of the platform, who see all of them.
+            // Only operators of the platform find instances, and they see all of them.
             None if is_operator => return Visible { instances: None, filters: vec![] },
             Some(_) if is_operator && call.context.kind == OwnerType::System => (None, self.ended.removed_anywhere()),
             Some(id) if call.context.kind != OwnerType::System => (Some(vec![id.to_owned()]), self.ended.removed(id)),
@@ -145,7 +145,7 @@ impl Queries {
     }
 }
 
-/// Which part of a list is asked for, and how many there may be.
+/// The requested part of a list, and the limit of results.
 pub(crate) fn bounded(query: Option<ListQuery>, limits: Limits) -> Result<(ListQuery, u32), Error> {
     let query = query.unwrap_or_default();
     match query.limit {
@@ -155,10 +155,10 @@ pub(crate) fn bounded(query: Option<ListQuery>, limits: Limits) -> Result<(ListQ
     }
 }
 
-/// What of the context of a call its caller may read.
+/// The part of the context of a call that its caller may read.
 fn within<R>(call: &Call) -> Option<Filter<R>> {
     match (call.context.kind, call.contexts()) {
-        // Whoever may read it was asked for at the edge, where roles in a part of it were enough.
+        // Admission has checked the caller, for whom roles in a part of it suffice.
         (OwnerType::Organization, _) if call.may(&call.context) || call.belongs_to(&call.context) => {
             Some(Filter::In(vec![call.context.clone()]))
         }
@@ -193,7 +193,7 @@ fn not_here() -> Error {
     Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
 }
 
-/// A search that exceeded its bounds, or failed.
+/// The error for a search that exceeded its bounds, or failed.
 fn stopped(failure: &IndexFailure, SearchBounds { time, documents, .. }: SearchBounds) -> Error {
     match failure {
         IndexFailure::Stopped(SearchInterrupted::TooMany) => {

@@ -1,4 +1,4 @@
-//! The read of any settings service, from memory.
+//! The read of settings services, from memory.
 
 use std::{convert::Infallible, future::ready, sync::Arc};
 
@@ -16,12 +16,12 @@ use proto::shape::{Request, Resolve};
 
 use crate::Queries;
 
-/// Mounts what is read of a settings service.
+/// Mounts the read of a settings service.
 pub(crate) fn mount<P: ResolvedSettings>(mounting: Mounting<Queries>) -> Mounting<Queries> {
     mounting.on(resolve::<P>)
 }
 
-/// Shows the settings as they hold in the context that a request names.
+/// Shows the effective settings of the context that a request names.
 async fn resolve<P: ResolvedSettings>(
     queries: Arc<Queries>,
     call: Call,
@@ -36,7 +36,7 @@ async fn resolve<P: ResolvedSettings>(
         || ready(Ok::<_, Infallible>(queries.settings.effective_of::<P>(instance_id, context, request.variant())));
     let consistency = call.consistency.events;
     let seen =
-        consistency.look_until_fresh(queries.settings.reached().changes(), look, |seen| Some(seen.processed)).await;
+        consistency.look_until_fresh(queries.settings.position().changes(), look, |seen| Some(seen.processed)).await;
     let Ok(seen) = seen;
     waited(consistency, Some(seen.processed));
     consistency.accept(seen.processed)?;
@@ -46,6 +46,6 @@ async fn resolve<P: ResolvedSettings>(
     let token = call.token_at(&queries.tokens, (LogClass::Events, seen.processed)).await?;
     let message =
         P::Resolve::response(details(context, (seen.sequence, seen.changed_at)), P::resolved(context, &seen.chain));
-    // No tag: what is inherited changes without it.
+    // There is no entity tag, since inherited values change without it.
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }

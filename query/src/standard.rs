@@ -1,4 +1,4 @@
-//! The two reads of any standard resource.
+//! The two reads of standard resources.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use proto::shape::{Get, Identified, Request, Search};
 
 use crate::{Queries, search::List};
 
-/// More than any enumeration of columns has.
+/// An upper bound of the columns of any enumeration.
 const MOST_COLUMNS: i32 = 256;
-/// How many filters a search has at most, those within others counted, and how deep they are nested.
+/// How many filters a search may have, including nested ones, and how deep they may be nested.
 const MOST_FILTERS: usize = 100;
 const DEEPEST: usize = 5;
 
-/// Mounts both.
+/// Mounts both reads.
 ///
 /// # Panics
 /// Where a list could be sorted by a column that the resource does not have: such a node must not start.
@@ -56,7 +56,7 @@ async fn get<R: Readable>(
     queries.get(&call, &id, is_held, |found| R::Get::response(R::shown(&found))).await
 }
 
-/// Shows what a request finds.
+/// Searches resources.
 pub(crate) async fn search<R: Readable>(
     queries: Arc<Queries>,
     call: Call,
@@ -87,7 +87,7 @@ fn check_size<R>(filters: &[Filter<R>]) -> Result<(), Error> {
     Err(Error::new(Reason::InvalidRequest, message).violation("filters", violation))
 }
 
-/// Whether what a path names before a resource was removed: all that it holds is gone with it.
+/// Whether the holder that a path names was removed: everything that it holds is removed with it.
 fn is_gone<R: Resource>(queries: &Queries, call: &Call, holder: Option<&str>) -> bool {
     let named = holder.zip(R::LINKS.first());
     named.is_some_and(|(id, link)| queries.ended.was_removed(&call.tenant.id, (link.to, id)))

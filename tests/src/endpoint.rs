@@ -33,7 +33,7 @@ pub struct Endpoint {
 #[derive(Debug)]
 struct Inner {
     calls: Mutex<Vec<Called>>,
-    /// How many calls were under way at most, and are.
+    /// How many calls were in progress at most, and are now.
     under_way: Mutex<(usize, usize)>,
     reply: Mutex<Reply>,
 }

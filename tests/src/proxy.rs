@@ -51,7 +51,7 @@ struct Rules {
     answers: Lost,
     /// The inboxes of the answers that will be lost.
     inboxes: Mutex<HashSet<String>>,
-    /// How many publishes to a log came by, lost ones too.
+    /// How many publishes to a log have arrived, including lost ones.
     seen: AtomicUsize,
     /// How many of them are held back.
     waiting: AtomicUsize,

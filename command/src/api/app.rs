@@ -126,7 +126,7 @@ impl Command for Change {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<App>>(&self.key);
-        existence::insist(turn, &current)?;
+        existence::require_existing(turn, &current)?;
         let Some(before) = current.resource() else { return Err(Rejection::NotFound(App::NAME).into()) };
         deciding.permit_on(turn, &current)?;
         if self.patch.config.as_ref().is_some_and(|patch| !patch.fits(&before.config)) {

@@ -85,18 +85,18 @@ impl Commands {
     /// Stores a file, unless its context has too many.
     async fn keep(&self, name: &AssetName, content: Vec<u8>) -> Result<(), Error> {
         let _seat = SEAT.acquire().await.map_err(|closed| Error::internal(&closed))?;
-        if self.assets.others(name).await.map_err(|failure| away(&failure))? >= MOST {
+        if self.assets.others(name).await.map_err(|failure| storage_unavailable(&failure))? >= MOST {
             let message = format!(
                 "the context has uploaded {MOST} pictures and fonts; those that it does not show go within two hours after its branding changed last"
             );
             return Err(Error::new(Reason::RateLimited, message).retry_after(LATER).with("limit", "assets"));
         }
-        self.assets.put(name, content.into()).await.map_err(|failure| away(&failure))
+        self.assets.put(name, content.into()).await.map_err(|failure| storage_unavailable(&failure))
     }
 }
 
 /// Returns the error for a file that cannot be stored at the moment.
-fn away(failure: &LogFailure) -> Error {
+fn storage_unavailable(failure: &LogFailure) -> Error {
     tracing::warn!(error = explain(failure), "a picture or a font cannot be kept");
     writer_unavailable("pictures and fonts cannot be kept at the moment")
 }

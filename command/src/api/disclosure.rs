@@ -32,7 +32,7 @@ use super::failed_event::Scope;
 use crate::{
     execute::{Command, Commands, Deciding, REPLAYED},
     existence,
-    person_key::away,
+    person_key::key_unavailable,
     standard::details,
     turn::{Decided, Refusal, Turn},
 };
@@ -90,7 +90,7 @@ async fn revealed<I: Message>(
     }
     let is_there = is_there.load(Ordering::Relaxed);
     let shown = commands.persons.shown((&key, sequence), payload, is_there).await;
-    let (payload, members) = shown.map_err(away)?;
+    let (payload, members) = shown.map_err(key_unavailable)?;
     answer.message.event = Some(api::event::opened(event, payload));
     answer.message.personal = personal(members);
     Ok(answer)

@@ -42,7 +42,7 @@ impl Command for End {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<User>>(&self.user);
-        existence::insist(turn, &current)?;
+        existence::require_existing(turn, &current)?;
         // Each session records the end of the log as of its creation: all that recorded this one or an earlier one end.
         let seen = turn.ends().events;
         Ok((deciding.decide(turn, current, Asked::EndSessions(seen))?, ()))

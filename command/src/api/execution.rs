@@ -66,7 +66,7 @@ impl Command for Put {
         let others = self.others(turn)?;
         if let Some((resource, field, id)) = unknown {
             let fault = FieldFault::new(field, "must be an id that there is");
-            let fault = fault.said(format!("there is no {resource} with the id that "), " names");
+            let fault = fault.worded(format!("there is no {resource} with the id that "), " names");
             let error = Error::of_fields(Reason::ResourceNotFound, vec![fault]);
             return Err(error.with("resource", resource).with("id", id).into());
         }

@@ -29,7 +29,7 @@ use crate::{
     authority::Object,
     execute::{Command, Commands, Deciding},
     founding::Founding,
-    person_key::away,
+    person_key::key_unavailable,
     setup::{ADMIN, FirstPerson, Plan, ServiceUser},
     standard::{self, details, key},
     turn::{Decided, Refusal, Turn},
@@ -75,7 +75,7 @@ async fn create(
     let system = commands.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?;
     let (keyring, ids, planned) = (commands.keyring.clone(), commands.ids.clone(), plan.clone());
     let drawn = commands.generated(&call.tenant.id, move || Founding::draw(&keyring, &ids, planned, system)).await?;
-    let founding = drawn.sealed(&commands.persons).await.map_err(away)?;
+    let founding = drawn.sealed(&commands.persons).await.map_err(key_unavailable)?;
     let issuer = commands.external.url(&plan.hosts[0]);
     let login = plan.person.as_ref().map(|person| first_login(&issuer, person));
     let answer = move |decided: &Decided, (): &()| CreateInstanceResponse {
@@ -118,7 +118,7 @@ impl Command for Create {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         deciding.permit(turn, &Owner::system(), &Object::of_nobody(Instance::NAME, false))?;
-        Ok((self.founding.found(turn, &deciding.cause)?, ()))
+        Ok((self.founding.write_all(turn, &deciding.cause)?, ()))
     }
 }
 

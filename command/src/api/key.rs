@@ -31,7 +31,7 @@ async fn create<H: KeyHolder>(
     call: Call,
     request: H::Create,
 ) -> Result<Answer<<H::Create as Request>::Response>, Error> {
-    let wanted = request.wanted();
+    let wanted = request.requested_key();
     let expires_at = end("key.expiration_date", wanted.expiration_date)?;
     let (holder, id) = (holder::<H>(&call, &request)?, commands.ids.next());
     let (public, private_key) = match wanted.source {
@@ -44,7 +44,7 @@ async fn create<H: KeyHolder>(
             commands.look::<H>(&call, &holder).await?;
             let r#type = if let Some(Source::KeyType(r#type)) = made { r#type } else { 0 };
             let r#type = KeyType::try_from(r#type).unwrap_or_default();
-            let pair = commands.generated(&call.tenant.id, move || key_pair::generate(words::made(r#type))).await?;
+            let pair = commands.generated(&call.tenant.id, move || key_pair::generate(words::key_type(r#type))).await?;
             (pair.public.clone(), Some(private_key(&pair, &id)))
         }
     };

@@ -39,9 +39,9 @@ pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting
         .on(create)
         .on(standard::patch::<PatchOrganizationRequest>)
-        .on(asks(|_: &DeleteOrganizationRequest| Asked::Delete))
-        .on(asks(|_: &DeactivateOrganizationRequest| Asked::Switch(false)))
-        .on(asks(|_: &ReactivateOrganizationRequest| Asked::Switch(true)))
+        .on(handler(|_: &DeleteOrganizationRequest| Asked::Delete))
+        .on(handler(|_: &DeactivateOrganizationRequest| Asked::Switch(false)))
+        .on(handler(|_: &ReactivateOrganizationRequest| Asked::Switch(true)))
         .on(set_as_default)
 }
 
@@ -59,7 +59,7 @@ async fn create(
 }
 
 /// Returns a handler of requests whose type determines what happens to an organization with all its users.
-fn asks<I>(asked: fn(&I) -> Asked<Organization>) -> impl Fn(Arc<Commands>, Call, I) -> Answering<I::Response>
+fn handler<I>(asked: fn(&I) -> Asked<Organization>) -> impl Fn(Arc<Commands>, Call, I) -> Answering<I::Response>
 where
     I: Identified,
     I::Response: Plain,

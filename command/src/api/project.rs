@@ -33,10 +33,10 @@ use crate::{
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting
         .on(create)
-        .on(asks(|request: &PatchProjectRequest| Asked::Patch(words::patch(request))))
-        .on(asks(|_: &DeleteProjectRequest| Asked::Delete))
-        .on(asks(|_: &DeactivateProjectRequest| Asked::Switch(false)))
-        .on(asks(|_: &ReactivateProjectRequest| Asked::Switch(true)))
+        .on(handler(|request: &PatchProjectRequest| Asked::Patch(words::patch(request))))
+        .on(handler(|_: &DeleteProjectRequest| Asked::Delete))
+        .on(handler(|_: &DeactivateProjectRequest| Asked::Switch(false)))
+        .on(handler(|_: &ReactivateProjectRequest| Asked::Switch(true)))
 }
 
 async fn create(
@@ -95,7 +95,7 @@ impl Command for Create {
 }
 
 /// Returns a handler of requests whose type or content determines what happens to a project.
-fn asks<I>(asked: fn(&I) -> Asked<Project>) -> impl Fn(Arc<Commands>, Call, I) -> Answering<I::Response>
+fn handler<I>(asked: fn(&I) -> Asked<Project>) -> impl Fn(Arc<Commands>, Call, I) -> Answering<I::Response>
 where
     I: Identified,
     I::Response: Plain,

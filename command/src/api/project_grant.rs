@@ -110,7 +110,7 @@ impl Command for Change {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<ProjectGrant>>(&self.key);
-        existence::insist(turn, &current)?;
+        existence::require_existing(turn, &current)?;
         let Some(before) = current.resource().cloned() else {
             return Err(Rejection::NotFound(ProjectGrant::NAME).into());
         };

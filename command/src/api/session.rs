@@ -34,7 +34,7 @@ use crate::{
     client_secret::{draw, hash_of},
     execute::{Command, Commands, Deciding},
     existence::{self, organization_of_live},
-    login::{Proven, Whose, wrong},
+    login::{PasswordSubject, Proven, wrong},
     named::named,
     standard::{self, details},
     turn::{Decided, Refusal, Turn},
@@ -57,7 +57,7 @@ async fn create(
     let key = standard::key::<Session>(&call, &id)?;
     let user_agent = user_agent::checked(asked.user_agent)?;
     let proven = proven(&commands, &call, (&checks, None)).await?;
-    let whose = whose(&call, &checks);
+    let whose = person_of(&call, &checks);
     let of = OfSession { user_agent, session: &key, whose, proven: proven.as_ref() };
     let user_agent = commands.new_user_agent(&call, of).await?;
     let command = Create {
@@ -87,7 +87,7 @@ async fn patch(
     let (secret, token) = draw(&commands, &call.tenant.id, &id).await?;
     let user_agent = user_agent::checked(asked.user_agent)?;
     let proven = proven(&commands, &call, (&checks, Some(&key))).await?;
-    let whose = Some(whose(&call, &checks).unwrap_or_else(|| Whose::OfSession(key.clone())));
+    let whose = Some(person_of(&call, &checks).unwrap_or_else(|| PasswordSubject::OfSession(key.clone())));
     let of = OfSession { user_agent, session: &key, whose, proven: proven.as_ref() };
     let user_agent = commands.new_user_agent(&call, of).await?;
     let command = Patch {
@@ -205,7 +205,7 @@ impl Command for Patch {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, bool), Refusal> {
         let current = turn.get::<Standard<Session>>(&self.key);
-        existence::insist(turn, &current)?;
+        existence::require_existing(turn, &current)?;
         let session = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
         // With its token alone nobody can look up users, or extend what the session was given.
         if self.checks == Checks::default() && self.lifetime.is_none() && !self.user_agent.is_named() {
@@ -265,7 +265,7 @@ impl Command for Delete {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<Session>>(&self.key);
-        existence::insist(turn, &current)?;
+        existence::require_existing(turn, &current)?;
         let session = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
         self.shown.stand_in(deciding, (&self.key, session));
         Ok((deciding.decide(turn, current, Asked::Delete)?, ()))
@@ -312,8 +312,8 @@ async fn proven(
 ) -> Result<Option<Proven>, Error> {
     let Some(CheckPassword { password }) = &checks.password else { return Ok(None) };
     let whose = match (searched(checks), session) {
-        (Some(search), _) => Whose::Named(call.tenant.id.clone(), search.clone()),
-        (None, Some(session)) => Whose::OfSession(session.clone()),
+        (Some(search), _) => PasswordSubject::Named(call.tenant.id.clone(), search.clone()),
+        (None, Some(session)) => PasswordSubject::OfSession(session.clone()),
         (None, None) => {
             return Err(Rejection::invalid("session.checks.user", "is required where a password is checked").into());
         }
@@ -322,8 +322,8 @@ async fn proven(
 }
 
 /// Returns the person that the checks name.
-fn whose(call: &Call, checks: &Checks) -> Option<Whose> {
-    searched(checks).map(|search| Whose::Named(call.tenant.id.clone(), search.clone()))
+fn person_of(call: &Call, checks: &Checks) -> Option<PasswordSubject> {
+    searched(checks).map(|search| PasswordSubject::Named(call.tenant.id.clone(), search.clone()))
 }
 
 /// Returns when the password was checked, if it was.

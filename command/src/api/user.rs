@@ -41,11 +41,11 @@ pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
     mounting
         .on(create)
         .on(patch)
-        .on(asks(|_: &DeleteUserRequest| Asked::Delete))
-        .on(asks(|_: &DeactivateUserRequest| Asked::Switch(false)))
-        .on(asks(|_: &ReactivateUserRequest| Asked::Switch(true)))
-        .on(asks(|_: &LockUserRequest| Asked::Lock(true)))
-        .on(asks(|_: &UnlockUserRequest| Asked::Lock(false)))
+        .on(handler(|_: &DeleteUserRequest| Asked::Delete))
+        .on(handler(|_: &DeactivateUserRequest| Asked::Switch(false)))
+        .on(handler(|_: &ReactivateUserRequest| Asked::Switch(true)))
+        .on(handler(|_: &LockUserRequest| Asked::Lock(true)))
+        .on(handler(|_: &UnlockUserRequest| Asked::Lock(false)))
         .on(generate_secret)
         .on(set_password)
 }
@@ -70,7 +70,7 @@ async fn create(
 }
 
 /// Returns a handler of requests whose type determines what happens to a user.
-fn asks<I>(asked: fn(&I) -> Asked<User>) -> impl Fn(Arc<Commands>, Call, I) -> Answering<I::Response>
+fn handler<I>(asked: fn(&I) -> Asked<User>) -> impl Fn(Arc<Commands>, Call, I) -> Answering<I::Response>
 where
     I: Identified,
     I::Response: Plain,

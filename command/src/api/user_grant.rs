@@ -159,7 +159,7 @@ impl Command for Change {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<UserGrant>>(&self.key);
-        existence::insist(turn, &current)?;
+        existence::require_existing(turn, &current)?;
         let Some(before) = current.resource().cloned() else { return Err(Rejection::NotFound(UserGrant::NAME).into()) };
         let project = AggregateKey::of::<Standard<Project>>(&self.key.instance_id, &before.project_id);
         let by = before.project_grant_id.as_ref();

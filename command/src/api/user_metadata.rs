@@ -75,7 +75,7 @@ impl Command for Put {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let user = turn.get::<Standard<User>>(&self.user);
-        existence::insist(turn, &user)?;
+        existence::require_existing(turn, &user)?;
         let found = user.resource().ok_or(Rejection::NotFound(User::NAME))?;
         deciding.permit_on(turn, &user)?;
         if found.human.is_some() != self.new.sealed.is_some() {

@@ -86,7 +86,7 @@ async fn exchange(
             return Ok(());
         }
         Exchanged::Absent => return Err(absent(place).into()),
-        Exchanged::Behind => "it is behind the generation that answers; the views tell how far it is, try again then",
+        Exchanged::Lagging => "it is behind the generation that answers; the views tell how far it is, try again then",
         Exchanged::Fails => {
             "it could not process events that the generation that answers could; mend them, or ask with force"
         }

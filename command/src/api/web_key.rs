@@ -42,7 +42,7 @@ async fn create(
     call: Call,
     request: CreateWebKeyRequest,
 ) -> Result<Answer<CreateWebKeyResponse>, Error> {
-    let (id, signs) = (commands.ids.next(), words::wanted(&request));
+    let (id, signs) = (commands.ids.next(), words::key_spec(&request));
     let data_key = commands.keyring.key(&call.tenant.id, Purpose::SigningKey).await.map_err(unavailable)?;
     let kid = id.clone();
     let generated = commands.generated(&call.tenant.id, move || signing::generate(signs, &kid)).await?;
@@ -110,7 +110,7 @@ impl Command for Activate {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Option<i64>), Refusal> {
         let next = turn.get::<Standard<SigningKey>>(&self.key);
-        existence::insist(turn, &next)?;
+        existence::require_existing(turn, &next)?;
         let found = next.resource().ok_or(Rejection::NotFound(<Standard<SigningKey> as Aggregate>::NAME))?;
         let (instance_id, algorithm) = (self.key.instance_id.clone(), found.algorithm.clone());
         let (is_last, signs_from, signs_until) = (found.is_last(), found.signs_from, found.signs_until);
@@ -139,7 +139,7 @@ impl Command for Delete {
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<Standard<SigningKey>>(&self.key);
-        existence::insist(turn, &current)?;
+        existence::require_existing(turn, &current)?;
         let now = turn.now().as_millisecond();
         let signs = |key: &SigningKey| key.signs_from.is_some() && key.stage(now - CLOCKS) != Stage::Inactive;
         if current.resource().is_some_and(signs) {

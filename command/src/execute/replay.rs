@@ -33,7 +33,7 @@ impl Commands {
         // Keyed, so that nobody can guess from the log what was requested.
         let context = [&owner_type(call.context.kind).to_be_bytes(), call.context.id.as_bytes()].concat();
         // The digest stays in the log, and must not allow anybody to find out a password.
-        let asked = without_secrets(call.operation.request, call.asked(request));
+        let asked = without_secrets(call.operation.request, call.original_request(request));
         let mut parts = vec![b"request", call.operation.grpc.as_bytes(), &if_match, &asked, &context];
         // A caller who shows another token does not get the answer that the first token permitted.
         parts.extend((!shown.is_empty()).then_some(shown));

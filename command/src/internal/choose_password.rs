@@ -25,9 +25,9 @@ use crate::{
     client_secret::hash_of,
     execute::Commands,
     existence::organization_of_live,
-    login::{PasswordOwner, Proven, found},
+    login::{PasswordOwner, Proven, find},
     password::{Chosen, Terms, sealed_password},
-    person_key::away,
+    person_key::key_unavailable,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::Decide,
 };
@@ -65,8 +65,8 @@ async fn chosen(commands: &Commands, by: CommandActor, asked: ChangePassword) ->
     }
     let Some(human) = resource.human else { return fault(Fault::Over) };
     let (sealing, sealed) = commands.key_of_person(&by.instance_id, &user.id, &human).await?;
-    let person = sealing.open(sealed).map_err(away)?;
-    let (kept, said) = (sealing.open_password(&password.hash).map_err(away)?, prepared(&new_password));
+    let person = sealing.open(sealed).map_err(key_unavailable)?;
+    let (kept, said) = (sealing.open_password(&password.hash).map_err(key_unavailable)?, prepared(&new_password));
     if commands.hashed(&by.instance_id, move || is_hash_of(&kept, &said)).await? {
         return fault(Fault::Same);
     }
@@ -131,7 +131,7 @@ impl Decide for FindPerson {
         };
         let Some(password) = resource.password.as_ref().filter(may).cloned() else { return Ok((nothing, None)) };
         let (resource, owner) = (resource.clone(), current.owner()?.clone());
-        let Some(found) = found(turn, &self.keys, &user)? else { return Ok((nothing, None)) };
+        let Some(found) = find(turn, &self.keys, &user)? else { return Ok((nothing, None)) };
         Ok((nothing, Some(PermittedPerson { user, resource, owner, password, found })))
     }
 }

@@ -17,7 +17,7 @@ use view::keyring::SYSTEM;
 use super::{Ask, CommandActor, is_id};
 use crate::{
     authority::{above, has_in_all},
-    escalation::{places_of, there},
+    escalation::{places_of, retain_existing},
     existence::organization_of_live,
     turn::{Cause, Current, Decided, Refusal, Turn},
     writer::Decide,
@@ -81,7 +81,7 @@ impl Impersonate {
         let claims = (&*keys.instance, actor.key.id.as_str());
         let chains = |places: &[RolePlace]| places.iter().map(|place| above(place, instance_id)).collect::<Vec<_>>();
         let places = places_of(turn, claims.0, &user.key, &home)?;
-        let places = there(turn, instance_id, places);
+        let places = retain_existing(turn, instance_id, places);
         let may_act = has_in_all(turn, claims, IMPERSONATE, &chains(&[home.into()]));
         Ok(has_in_all(turn, claims, IMPERSONATE_ADMINS, &chains(&places)) && may_act)
     }

@@ -35,8 +35,8 @@ use crate::{
     execute::Commands,
     existence::organization_of_live,
     login::{PasswordOwner, Proven, found_by_name, wrong},
-    named::{Contacts, Having, named},
-    person_key::away,
+    named::{Contacts, PersonWithContact, named},
+    person_key::key_unavailable,
     trial::Trial,
     turn::{Cause, Current, Decided, Refusal, Turn},
     writer::{Decide, Origin, Verdict, writer_unavailable},
@@ -54,7 +54,7 @@ pub(super) async fn check(commands: &Commands, by: CommandActor, asked: CheckPas
     let organization_id = Some(asked.organization_id).filter(|id| !id.is_empty());
     let contacts = Contacts { kinds, organization_id };
     let checked = async {
-        let (found, kind) = whom(commands, &by, &trial, (login_name, contacts)).await?;
+        let (found, kind) = find_person(commands, &by, &trial, (login_name, contacts)).await?;
         let proven = commands.proven_of(&trial, found, password.into()).await?;
         // Only now, so that it takes as long whether or not somebody has such an address.
         if let Some(kind) = kind
@@ -69,7 +69,7 @@ pub(super) async fn check(commands: &Commands, by: CommandActor, asked: CheckPas
 }
 
 /// Finds the person, and the kind of address that led there. Of several, it is the one who has verified that address.
-async fn whom(
+async fn find_person(
     commands: &Commands,
     by: &CommandActor,
     trial: &Trial,
@@ -81,7 +81,7 @@ async fn whom(
         Looked::Several(several) => several,
     };
     let mut verified = vec![];
-    for Having { user, human, kind } in several {
+    for PersonWithContact { user, human, kind } in several {
         if commands.is_verified(&by.instance_id, (&user.id, &human), kind).await? {
             verified.push((user.id, kind));
         }
@@ -104,7 +104,7 @@ impl Commands {
             Err(error) if error.reason() == Reason::PreconditionFailed => return Ok(false),
             Err(error) => return Err(error),
         };
-        let person = key.open(sealed).map_err(away)?;
+        let person = key.open(sealed).map_err(key_unavailable)?;
         Ok(kind.of(&person).is_some_and(|contact| contact.is_verified))
     }
 }
@@ -220,7 +220,7 @@ enum Looked {
     /// One person or nobody, and the kind of address that found it.
     Found(Box<PasswordOwner>, Option<Kind>),
     /// Several people who have the same address.
-    Several(Vec<Having>),
+    Several(Vec<PersonWithContact>),
 }
 
 impl Decide for FindAccount {
@@ -233,7 +233,7 @@ impl Decide for FindAccount {
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Looked), Refusal> {
         let Self { by: CommandActor { instance_id, keys, .. }, said, contacts } = self;
         // Both are looked up, whatever is found of the other, so that everything is loaded at once.
-        turn.loads_whoever_is_found();
+        turn.load_found_aggregates();
         let by_name = Search::LoginName(said.clone());
         let having = contacts.having(turn, keys, (instance_id, said))?;
         let is_named = named(turn, keys, (instance_id, &by_name)).is_some();

@@ -67,14 +67,14 @@ fn entry_key(by: &CommandActor, asked: &PutMetadata, entry: &MetadataEntry) -> A
 
 /// The state of a user and of the entries.
 #[derive(PartialEq, Eq)]
-struct There {
+struct MetadataState {
     /// The person, where the user is one.
     human: Option<Human>,
     /// The entries in the order of the request.
     entries: Vec<Option<UserMetadata>>,
 }
 
-impl There {
+impl MetadataState {
     /// Reads the state; `None` if there is no such user.
     fn of(turn: &mut Turn<'_>, by: &CommandActor, asked: &PutMetadata) -> Option<Self> {
         let key = user_key(by, asked);
@@ -94,10 +94,10 @@ struct ReadMetadata {
 }
 
 impl Decide for ReadMetadata {
-    type Outcome = Option<There>;
+    type Outcome = Option<MetadataState>;
 
-    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Option<There>), Refusal> {
-        let there = There::of(turn, &self.by, &self.asked);
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Option<MetadataState>), Refusal> {
+        let there = MetadataState::of(turn, &self.by, &self.asked);
         Ok((turn.nothing_decided(User::NAME), there))
     }
 }
@@ -105,7 +105,12 @@ impl Decide for ReadMetadata {
 impl Commands {
     /// Returns the entries as events store them: those of a person sealed with its key, with an existing ciphertext of
     /// the same value.
-    async fn entries(&self, by: &CommandActor, asked: &PutMetadata, there: &There) -> Result<Vec<UserMetadata>, Error> {
+    async fn entries(
+        &self,
+        by: &CommandActor,
+        asked: &PutMetadata,
+        there: &MetadataState,
+    ) -> Result<Vec<UserMetadata>, Error> {
         let PutMetadata { user_id, entries, .. } = asked;
         let sealing = match &there.human {
             Some(human) => Some(self.key_of_person(&by.instance_id, user_id, human).await?.0),
@@ -125,7 +130,7 @@ impl Commands {
 struct Put {
     by: CommandActor,
     asked: PutMetadata,
-    there: There,
+    there: MetadataState,
     entries: Vec<UserMetadata>,
 }
 
@@ -136,7 +141,7 @@ impl Decide for Put {
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Option<u64>), Refusal> {
         let Self { by, asked, there, entries } = self;
         let user = turn.get::<Standard<User>>(&user_key(by, asked));
-        if There::of(turn, by, asked).as_ref() != Some(there) {
+        if MetadataState::of(turn, by, asked).as_ref() != Some(there) {
             return Ok((turn.nothing_decided(User::NAME), None));
         }
         let owner = user.owner()?;

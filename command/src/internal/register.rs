@@ -29,7 +29,7 @@ use crate::{
     named::named,
     new_user::unused,
     password::{Chosen, Terms, sealed_password},
-    person_key::away,
+    person_key::key_unavailable,
     turn::{Cause, Decided, Refusal, Turn},
     writer::Decide,
 };
@@ -74,7 +74,7 @@ async fn registered(commands: &Commands, by: CommandActor, asked: Register) -> R
         Availability::Taken => return fault(Fault::Taken),
         Availability::Closed => return fault(Fault::Closed),
     }
-    let sealing = commands.persons.create(&by.instance_id, &id).await.map_err(away)?;
+    let sealing = commands.persons.create(&by.instance_id, &id).await.map_err(key_unavailable)?;
     let human = commands.sealed(&by.instance_id, (&sealing, &person)).await?;
     let password = sealed_password(&sealing, &hash, Terms::default());
     let user =

@@ -98,9 +98,9 @@ pub(super) async fn work_off<B: Backlog>(
             at = record.position();
         }
         let had_some = !left.is_empty();
-        tell(&telling, at, &left);
+        report(&telling, at, &left);
         step(backlog, &mut left, trouble).await;
-        tell(&telling, at, &left);
+        report(&telling, at, &left);
         let oldest = left.iter().map(|left| left.before).min_by_key(|place| place.stream_sequence);
         let done = oldest.unwrap_or(at);
         if saved.is_due(done) || had_some && done != saved.at && left.is_empty() {
@@ -109,7 +109,7 @@ pub(super) async fn work_off<B: Backlog>(
     }
 }
 
-fn tell<T>(telling: &Telling, at: Position, left: &VecDeque<Unprocessed<T>>) {
+fn report<T>(telling: &Telling, at: Position, left: &VecDeque<Unprocessed<T>>) {
     let waits_since = left.iter().map(|left| left.since).min();
     telling.note(|stand| (stand.at, stand.waiting, stand.waits_since) = (at, left.len() as u64, waits_since));
 }

@@ -100,7 +100,7 @@ impl Purges {
 
     /// Fails if the clock differs from that of NATS, or was set.
     async fn check_clock(&self) -> Result<(), PurgeFailure> {
-        if clock::set_by().abs() > MOST_SET {
+        if clock::adjusted_seconds().abs() > MOST_SET {
             return Err(PurgeFailure::ClockSet);
         }
         let ahead = clock::ahead(server_time(&self.log.client(), self.log.stream())).await;
@@ -138,7 +138,7 @@ impl Reaction for Purges {
 
     async fn serve(&self) -> Result<Infallible, PurgeFailure> {
         // From this first call on it is noticed when the clock is set.
-        clock::set_by();
+        clock::adjusted_seconds();
         loop {
             // Before the first purge, too: while nodes are upgraded, one of an older version may still take over, whose
             // records permit nothing.

@@ -85,7 +85,7 @@ pub(super) enum RotationFailure {
 }
 
 impl Rotations {
-    /// Looks after the keys of all instances whenever this node writes, until `shutdown`.
+    /// Rotates the keys of all instances whenever this node writes, until `shutdown`.
     pub async fn work(self, shutdown: CancellationToken) {
         steps::work(self, shutdown).await;
     }

@@ -170,7 +170,7 @@ impl Sweeps {
         if unswept.key.instance_id != SYSTEM || !has_policies(&unswept.key.aggregate_type) {
             return Ok(None);
         }
-        if self.settings.reached().processed_by(unswept.sequence, BREATH).await < unswept.sequence {
+        if self.settings.position().processed_by(unswept.sequence, BREATH).await < unswept.sequence {
             return Ok(Some(AfterPage::Later(BREATH)));
         }
         let policies = self.settings.policies_on(&unswept.key, unswept.passed.as_ref(), PAGE);

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use super::{memory::Cached, refusal::Refusal};
 
-/// How far the history of an aggregate goes.
+/// The end of the history of an aggregate.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Head {
     /// The number of its events.
@@ -35,7 +35,7 @@ pub(crate) struct Current<A: Aggregate> {
     pub(crate) key: AggregateKey,
     /// Its state.
     pub(crate) state: Arc<A::State>,
-    /// How far its history goes.
+    /// The end of its history.
     pub(crate) head: Head,
     /// Whether the next event notes all its references, because those before it noted none.
     pub(super) notes_all: bool,

@@ -36,7 +36,7 @@ impl Turn<'_> {
 
     /// Has the holders of missing claims, and those who refer to what is missing, loaded in the same load: no second
     /// load reveals that there are any. What they belong to is not, but mostly is in memory.
-    pub(crate) fn loads_whoever_is_found(&mut self) {
+    pub(crate) fn load_found_aggregates(&mut self) {
         self.loads_found = true;
     }
 }

@@ -43,8 +43,8 @@ impl Writer {
         Ok(Some(Active::new(self, barriers, Memory::new(tails))))
     }
 
-    /// Commits an empty record in each log, with an epoch above every epoch in both. From then on no older writer can commit
-    /// anything, and nothing is decided before.
+    /// Commits an empty record in each log, with an epoch above every epoch in both. From then on no older writer can
+    /// commit anything, and nothing is decided before.
     async fn raise_barriers(&self, lease: &Lease) -> Result<Option<OfEach<Record>>, WriterFailure> {
         // A barrier in one log alone keeps everybody from writing.
         tokio::try_join!(self.logs.events.check_publish(), self.logs.sessions.check_publish())?;

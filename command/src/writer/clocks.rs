@@ -75,8 +75,8 @@ mod tests {
         for ahead in [None, Some(0.0), Some(5.0), Some(-5.0)] {
             assert!(WrongClock::of("NATS", ahead).is_ok(), "{ahead:?}");
         }
-        let behind = WrongClock::of("NATS", Some(5.2)).unwrap_err().to_string();
-        assert!(behind.contains("is 5.2 s behind that of NATS"), "{behind}");
+        let slow = WrongClock::of("NATS", Some(5.2)).unwrap_err().to_string();
+        assert!(slow.contains("is 5.2 s behind that of NATS"), "{slow}");
         let ahead = WrongClock::of("Postgres", Some(-60.0)).unwrap_err().to_string();
         assert!(ahead.contains("is 60.0 s ahead of that of Postgres"), "{ahead}");
     }

@@ -24,7 +24,7 @@ use super::submission::Submission;
 const LOADS: usize = 8;
 /// How many of them may be loads of a single command, after a load together with others failed.
 const ALONE: usize = LOADS / 2;
-/// About how many keys are asked for in one load.
+/// About how many keys are requested in one load.
 const MOST_KEYS: usize = 1024;
 /// How long each statement of a load for several may take, much shorter than one for a single command.
 const TOGETHER: Duration = Duration::from_secs(1);
@@ -154,7 +154,7 @@ impl Loads {
                 Some(loaded)
             }
             Err(error) => {
-                // Its commands were dropped with it, by which their callers know.
+                // Its commands were dropped with it, by which their callers know that.
                 tracing::error!(%error, "a load of history has ended by itself");
                 self.flights.remove(&error.id());
                 None

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::{
     Actions,
     client::{Call, CallFailure},
-    executions::{Called, Chain},
+    executions::{CallableTarget, Chain},
 };
 
 /// The content that targets are called with, and that their answers change.
@@ -64,7 +64,7 @@ impl Actions {
     }
 
     /// Calls a target without waiting for it.
-    fn detach(&self, called: &Arc<Called>, call: Call) {
+    fn detach(&self, called: &Arc<CallableTarget>, call: Call) {
         let room = match self.client.detached(called, &call) {
             Ok(room) => room,
             Err(failure) => return log_failure(called, &failure),
@@ -79,7 +79,7 @@ impl Actions {
     }
 }
 
-fn take_up(called: &Called, answer: &Bytes, content: &mut impl Content) -> Result<(), CallFailure> {
+fn take_up(called: &CallableTarget, answer: &Bytes, content: &mut impl Content) -> Result<(), CallFailure> {
     if called.target.kind == TargetKind::RestWebhook || answer.is_empty() {
         return Ok(());
     }
@@ -99,7 +99,7 @@ fn members(answer: &[u8]) -> Result<Map<String, Value>, CallFailure> {
     Err(CallFailure::Refused { status, message: message.chars().filter(|char| !char.is_control()).take(500).collect() })
 }
 
-fn log_failure(called: &Called, failure: &CallFailure) {
+fn log_failure(called: &CallableTarget, failure: &CallFailure) {
     let (instance, target) = (&called.instance_id, &called.id);
     tracing::warn!(instance, target, error = explain(failure), "a call of a target failed");
 }

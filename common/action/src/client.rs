@@ -25,7 +25,7 @@ use view::keyring::Keyring;
 
 use crate::{
     DEPTH,
-    executions::Called,
+    executions::CallableTarget,
     signature::{self, Unsigned},
 };
 
@@ -156,26 +156,35 @@ impl Client {
 
     /// Calls a target and returns its answer; that of a webhook is not read. If its instance already has too many
     /// calls, it fails at once, so that waiting requests do not pile up.
-    pub async fn call(&self, called: &Called, call: &Call) -> Result<Bytes, CallFailure> {
+    pub async fn call(&self, called: &CallableTarget, call: &Call) -> Result<Bytes, CallFailure> {
         let Ok(_place) = called.share.places.try_acquire() else { return Err(busy(called)) };
         self.in_time(called, call, called.target.kind == TargetKind::RestRequestResponse).await
     }
 
     /// Delivers an event to a target, once fewer than the most are in progress. Only the status of the answer matters.
-    pub async fn notify(&self, called: &Called, call: &Call) -> Result<(), CallFailure> {
+    pub async fn notify(&self, called: &CallableTarget, call: &Call) -> Result<(), CallFailure> {
         let _place = called.share.notifications.acquire().await.map_err(|_| CallFailure::Busy)?;
         self.in_time(called, call, false).await.map(drop)
     }
 
     /// Reserves room for a call that nobody waits for, unless there are too many.
-    pub(crate) fn detached(&self, called: &Called, call: &Call) -> Result<[OwnedSemaphorePermit; 2], CallFailure> {
+    pub(crate) fn detached(
+        &self,
+        called: &CallableTarget,
+        call: &Call,
+    ) -> Result<[OwnedSemaphorePermit; 2], CallFailure> {
         let size = u32::try_from(call.body.len().div_ceil(1024)).unwrap_or(u32::MAX).max(1);
         let room = |of: &Arc<Semaphore>| of.clone().try_acquire_many_owned(size).map_err(|_| busy(called));
         Ok([room(&called.share.detached)?, room(&self.detached)?])
     }
 
     /// Waiting for a seat counts as waiting for the target.
-    async fn in_time(&self, called: &Called, call: &Call, is_answer_wanted: bool) -> Result<Bytes, CallFailure> {
+    async fn in_time(
+        &self,
+        called: &CallableTarget,
+        call: &Call,
+        is_answer_wanted: bool,
+    ) -> Result<Bytes, CallFailure> {
         let begun = Instant::now();
         let limit = Duration::from_millis(called.target.timeout_ms);
         let answered = timeout(limit, self.seated(called, call, is_answer_wanted)).await;
@@ -186,7 +195,7 @@ impl Client {
         answered
     }
 
-    async fn seated(&self, called: &Called, call: &Call, is_answer_wanted: bool) -> Result<Bytes, CallFailure> {
+    async fn seated(&self, called: &CallableTarget, call: &Call, is_answer_wanted: bool) -> Result<Bytes, CallFailure> {
         // The target's seat first: calls that wait for a slow target take no seats from the others.
         let _of_target = called.seats.acquire().await.map_err(|_| CallFailure::Timeout)?;
         let _of_node = self.seats.acquire().await.map_err(|_| CallFailure::Timeout)?;
@@ -198,7 +207,7 @@ impl Client {
         if is_answer_wanted { read(response).await } else { Ok(Bytes::new()) }
     }
 
-    async fn send(&self, called: &Called, call: &Call) -> Result<Response, CallFailure> {
+    async fn send(&self, called: &CallableTarget, call: &Call) -> Result<Response, CallFailure> {
         let url = Url::parse(&called.target.url).map_err(|_| CallFailure::Url)?;
         if !may_call(&self.allowed, &url) {
             return Err(CallFailure::Forbidden);
@@ -236,14 +245,14 @@ pub fn may_call(allowed: &Allowed, url: &Url) -> bool {
 }
 
 /// Returns the type of a target as named in metrics.
-fn kind(called: &Called) -> &'static str {
+fn kind(called: &CallableTarget) -> &'static str {
     match called.target.kind {
         TargetKind::RestWebhook => "webhook",
         TargetKind::RestRequestResponse => "request_response",
     }
 }
 
-fn busy(called: &Called) -> CallFailure {
+fn busy(called: &CallableTarget) -> CallFailure {
     TARGET_CALLS.with(&[kind(called), CallFailure::Busy.name()]).count();
     CallFailure::Busy
 }

@@ -34,7 +34,7 @@ const DETACHED: usize = 16 * 1024;
 
 /// A target, with the limits for calling it.
 #[derive(Debug)]
-pub struct Called {
+pub struct CallableTarget {
     /// The instance.
     pub instance_id: String,
     /// The id.
@@ -66,10 +66,10 @@ impl Default for Share {
 }
 
 /// The targets of an execution, in the order in which they are called. There is at least one.
-pub type Chain = Arc<[Arc<Called>]>;
+pub type Chain = Arc<[Arc<CallableTarget>]>;
 
 /// Targets by instance and id.
-type Targets = HashMap<(String, String), Arc<Called>>;
+type Targets = HashMap<(String, String), Arc<CallableTarget>>;
 
 /// The targets that a call of an operation triggers.
 #[derive(Debug, Clone, Default)]
@@ -117,7 +117,7 @@ impl ExecutionIndex {
     }
 
     /// Returns the target with this id, if it exists.
-    pub fn target(&self, instance_id: &str, id: &str) -> Option<Arc<Called>> {
+    pub fn target(&self, instance_id: &str, id: &str) -> Option<Arc<CallableTarget>> {
         let targets = self.targets.read().unwrap_or_else(PoisonError::into_inner);
         targets.get(&(instance_id.to_owned(), id.to_owned())).cloned()
     }
@@ -128,7 +128,7 @@ impl ExecutionIndex {
     }
 
     /// Returns the position of the index.
-    pub fn reached(&self) -> &Reached {
+    pub fn position(&self) -> &Reached {
         &self.reached
     }
 
@@ -136,7 +136,7 @@ impl ExecutionIndex {
         self.matchers.read().unwrap_or_else(PoisonError::into_inner).get(instance_id).cloned()
     }
 
-    fn put_target(&self, called: &Arc<Called>) {
+    fn put_target(&self, called: &Arc<CallableTarget>) {
         let mut targets = self.targets.write().unwrap_or_else(PoisonError::into_inner);
         targets.insert((called.instance_id.clone(), called.id.clone()), called.clone());
     }

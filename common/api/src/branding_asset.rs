@@ -85,7 +85,7 @@ impl Asset for Font {
 }
 
 /// Returns the effective picture or font of a context.
-pub(crate) fn found<T: Asset>(context: &Owner, found: Option<Resolved<'_, T>>) -> Option<ResolvedAsset> {
+pub(crate) fn resolved_asset<T: Asset>(context: &Owner, found: Option<Resolved<'_, T>>) -> Option<ResolvedAsset> {
     found.map(|found| ResolvedAsset {
         value: Some(found.value.shown(found.owner.unwrap_or(context))),
         owner: inherited(&found),
@@ -93,7 +93,7 @@ pub(crate) fn found<T: Asset>(context: &Owner, found: Option<Resolved<'_, T>>) -
 }
 
 impl<T> Write<T> for ResetAsset {
-    fn asked(self) -> Option<Set<T>> {
+    fn requested(self) -> Option<Set<T>> {
         self.r#type.map(|_| Set::Reset)
     }
 }

@@ -17,7 +17,7 @@ use proto::{
 };
 
 use crate::{
-    branding_asset::found,
+    branding_asset::resolved_asset,
     settings::{ResolvedSettings, SetSettings, Show, Write, entry_changes, show_entries, shown, written},
 };
 
@@ -25,7 +25,7 @@ impl ResolvedSettings for Branding {
     type Resolve = ResolveBrandingSettingsRequest;
 
     fn resolved(context: &Owner, chain: &Chain<Self>) -> ResolvedBrandingSettings {
-        let picture = |property: fn(&Self) -> Option<&Picture>| found(context, chain.find(property));
+        let picture = |property: fn(&Self) -> Option<&Picture>| resolved_asset(context, chain.find(property));
         let shown = |color: fn(&Self) -> Option<&String>| Some(ResolvedString::show(chain.resolve(color)));
         ResolvedBrandingSettings {
             light_theme: Some(ResolvedTheme {
@@ -50,7 +50,7 @@ impl ResolvedSettings for Branding {
             )),
             disable_watermark: Some(Show::show(chain.resolve(|settings| settings.disable_watermark.as_ref()))),
             custom_settings: show_entries(chain, |settings| &settings.custom_settings),
-            font: found(context, chain.find(|settings| settings.font.as_ref())),
+            font: resolved_asset(context, chain.find(|settings| settings.font.as_ref())),
         }
     }
 }

@@ -37,7 +37,7 @@ pub fn state(state: State) -> FailedEventState {
 
 /// Converts filters of the API. Discarded events are only found if that state is requested; two different states match
 /// nothing.
-pub fn wanted(filters: Vec<FailedEventSearchFilter>) -> FailedEventQuery {
+pub fn query(filters: Vec<FailedEventSearchFilter>) -> FailedEventQuery {
     let state = |filter: &FailedEventSearchFilter| match filter.filter {
         Some(By::State(state)) => STATES.into_iter().find(|(_, wire)| i32::from(*wire) == state),
         _ => None,
@@ -50,7 +50,7 @@ pub fn wanted(filters: Vec<FailedEventSearchFilter>) -> FailedEventQuery {
 
 /// Like [`wanted`], for events to retry: only those that wait for a decision can be.
 pub fn to_retry(filters: Vec<FailedEventSearchFilter>) -> FailedEventQuery {
-    let FailedEventQuery { mut filters, state } = wanted(filters);
+    let FailedEventQuery { mut filters, state } = query(filters);
     filters.extend(state.filter(|state| *state != State::Failed).map(|_| NONE));
     FailedEventQuery { filters, state }
 }
@@ -90,13 +90,13 @@ fn conditions(filter: FailedEventSearchFilter) -> Vec<Filter> {
 fn times(wanted: &FailedEventTimeFilter) -> Vec<Filter> {
     // Validation has refused invalid times.
     let at = wanted.last_failed.and_then(|at| Timestamp::try_from(at).ok()).unwrap_or_default().as_microsecond();
-    let behind = at.saturating_add(1);
+    let next = at.saturating_add(1);
     match wanted.method() {
-        TimestampFilterMethod::Equals => vec![Filter::FailedFrom(at), Filter::FailedBefore(behind)],
-        TimestampFilterMethod::Greater => vec![Filter::FailedFrom(behind)],
+        TimestampFilterMethod::Equals => vec![Filter::FailedFrom(at), Filter::FailedBefore(next)],
+        TimestampFilterMethod::Greater => vec![Filter::FailedFrom(next)],
         TimestampFilterMethod::GreaterOrEquals => vec![Filter::FailedFrom(at)],
         TimestampFilterMethod::Less => vec![Filter::FailedBefore(at)],
-        TimestampFilterMethod::LessOrEquals => vec![Filter::FailedBefore(behind)],
+        TimestampFilterMethod::LessOrEquals => vec![Filter::FailedBefore(next)],
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn of<const N: usize>(filters: [By; N]) -> FailedEventQuery {
-        wanted(filters.map(|filter| FailedEventSearchFilter { filter: Some(filter) }).to_vec())
+        query(filters.map(|filter| FailedEventSearchFilter { filter: Some(filter) }).to_vec())
     }
 
     #[test]

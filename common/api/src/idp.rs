@@ -68,7 +68,7 @@ impl ShownReusable for Idp {
         }
     }
 
-    fn wanted(filter: Wished) -> ReusableFilter<Self> {
+    fn convert_filter(filter: Wished) -> ReusableFilter<Self> {
         ReusableFilter::Plain(match filter {
             Wished::Id(id) => Filter::Ids(vec![id.id]),
             Wished::Name(name) => {

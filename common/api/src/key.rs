@@ -37,7 +37,7 @@ pub trait KeyHolder: Holder {
 /// A request that creates a key.
 pub trait Create: Request {
     /// Returns the requested key.
-    fn wanted(&self) -> key::Key;
+    fn requested_key(&self) -> key::Key;
 
     /// Returns the answer, with the private half if the platform has generated it.
     fn response(details: Details, private_key: Option<PrivateKey>) -> Self::Response;
@@ -58,7 +58,7 @@ impl KeyHolder for User {
 }
 
 impl Create for CreateAppKeyRequest {
-    fn wanted(&self) -> key::Key {
+    fn requested_key(&self) -> key::Key {
         self.key.clone().unwrap_or_default()
     }
 
@@ -68,7 +68,7 @@ impl Create for CreateAppKeyRequest {
 }
 
 impl Create for CreateUserKeyRequest {
-    fn wanted(&self) -> key::Key {
+    fn requested_key(&self) -> key::Key {
         self.key.clone().unwrap_or_default()
     }
 
@@ -108,7 +108,7 @@ impl<H: KeyHolder> Readable for Key<H> {
 }
 
 /// Converts the type of a key to generate.
-pub fn made(wanted: KeyType) -> key_pair::KeyType {
+pub fn key_type(wanted: KeyType) -> key_pair::KeyType {
     match wanted {
         KeyType::Rsa => key_pair::KeyType::Rsa2048,
         KeyType::Ec | KeyType::Unspecified => key_pair::KeyType::P256,

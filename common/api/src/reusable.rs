@@ -26,7 +26,7 @@ pub trait ShownReusable: Reusable {
     fn key(column: <Self::Search as Search>::Column) -> SortKey<Self>;
 
     /// Converts a filter.
-    fn wanted(filter: <Self::Search as Search>::Filter) -> ReusableFilter<Self>;
+    fn convert_filter(filter: <Self::Search as Search>::Filter) -> ReusableFilter<Self>;
 
     /// Converts it to the API, as seen from a context.
     fn shown(found: &StoredResource<Self>, seen: &ContextState) -> <Self::Search as Search>::Resource;

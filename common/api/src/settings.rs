@@ -115,11 +115,11 @@ pub(crate) trait Show<T> {
 /// Converts a write to a property.
 pub(crate) trait Write<T>: Sized {
     /// Returns the write; `None` if the message, which has been validated, neither sets nor resets.
-    fn asked(self) -> Option<Set<T>>;
+    fn requested(self) -> Option<Set<T>>;
 
     /// Returns the write, if there is one.
     fn write(wanted: Option<Self>) -> Option<Set<T>> {
-        wanted.and_then(Self::asked)
+        wanted.and_then(Self::requested)
     }
 }
 
@@ -140,7 +140,7 @@ pub(crate) use shown;
 macro_rules! written {
     ($type:ty: $written:ident / $choice:ident = $write:expr) => {
         impl crate::settings::Write<$type> for $written {
-            fn asked(self) -> Option<domain::settings::Set<$type>> {
+            fn requested(self) -> Option<domain::settings::Set<$type>> {
                 Some(match self.r#type? {
                     $choice::Type::Set(value) => domain::settings::Set::To($write(value)),
                     $choice::Type::Reset(_) => domain::settings::Set::Reset,
@@ -161,7 +161,7 @@ pub(crate) fn show_entries<P: Properties>(
 
 /// Converts writes to named values.
 pub(crate) fn entry_changes(wanted: BTreeMap<String, SetStringLong>) -> EntryChanges {
-    wanted.into_iter().filter_map(|(name, set)| Some((name, set.asked()?))).collect()
+    wanted.into_iter().filter_map(|(name, set)| Some((name, set.requested()?))).collect()
 }
 
 shown!(bool: ResolvedBool = |value| *value);

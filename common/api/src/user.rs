@@ -177,17 +177,17 @@ pub fn person(request: &CreateUserRequest) -> Option<NewPerson> {
     let person = Person {
         username: wanted.username,
         data: data.unwrap_or_default().into(),
-        email: email.map(mail),
-        phone: phone.map(call),
+        email: email.map(email_contact),
+        phone: phone.map(phone_contact),
     };
     Some(NewPerson { person, schema_id, password })
 }
 
-fn mail(Email { address, is_verified }: Email) -> Contact {
+fn email_contact(Email { address, is_verified }: Email) -> Contact {
     Contact { value: address, is_verified }
 }
 
-fn call(Phone { number, is_verified }: Phone) -> Contact {
+fn phone_contact(Phone { number, is_verified }: Phone) -> Contact {
     Contact { value: number, is_verified }
 }
 
@@ -206,8 +206,8 @@ pub fn changed(person: Person, request: &PatchUserRequest) -> Person {
     Person {
         username: wanted.username.unwrap_or(person.username),
         data: data.map_or(person.data, Into::into),
-        email: contact(email.map(mail), person.email),
-        phone: contact(phone.map(call), person.phone),
+        email: contact(email.map(email_contact), person.email),
+        phone: contact(phone.map(phone_contact), person.phone),
     }
 }
 

@@ -56,7 +56,7 @@ impl Readable for SigningKey {
 }
 
 /// Returns the algorithm and key type that a request asks for.
-pub fn wanted(request: &CreateWebKeyRequest) -> KeySpec {
+pub fn key_spec(request: &CreateWebKeyRequest) -> KeySpec {
     match request.key.as_ref().and_then(|key| key.r#type.as_ref()) {
         Some(Type::Rsa(wanted)) => rsa(*wanted),
         Some(Type::Ecdsa(wanted)) if wanted.curve() == EcdsaCurve::P384 => {

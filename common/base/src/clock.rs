@@ -34,7 +34,7 @@ pub fn since_start() -> Duration {
 }
 
 /// Returns the seconds by which the clock of this machine was set since this function was first called.
-pub fn set_by() -> f64 {
+pub fn adjusted_seconds() -> f64 {
     static FIRST: LazyLock<f64> = LazyLock::new(started_at);
     let first = *FIRST;
     started_at() - first
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn nobody_has_set_the_clock() {
-        assert!([set_by(), set_by()].iter().all(|seconds| seconds.abs() < 1.0));
+        assert!([adjusted_seconds(), adjusted_seconds()].iter().all(|seconds| seconds.abs() < 1.0));
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl State {
 
 impl Health {
     /// Remembers the address of the management port, which shows the health.
-    pub fn is_told_at(&self, address: SocketAddr) {
+    pub fn set_address(&self, address: SocketAddr) {
         let _ = self.1.set(address);
     }
 
@@ -123,7 +123,7 @@ impl Health {
     }
 
     /// Reports the position of a part; how far it lags is measured elsewhere.
-    pub fn stand(&self, part: &str, reached: Reached) {
+    pub fn report_position(&self, part: &str, reached: Reached) {
         if let Some(part) = self.lock().get_mut(part) {
             let place = part.place.get_or_insert_default();
             (place.sequence, place.stream_sequence) = (reached.sequence, reached.stream_sequence);
@@ -131,7 +131,7 @@ impl Health {
     }
 
     /// Reports that a part has no position in the log, because another node does its work.
-    pub fn leave(&self, part: &str) {
+    pub fn clear_position(&self, part: &str) {
         if let Some(part) = self.lock().get_mut(part) {
             part.place = None;
         }
@@ -171,8 +171,8 @@ mod tests {
         let health = Health::default();
         health.report("a", State::Ok);
         health.report("b", State::Outdated("event 7 is new".to_owned()));
-        health.stand("a", Reached { sequence: 3, stream_sequence: 2 });
-        health.stand("unknown", Reached::default());
+        health.report_position("a", Reached { sequence: 3, stream_sequence: 2 });
+        health.report_position("unknown", Reached::default());
         let parts = serde_json::to_value(health.parts()).unwrap();
         let a = json!({ "state": "ok", "place": { "sequence": 3, "lagEvents": 0, "lagSeconds": 0.0 } });
         assert_eq!(parts, json!({ "a": a, "b": { "state": "outdated", "reason": "event 7 is new" } }));
@@ -182,7 +182,7 @@ mod tests {
     fn a_part_that_lags_long_is_not_well() {
         let health = Health::default();
         health.report("a", State::Ok);
-        health.stand("a", Reached { sequence: 3, stream_sequence: 2 });
+        health.report_position("a", Reached { sequence: 3, stream_sequence: 2 });
         for (seconds, expected) in [(LAGS, "ok"), (LAGS + 0.1, "degraded"), (0.0, "ok")] {
             health.lag("a", 300, seconds);
             assert_eq!(health.parts()["a"].state.name(), expected, "{seconds}");

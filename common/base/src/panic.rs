@@ -16,10 +16,10 @@ pub struct Panicked(String);
 /// If it panicked. The caller is responsible for what the code had borrowed mutably: it states why that is still
 /// usable, or discards it.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked(said(payload.as_ref())))
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked(panic_message(payload.as_ref())))
 }
 
-fn said(payload: &(dyn Any + Send)) -> String {
+fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a word".to_owned())
 }

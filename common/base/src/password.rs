@@ -64,7 +64,7 @@ pub fn is_hash_of(hash: &str, password: &str) -> bool {
 }
 
 /// Returns the hash of a password that nobody has: comparing with it takes as long as with that of a person.
-pub fn nobodys() -> &'static str {
+pub fn dummy_hash() -> &'static str {
     static HASH: LazyLock<Zeroizing<String>> = LazyLock::new(|| hash(&secret::random_secret()));
     &HASH
 }
@@ -190,7 +190,7 @@ impl Form {
             Self::Bcrypt(hash) => bcrypt::verify(password, hash).unwrap_or_default(),
             Self::Scrypt { params, salt, hash } => {
                 let mut found = Zeroizing::new(vec![0; hash.len()]);
-                scrypt::scrypt(password, salt, params, &mut found).is_ok() && secret::same(&found, hash)
+                scrypt::scrypt(password, salt, params, &mut found).is_ok() && secret::constant_time_eq(&found, hash)
             }
             Self::Pbkdf2 { algorithm, rounds, salt, hash } => {
                 pbkdf2::verify(*algorithm, *rounds, salt, password, hash).is_ok()
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn hashes_of_others_and_cheaper_ones_are_outdated() {
-        assert!(!is_outdated(&hash(PASSWORD)) && !is_outdated(nobodys()));
+        assert!(!is_outdated(&hash(PASSWORD)) && !is_outdated(dummy_hash()));
         let (memory, passes) = cost(cfg!(feature = "fault"));
         let of = |name: &str, version: u32, memory: u32, passes: u32| {
             format!(
@@ -262,7 +262,7 @@ mod tests {
         };
         let costlier = of("argon2id", 19, memory * 2, passes + 1);
         assert!(!is_outdated(&costlier) && !is_usual(&costlier));
-        assert!(is_usual(&hash(PASSWORD)) && is_usual(nobodys()) && !is_usual(HASHES[2]));
+        assert!(is_usual(&hash(PASSWORD)) && is_usual(dummy_hash()) && !is_usual(HASHES[2]));
         for outdated in [
             of("argon2i", 19, memory, passes),
             of("argon2id", 16, memory, passes),

@@ -136,7 +136,7 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
 }
 
 /// Compares in constant time for equal lengths.
-pub fn same(a: &[u8], b: &[u8]) -> bool {
+pub fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     subtle::ConstantTimeEq::ct_eq(a, b).into()
 }
 

@@ -107,7 +107,7 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
 
     /// Returns the resource, held by an object in these parts of the context.
     #[must_use]
-    fn held_within(self, _parts: &[Part]) -> Self {
+    fn with_holder_parts(self, _parts: &[Part]) -> Self {
         self
     }
 

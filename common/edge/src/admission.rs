@@ -58,7 +58,7 @@ pub struct ReadModels {
 
 /// What a node needs to admit requests.
 pub struct Edge {
-    /// Instances, organizations, users, and the projects, apps and grants that tokens stand on.
+    /// Instances, organizations, users, and the projects, apps and grants that tokens depend on.
     pub directory: Directory,
     /// What was deactivated or removed.
     pub ended: Ended,
@@ -121,7 +121,7 @@ impl Edge {
     /// When it has no token that is valid here, or that cannot be verified.
     pub async fn caller_of(&self, parts: &Parts) -> Result<Caller, Error> {
         let tenant = self.tenant(parts, 0).await?;
-        let token = self.verify(parts, &tenant, 0).await.map_err(RefusedToken::tell)?;
+        let token = self.verify(parts, &tenant, 0).await.map_err(RefusedToken::into_error)?;
         let (principal, is_system) = (self.caller(&tenant, &token, 0).await?, token.system.is_some());
         if !is_system {
             is_open(&tenant, &self.ended)?;
@@ -159,23 +159,23 @@ impl Edge {
 
     /// Admits a request to an operation: instance, caller, feature flag, permission, in this order.
     pub async fn admit(&self, operation: &'static Facts, parts: &Parts) -> Result<Call, Error> {
-        let asked = self.tokens.asked(&parts.headers).await?;
+        let asked = self.tokens.requested(&parts.headers).await?;
         // What admits requests follows from `EVENTS`.
         let consistency = asked.events;
         let tenant = match self.tenant(parts, consistency.required).await {
             Err(refused) if self.knows_more(refused.reason(), consistency).await => {
-                self.tenant(parts, consistency.seen()).await?
+                self.tenant(parts, consistency.newest_seen()).await?
             }
             tenant => tenant?,
         };
         let token = match self.verify(parts, &tenant, consistency.required).await {
             // A token that was issued a moment ago may not be known yet.
             Err(refused) if self.knows_more(refused.reason(), consistency).await => {
-                self.verify(parts, &tenant, consistency.seen()).await
+                self.verify(parts, &tenant, consistency.newest_seen()).await
             }
             verified => verified,
         };
-        let token = token.map_err(RefusedToken::tell)?;
+        let token = token.map_err(RefusedToken::into_error)?;
         let asked = self.tokens.with_own(asked, &tenant.id, &token.user_id);
         let consistency = asked.events;
         if operation.only_reads() {
@@ -184,7 +184,7 @@ impl Edge {
         let admitted = (operation, parts);
         let (tenant, caller) = match self.rights(admitted, (&tenant, &token), consistency.required).await {
             Err(refused) if self.knows_more(refused.reason(), consistency).await => {
-                self.rights(admitted, (&tenant, &token), consistency.seen()).await?
+                self.rights(admitted, (&tenant, &token), consistency.newest_seen()).await?
             }
             rights => rights?,
         };
@@ -248,7 +248,7 @@ impl Edge {
 
     /// Waits until rights are known as of what a read requires. While Postgres is down, older rights are used.
     async fn insist(&self, consistency: Consistency) -> Result<(), Error> {
-        for known in [self.settings.reached(), self.ended.reached()] {
+        for known in [self.settings.position(), self.ended.position()] {
             let processed = known.processed_by(consistency.required, consistency.left()).await;
             consistency.accept(processed).inspect_err(|_| waited(consistency, None))?;
         }
@@ -261,7 +261,7 @@ impl Edge {
 
     /// Whether more is known than when a request was refused: waits a moment for what the caller has seen.
     pub(crate) async fn knows_more(&self, refused: Reason, consistency: Consistency) -> bool {
-        let seen = consistency.seen();
+        let seen = consistency.newest_seen();
         let rests_on_rights = matches!(
             refused,
             Reason::InstanceNotFound
@@ -275,8 +275,8 @@ impl Edge {
         );
         rests_on_rights
             && seen > 0
-            && self.settings.reached().processed_by(seen, OWN_WAIT).await >= seen
-            && self.ended.reached().processed_by(seen, OWN_WAIT).await >= seen
+            && self.settings.position().processed_by(seen, OWN_WAIT).await >= seen
+            && self.ended.position().processed_by(seen, OWN_WAIT).await >= seen
             && self.directory.processed_by(seen, OWN_WAIT).await.is_ok_and(|processed| processed >= seen)
     }
 
@@ -288,7 +288,7 @@ impl Edge {
         let named = wanted.and_then(|wanted| wanted.resource_owner.as_ref());
         let (context, tenant) = match self.locate(&call, named, call.consistency.events.required).await {
             Err(refused) if self.knows_more(refused.reason(), call.consistency.events).await => {
-                let seen = call.consistency.events.seen();
+                let seen = call.consistency.events.newest_seen();
                 call.caller = self.caller(&call.home, &call.token, seen).await?;
                 self.locate(&call, named, seen).await?
             }

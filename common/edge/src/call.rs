@@ -58,8 +58,8 @@ pub struct Call {
 
 impl Call {
     /// The request as the client sent it, in protobuf, before targets have changed it.
-    pub fn asked(&self, request: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
-        let asked = self.triggered.as_ref().and_then(|triggered| triggered.asked());
+    pub fn original_request(&self, request: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+        let asked = self.triggered.as_ref().and_then(|triggered| triggered.original_request());
         asked.map_or_else(request, <[u8]>::to_vec)
     }
 
@@ -115,8 +115,7 @@ impl Call {
         self.needs(context).is_some_and(permitted)
     }
 
-    /// Whether the caller's roles permit the operation on something in a context and in parts of it, of which one
-    /// suffices.
+    /// Whether the caller's roles permit the operation on something in a context, or in one of its parts given.
     pub fn may_within(&self, context: &Owner, parts: &[Part]) -> bool {
         let is_there = |(of, part): (&Owner, &Part)| of == context && parts.contains(part);
         let permitted = |permission: &str| self.caller.parts(permission).any(is_there);

@@ -51,7 +51,7 @@ pub struct AccessToken {
     pub exp: i64,
     /// When it was issued.
     pub iat: i64,
-    /// From when it is valid.
+    /// When it becomes valid.
     pub nbf: i64,
     /// Its id.
     pub jti: String,
@@ -70,7 +70,7 @@ pub struct AccessToken {
     /// The id of what it was issued for, such as a code; all tokens that were issued for it end together.
     #[serde(rename = "grantId", default, skip_serializing_if = "Option::is_none")]
     pub grant_id: Option<String>,
-    /// When the person was authenticated, in seconds since the Unix epoch, if one has logged in and nobody acts as it.
+    /// When the person was authenticated, in seconds since the Unix epoch, if one has logged in and acts in person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth_time: Option<i64>,
     /// The methods of authentication (RFC 8176, section 1).

@@ -160,7 +160,7 @@ impl Form {
         let (events, rest) = body.split_at_checked(HEAD)?.1.split_first_chunk()?;
         let sessions = if rest.is_empty() { &[0; 8] } else { rest.try_into().ok()? };
         let sequences = OfEach { events: *events, sessions: *sessions }.map(u64::from_be_bytes);
-        let is_ours = secret::same(&key.mac(&[body])[..MAC], mac) && self.body(sequences) == body;
+        let is_ours = secret::constant_time_eq(&key.mac(&[body])[..MAC], mac) && self.body(sequences) == body;
         is_ours.then_some(sequences)
     }
 
@@ -187,7 +187,7 @@ impl Tokens {
     }
 
     /// The consistency that the headers of a request ask for, of each log.
-    pub(crate) async fn asked(&self, headers: &HeaderMap) -> Result<OfEach<Consistency>, Error> {
+    pub(crate) async fn requested(&self, headers: &HeaderMap) -> Result<OfEach<Consistency>, Error> {
         let required = match one(headers, HEADER)? {
             None => OfEach::default(),
             Some(token) => self.read(token).await?,
@@ -219,7 +219,7 @@ static NOT_REACHED: LazyLock<&Histogram> = LazyLock::new(|| CONSISTENCY_WAIT.wit
 
 /// Counts a read that saw this sequence, or none. Reads that may be of any age are not counted.
 pub fn waited(consistency: Consistency, processed: Option<u64>) {
-    if consistency.seen() == 0 {
+    if consistency.newest_seen() == 0 {
         return;
     }
     let outcome = match consistency.rate(processed) {

@@ -44,15 +44,15 @@ pub struct Refused(pub &'static str);
 impl Error {
     /// An error with a message for people: lowercase, without a full stop.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self::told(reason, Some(message.into()), vec![])
+        Self::with_fields(reason, Some(message.into()), vec![])
     }
 
     /// An error about fields; its message is made of their faults.
     pub fn of_fields(reason: Reason, fields: Vec<FieldFault>) -> Self {
-        Self::told(reason, None, fields)
+        Self::with_fields(reason, None, fields)
     }
 
-    fn told(reason: Reason, message: Option<String>, fields: Vec<FieldFault>) -> Self {
+    fn with_fields(reason: Reason, message: Option<String>, fields: Vec<FieldFault>) -> Self {
         Self(Box::new(Details {
             reason,
             message,

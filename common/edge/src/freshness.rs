@@ -28,11 +28,11 @@ pub struct Consistency {
 /// How the freshness of a read model compares with what is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// It has all that the caller has seen.
+    /// The read model has everything that the caller has seen.
     Enough,
-    /// It lacks the caller's own last write, and may answer if that does not come in a moment.
+    /// The read model lacks the caller's own last write, and may answer if that does not come in a moment.
     WithoutOwn,
-    /// It must not answer.
+    /// The read model must not answer.
     TooOld,
 }
 
@@ -43,14 +43,14 @@ impl Consistency {
     }
 
     /// The newest sequence that the caller has seen, as far as it is known.
-    pub fn seen(self) -> u64 {
+    pub fn newest_seen(self) -> u64 {
         self.required.max(self.own)
     }
 
     /// Rates a read model that has processed this sequence; `None` stands for one that does not exist yet.
     pub fn rate(self, processed: Option<u64>) -> Freshness {
         match processed {
-            Some(processed) if processed >= self.seen() => Freshness::Enough,
+            Some(processed) if processed >= self.newest_seen() => Freshness::Enough,
             Some(processed) if processed >= self.required => Freshness::WithoutOwn,
             _ => Freshness::TooOld,
         }

@@ -40,13 +40,13 @@ pub struct Internal {
 /// Why a command was not done, or may not have been.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandFailure {
-    /// There is no key to sign it with.
+    /// No key is available to sign it with.
     #[error(transparent)]
     Keyring(#[from] KeyringFailure),
     /// No node writes.
     #[error("no node writes")]
     NoWriter,
-    /// It was refused, or its outcome is unknown.
+    /// The command was refused, or its outcome is unknown.
     #[error("the node that writes did not do it, or did not say so")]
     Unknown,
 }
@@ -66,7 +66,7 @@ pub async fn key(keyring: &Keyring) -> Result<std::sync::Arc<SymmetricKey>, Keyr
 
 /// Opens the command of a request, if a node has signed it a moment ago.
 pub fn opened(key: &SymmetricKey, request: &InternalRequest) -> Option<InternalCommand> {
-    let is_ours = secret::same(&key.mac(&[OF_COMMAND, &request.command]), &request.mac);
+    let is_ours = secret::constant_time_eq(&key.mac(&[OF_COMMAND, &request.command]), &request.mac);
     let command = is_ours.then(|| InternalCommand::decode(&*request.command).ok())??;
     let age = clock::now().as_microsecond().abs_diff(command.sent_at);
     (age <= OLDEST.unsigned_abs()).then_some(command)
@@ -87,7 +87,7 @@ fn request(key: &SymmetricKey, command: &InternalCommand) -> InternalRequest {
 
 /// Opens the outcome of a command, if a node with the key has signed it.
 fn outcome(key: &SymmetricKey, nonce: &[u8], answer: &InternalAnswer) -> Option<InternalOutcome> {
-    let is_ours = secret::same(&key.mac(&[OF_OUTCOME, &answer.outcome]), &answer.mac);
+    let is_ours = secret::constant_time_eq(&key.mac(&[OF_OUTCOME, &answer.outcome]), &answer.mac);
     let outcome = is_ours.then(|| InternalOutcome::decode(&*answer.outcome).ok())??;
     (outcome.nonce == nonce).then_some(outcome)
 }
@@ -109,7 +109,7 @@ impl Internal {
     ///
     /// # Errors
     /// When it is not certain that it was executed.
-    pub async fn ask(
+    pub async fn send(
         &self,
         instance_id: &str,
         trace_context: &str,

@@ -68,7 +68,7 @@ fn tree<'a>(
     for (name, value) in path {
         if request.insert(name.to_owned(), value.into()).is_some() {
             let fault = FieldFault::new(name, "must be in the path only");
-            faults.add(fault.said("", " is part of the path and must not be in the body").into());
+            faults.add(fault.worded("", " is part of the path and must not be in the body").into());
         }
     }
     parameter::add(facts.parameters, query.unwrap_or_default(), &mut request, &mut faults);

@@ -1,9 +1,9 @@
 //! The life of one request, from its head to its answer, the same on gRPC, gRPC-web and HTTP with JSON. No socket, no
 //! certificate and no resource enters here.
 //!
-//! [`mount`] gives a request its id and has it admitted (instance, caller, feature flag, permission: [`admission`]), reads
-//! it ([`json`] or protobuf), validates it, calls the handler between the targets of its executions ([`trigger`]), and
-//! writes the [`answer`] or the [`error`].
+//! [`mount`] gives a request its id and has it admitted (instance, caller, feature flag, permission: [`admission`]),
+//! reads it ([`json`] or protobuf), validates it, calls the handler between the targets of its executions
+//! ([`trigger`]), and writes the [`answer`] or the [`error`].
 
 pub mod admission;
 pub mod answer;

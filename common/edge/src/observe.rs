@@ -54,7 +54,7 @@ struct Cells {
     transport: &'static str,
     in_flight: &'static Gauge,
     duration: OnceLock<&'static Histogram>,
-    /// By code.
+    /// Answered requests, by code.
     answered: [OnceLock<&'static Counter>; CODES.len()],
 }
 
@@ -98,7 +98,7 @@ impl Meter {
     pub(crate) fn span(&self, headers: &HeaderMap, request_id: &str) -> Span {
         let given = header::trace_context(headers);
         let (operation, trace_id) = (self.method, given.and_then(trace::trace_id));
-        // At the level of errors, so that a line about a request names it whatever `RUST_LOG` says.
+        // The level is that of errors, so that a line about a request names it whatever `RUST_LOG` is.
         if !trace::is_exported() {
             return tracing::error_span!(
                 "request",

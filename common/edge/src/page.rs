@@ -3,9 +3,9 @@
 /// How many results a page has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// If the request does not say.
+    /// The number if the request has none.
     pub default: u32,
-    /// At most.
+    /// The largest number.
     pub largest: u32,
 }
 

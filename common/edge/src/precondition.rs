@@ -41,7 +41,8 @@ impl IfMatch {
     }
 }
 
-/// Whether `If-None-Match` names an entity tag or all (RFC 9110, section 13.1.2); strong and weak ones are the same here.
+/// Whether `If-None-Match` names an entity tag or all (RFC 9110, section 13.1.2); strong and weak ones are the same
+/// here.
 pub fn none_match_has(headers: &HeaderMap, tag: &str) -> bool {
     let lines = headers.get_all("if-none-match").iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(tags).any(|given| given == "*" || given.trim_start_matches("W/") == tag.trim_start_matches("W/"))

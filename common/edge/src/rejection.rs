@@ -27,7 +27,7 @@ impl From<Unknown> for Error {
     fn from(unknown: Unknown) -> Self {
         let Unknown { kind, path } = unknown;
         let fault = FieldFault::new(path, format!("names no {kind} that there is"));
-        let fault = fault.said(format!("there is no {kind} of the name in "), "");
+        let fault = fault.worded(format!("there is no {kind} of the name in "), "");
         Self::of_fields(Reason::ResourceNotFound, vec![fault]).with("resource", kind)
     }
 }

@@ -1,6 +1,6 @@
 //! Tokens that consist of an id and a secret. They carry no claims, and are looked up by their ids.
 
-use base::secret::same;
+use base::secret::constant_time_eq;
 use domain::secret::Hashed;
 
 /// The longest id, in digits.
@@ -41,7 +41,7 @@ impl Kind {
 /// Whether the hash of what was sent is the stored one, in a time that reveals nothing about either.
 pub fn is_kept(sent: &Hashed, kept: &Hashed) -> bool {
     let [sent, kept] = [sent, kept].map(|hash| hash.expose().unwrap_or_default().as_bytes());
-    !kept.is_empty() && same(sent, kept)
+    !kept.is_empty() && constant_time_eq(sent, kept)
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl Triggered {
             "orgID": organization,
             "projectID": tenant.instance.platform_project_id,
             "userID": caller.id,
-            "headers": told(parts),
+            "headers": header_values(parts),
         });
         let Value::Object(about) = about else { return None };
         let asked = OnceLock::new();
@@ -90,13 +90,13 @@ impl Triggered {
             }
         }
         match self.matched.response {
-            Some(_) => merged::told(request, self.operation.request),
+            Some(_) => merged::to_json(request, self.operation.request),
             None => Ok(Value::Null),
         }
     }
 
-    /// The request as it came, encoded, where targets have changed it.
-    pub fn asked(&self) -> Option<&[u8]> {
+    /// The request as it came, encoded, if targets have changed it.
+    pub fn original_request(&self) -> Option<&[u8]> {
         self.asked.get().map(Vec::as_slice)
     }
 
@@ -149,7 +149,7 @@ pub fn trace_of(headers: &HeaderMap) -> String {
 }
 
 /// The headers that targets get, each with its values.
-fn told(parts: &Parts) -> Map<String, Value> {
+fn header_values(parts: &Parts) -> Map<String, Value> {
     let mut told = Map::new();
     for name in TOLD {
         let values: Vec<&str> = parts.headers.get_all(&name).iter().filter_map(|value| value.to_str().ok()).collect();

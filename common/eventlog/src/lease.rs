@@ -137,13 +137,13 @@ impl Leases {
             None => {}
             Some((entry, _)) => {
                 if let Some(holder) = &entry.holder
-                    && let Some(attempt) = self.minded(holder, seen).await?
+                    && let Some(attempt) = self.check_holder(holder, seen).await?
                 {
                     return Ok(attempt);
                 }
             }
         }
-        if let Some(name) = self.entries.earlier(unit).await?.filter(|name| !self.was(name)) {
+        if let Some(name) = self.entries.earlier(unit).await?.filter(|name| !self.is_previous_process(name)) {
             return Ok(Attempt::Held(name));
         }
         let (entry, revision) = found.unwrap_or_default();
@@ -151,7 +151,11 @@ impl Leases {
     }
 
     /// Returns the attempt's outcome if the holder of the unit prevents it; `None` if that process has ended.
-    async fn minded(&self, holder: &Holder, seen: &mut Option<ObservedRenewal>) -> Result<Option<Attempt>, LogFailure> {
+    async fn check_holder(
+        &self,
+        holder: &Holder,
+        seen: &mut Option<ObservedRenewal>,
+    ) -> Result<Option<Attempt>, LogFailure> {
         let is_own = self.process.tenures().borrow().as_ref().is_some_and(|tenure| tenure.process == holder.process);
         if is_own {
             // The answer was lost when this process took it or gave it up.
@@ -159,12 +163,12 @@ impl Leases {
         }
         let Some(revision) = self.entries.process(&holder.process).await? else {
             // It was neither given up nor has it certainly expired: the broker lost it or its clock jumped.
-            return Ok((may_last(*seen) && !self.was(&holder.name)).then_some(Attempt::Missed));
+            return Ok((may_last(*seen) && !self.is_previous_process(&holder.name)).then_some(Attempt::Missed));
         };
         if seen.is_none_or(|seen| seen.revision != revision) {
             *seen = Some(ObservedRenewal { revision, at: since_start() });
         }
-        if may_last(*seen) && !self.was(&holder.name) {
+        if may_last(*seen) && !self.is_previous_process(&holder.name) {
             return Ok(Some(Attempt::Held(holder.name.clone())));
         }
         // The lease is over only when its holder cannot renew it any more.
@@ -173,7 +177,7 @@ impl Leases {
     }
 
     /// Whether this is the name of the process before this one.
-    fn was(&self, name: &str) -> bool {
+    fn is_previous_process(&self, name: &str) -> bool {
         self.is_alone && name == self.process.name
     }
 

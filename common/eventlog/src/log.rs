@@ -136,7 +136,7 @@ impl Log {
         };
         check_rules(&stream.cached_info().config, &wanted)?;
         let log = Self::of(context, stream, (class, shard));
-        log.check_whole().await?;
+        log.check_complete().await?;
         Ok(log)
     }
 

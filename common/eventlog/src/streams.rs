@@ -45,7 +45,7 @@ const MOST_REPLACED: i64 = 64;
 
 /// A stream beside the log.
 #[derive(Debug)]
-pub struct Beside {
+pub struct AuxiliaryStream {
     /// The stream.
     pub stream: &'static str,
     /// Its description.
@@ -56,43 +56,63 @@ pub struct Beside {
 }
 
 /// All streams beside the log.
-pub const BESIDE: [Beside; 11] = [
-    Beside { stream: "KV_HOLDERS", what: "the bucket of leases", loses: NOTHING, fault: holders_fault },
-    Beside { stream: "KV_INDEX_MANIFESTS", what: "the bucket of index manifests", loses: NOTHING, fault: values_fault },
-    Beside { stream: "OBJ_INDEX_FILES", what: "the object store of index files", loses: NOTHING, fault: kept_fault },
-    Beside {
+pub const BESIDE: [AuxiliaryStream; 11] = [
+    AuxiliaryStream { stream: "KV_HOLDERS", what: "the bucket of leases", loses: NOTHING, fault: holders_fault },
+    AuxiliaryStream {
+        stream: "KV_INDEX_MANIFESTS",
+        what: "the bucket of index manifests",
+        loses: NOTHING,
+        fault: values_fault,
+    },
+    AuxiliaryStream {
+        stream: "OBJ_INDEX_FILES",
+        what: "the object store of index files",
+        loses: NOTHING,
+        fault: kept_fault,
+    },
+    AuxiliaryStream {
         stream: "ACTIONS_0",
         what: "the queue of deliveries",
         loses: "deliveries that wait or were given up are lost",
         fault: kept_fault,
     },
-    Beside {
+    AuxiliaryStream {
         stream: "KV_REACTIONS",
         what: "the bucket of places in the log",
         loses: "events of which no delivery was made yet are not delivered",
         fault: values_fault,
     },
-    Beside {
+    AuxiliaryStream {
         stream: "KV_ONCE",
         what: "the bucket of what may happen once",
         loses: "assertions that were used can be used again until they expire",
         fault: once_fault,
     },
-    Beside {
+    AuxiliaryStream {
         stream: "KV_TRIES",
         what: "the bucket of tries that may fail",
         loses: "passwords that were tried wrongly can be tried as often again",
         fault: tries_fault,
     },
-    Beside { stream: REQUESTS, what: "the requests that wait for a person", loses: BEGIN_ANEW, fault: requests_fault },
-    Beside { stream: "KV_CODES", what: "the bucket of authorization codes", loses: BEGIN_ANEW, fault: codes_fault },
-    Beside {
+    AuxiliaryStream {
+        stream: REQUESTS,
+        what: "the requests that wait for a person",
+        loses: BEGIN_ANEW,
+        fault: requests_fault,
+    },
+    AuxiliaryStream {
+        stream: "KV_CODES",
+        what: "the bucket of authorization codes",
+        loses: BEGIN_ANEW,
+        fault: codes_fault,
+    },
+    AuxiliaryStream {
         stream: "KV_PERSONS",
         what: "the bucket of the keys of people",
         loses: "what is personal of all people is lost for ever",
         fault: erasable_fault,
     },
-    Beside {
+    AuxiliaryStream {
         stream: "KV_ASSETS",
         what: "the bucket of pictures and fonts",
         loses: "pages lack the pictures and fonts that were uploaded until somebody uploads them again",
@@ -114,7 +134,7 @@ pub enum StreamState {
     Wrong(&'static str),
 }
 
-impl Beside {
+impl AuxiliaryStream {
     /// Checks the stream.
     pub async fn look(&self, context: &jetstream::Context, replicas: usize) -> Result<StreamState, LogFailure> {
         let stream = match context.get_stream(self.stream).await {

@@ -16,7 +16,7 @@ use crate::{
     folder::Folder,
     layout::{Layout, name},
     manifest::Manifest,
-    moved::Moved,
+    moved::IndexProgress,
     remote::{Publication, Remote},
     replica::Replica,
     search::Snapshot,
@@ -56,13 +56,13 @@ pub struct Follower {
 /// Shows a snapshot, unless a newer one was shown: an index never seems to go back.
 pub fn show(shown: &SnapshotSender, snapshot: Arc<Snapshot>) {
     let stream_sequence = snapshot.position.stream_sequence;
-    if stream_sequence >= reached(shown) {
+    if stream_sequence >= position(shown) {
         shown.send_replace(Some(snapshot));
     }
 }
 
 /// Returns the last record in the snapshot that is shown.
-fn reached(shown: &SnapshotSender) -> u64 {
+fn position(shown: &SnapshotSender) -> u64 {
     shown.borrow().as_ref().map_or(0, |newest| newest.position.stream_sequence)
 }
 
@@ -104,9 +104,9 @@ impl Follower {
     pub async fn follow(&self, shown: &SnapshotSender) -> Infallible {
         let mut pause = PAUSES.0;
         loop {
-            let before = reached(shown);
+            let before = position(shown);
             let Err(failure) = self.try_follow(shown).await;
-            pause = if reached(shown) == before { (pause * 2).min(PAUSES.1) } else { PAUSES.0 };
+            pause = if position(shown) == before { (pause * 2).min(PAUSES.1) } else { PAUSES.0 };
             match failure {
                 IndexFailure::OtherLog | IndexFailure::OtherLayout | IndexFailure::Unreadable => {
                     tracing::error!(index = self.name, error = %failure, "the search index cannot be used");
@@ -122,10 +122,10 @@ impl Follower {
     async fn try_follow(&self, shown: &SnapshotSender) -> Result<Infallible, IndexFailure> {
         let mut replica = Replica::new(self.folder.clone(), self.layout.clone());
         // In this order, so that no announcement about the newest manifest is missed.
-        let mut announcements = Moved::listen(&self.log.client(), self.shard, &self.name).await?;
+        let mut announcements = IndexProgress::listen(&self.log.client(), self.shard, &self.name).await?;
         let mut manifests = self.remote.watch(&self.name).await?;
         let mut idle = interval_at(Instant::now() + IDLE, IDLE);
-        let (mut newest, mut revision, mut moved): (Option<Manifest>, _, Option<Moved>) = (None, 0, None);
+        let (mut newest, mut revision, mut moved): (Option<Manifest>, _, Option<IndexProgress>) = (None, 0, None);
         let (mut installed, mut epoch): (Option<Arc<Snapshot>>, _) = (None, None);
         loop {
             tokio::select! {
@@ -155,7 +155,7 @@ impl Follower {
             let moved = moved.as_ref().filter(|moved| moved.revision == revision);
             let moved = moved.filter(|moved| moved.position().stream_sequence > stored);
             let at = moved.map_or(stored, |moved| moved.position().stream_sequence);
-            if at < reached(shown) || at == reached(shown) && installed.is_some() {
+            if at < position(shown) || at == position(shown) && installed.is_some() {
                 // Either it is being built again, and what was shown stays until the new one has caught up; or it is
                 // shown already.
                 continue;

@@ -43,12 +43,12 @@ pub fn query(field: Field, needle: &str, anchor: Anchor) -> Box<dyn Query> {
     if needle.is_empty() || anchor == Anchor::Nowhere && is_short(needle) {
         return Box::new(AllQuery);
     }
-    let (before, behind) = match anchor {
+    let (before, after) = match anchor {
         Anchor::Start => (2, 0),
         Anchor::End => (0, 2),
         Anchor::Nowhere => (0, 0),
     };
-    let pattern = padded(needle, before, behind);
+    let pattern = padded(needle, before, after);
     let terms: Vec<(usize, Term)> = cover(pattern.len() - SIZE + 1)
         .map(|at| (at, Term::from_field_text(field, &pattern[at..at + SIZE].iter().collect::<String>())))
         .collect();
@@ -64,9 +64,9 @@ fn cover(count: usize) -> impl Iterator<Item = usize> {
     (0..last).step_by(SIZE).chain(std::iter::once(last))
 }
 
-fn padded(text: &str, before: usize, behind: usize) -> Vec<char> {
+fn padded(text: &str, before: usize, after: usize) -> Vec<char> {
     let starts = std::iter::repeat_n(START, before);
-    starts.chain(text.chars()).chain(std::iter::repeat_n(END, behind)).collect()
+    starts.chain(text.chars()).chain(std::iter::repeat_n(END, after)).collect()
 }
 
 /// Splits a folded text into its trigrams.

@@ -33,7 +33,7 @@ pub use folder::Folder;
 pub use follow::{Follower, Indexes, SnapshotReceiver, SnapshotSender, show};
 pub use layout::{Layout, name};
 pub use manifest::{File, Manifest, Omitted, Pack};
-pub use moved::Moved;
+pub use moved::IndexProgress;
 pub use page::{Page, SortKey};
 pub use publish::Publisher;
 pub use remote::{Publication, Published, Remote};

@@ -13,13 +13,13 @@ use crate::{failure::IndexFailure, manifest::Payload, search::Snapshot};
 
 /// The progress of a manifest's files: no later event up to this position changes their contents.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Moved {
+pub struct IndexProgress {
     /// The revision of the manifest.
     pub(crate) revision: u64,
     reached: Payload,
 }
 
-impl Moved {
+impl IndexProgress {
     pub(crate) fn new(revision: u64, snapshot: &Snapshot) -> Self {
         Self { revision, reached: Payload::new(snapshot.position, snapshot.committed_at, &[]) }
     }

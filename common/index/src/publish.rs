@@ -17,7 +17,7 @@ use crate::{
     failure::IndexFailure,
     folder::Folder,
     manifest::{File, Manifest, Pack},
-    moved::Moved,
+    moved::IndexProgress,
     remote::{Publication, Published, Remote, pack_id},
     search::Snapshot,
 };
@@ -38,7 +38,7 @@ pub struct Publisher {
     manifest: Manifest,
     revision: u64,
     /// The progress of its files.
-    moved: Option<Moved>,
+    moved: Option<IndexProgress>,
     /// The number of purges that are in what is published.
     purges: u64,
     /// Whether what comes next is an index that is built again.
@@ -95,13 +95,13 @@ impl Publisher {
     }
 
     /// Returns the progress of the published files; `None` while it is that of the manifest.
-    pub fn moved(&self) -> Option<&Moved> {
+    pub fn moved(&self) -> Option<&IndexProgress> {
         self.moved.as_ref()
     }
 
     /// Returns the position of what is published.
-    pub fn reached(&self) -> Position {
-        self.moved.as_ref().map_or_else(|| self.manifest.position(), Moved::position)
+    pub fn position(&self) -> Position {
+        self.moved.as_ref().map_or_else(|| self.manifest.position(), IndexProgress::position)
     }
 
     /// Whether what is published omits the same as a snapshot.
@@ -122,7 +122,7 @@ impl Publisher {
         let is_the_same = has_the_same && self.lacks_the_same(snapshot) && !is_purged && !self.is_anew;
         let (at, stored) = (snapshot.position.stream_sequence, self.manifest.position().stream_sequence);
         if is_the_same && !self.manifest.meta.is_empty() && at < stored + STORE_EVERY {
-            self.moved = Some(Moved::new(self.revision, snapshot));
+            self.moved = Some(IndexProgress::new(self.revision, snapshot));
             return Ok(());
         }
         let mut packs = self.manifest.packs.clone();

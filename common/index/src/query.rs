@@ -47,7 +47,7 @@ pub(crate) fn one<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Bo
         Ok::<_, IndexFailure>(BooleanQuery::new(queries.collect::<Result<_, IndexFailure>>()?))
     };
     Ok(match filter {
-        Filter::Ids(ids) => any_of(those(layout, ids)),
+        Filter::Ids(ids) => any_of(id_terms(layout, ids)),
         Filter::Above { column, value } => {
             let than = Term::from_field_i64(layout.column(column.definition)?.value, *value);
             Box::new(RangeQuery::new(Bound::Excluded(than), Bound::Unbounded))
@@ -56,9 +56,9 @@ pub(crate) fn one<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Bo
         Filter::IsUnless { column, value, found, passed } => {
             let is = BooleanQuery::new(vec![
                 (Occur::Must, is(layout, column, *value)?),
-                (Occur::MustNot, any_of(those(layout, passed))),
+                (Occur::MustNot, any_of(id_terms(layout, passed))),
             ]);
-            let found = any_of(those(layout, found));
+            let found = any_of(id_terms(layout, found));
             Box::new(BooleanQuery::new(vec![(Occur::Should, Box::new(is)), (Occur::Should, found)]))
         }
         Filter::In(contexts) => any_of(within(layout, contexts)),
@@ -125,7 +125,7 @@ fn one_of<R>(layout: &Layout, column: &Column<R>, texts: &[impl AsRef<str>]) -> 
     Ok(texts.iter().map(|text| Term::from_field_text(field, text.as_ref())).collect())
 }
 
-fn those(layout: &Layout, ids: &[impl AsRef<str>]) -> Vec<Term> {
+fn id_terms(layout: &Layout, ids: &[impl AsRef<str>]) -> Vec<Term> {
     ids.iter().map(|id| Term::from_field_u64(layout.id, number(id.as_ref()))).collect()
 }
 
@@ -147,7 +147,7 @@ fn in_parts<R: Resource>(
     };
     let named = |of: &PartOf<R>| {
         let is_it = match of {
-            PartOf::Itself(_) => those(layout, ids),
+            PartOf::Itself(_) => id_terms(layout, ids),
             PartOf::Named(_, column) => one_of(layout, column, ids)?,
         };
         let here = any_of(within(layout, std::slice::from_ref(owner)));

@@ -65,7 +65,7 @@ enum SortValue {
 }
 
 /// The keys of a segment that are before a pivot.
-struct Before {
+struct KeysBefore {
     /// The range of keys that are before it.
     from: u64,
     through: u64,
@@ -116,9 +116,9 @@ impl Order {
         let (mut front, mut back) = (vec![], vec![]);
         for SegmentMatches { source, found } in parts {
             let middle = source.partition(found, &self.before(source, &pivot)?);
-            let (before, behind) = found.split_at_mut(middle);
+            let (before, after) = found.split_at_mut(middle);
             front.push(SegmentMatches { source, found: before });
-            back.push(SegmentMatches { source, found: behind });
+            back.push(SegmentMatches { source, found: after });
         }
         let middle = count(&front);
         if middle == 0 {
@@ -176,7 +176,7 @@ impl Order {
         keys.then(one_id.cmp(&other_id))
     }
 
-    fn before(self, source: &Source, place: &Pivot) -> tantivy::Result<Before> {
+    fn before(self, source: &Source, place: &Pivot) -> tantivy::Result<KeysBefore> {
         // The first key that is not lower, and whether it is the same.
         let (first, is_there) = match (&source.dictionary, &place.key) {
             (_, SortValue::Number(number)) => (*number, true),
@@ -192,13 +192,13 @@ impl Order {
             (false, false) => Some((first, u64::MAX)),
         };
         let (from, through) = keys.unwrap_or((1, 0));
-        Ok(Before { from, through, tied: is_there.then_some(first), id: place.id })
+        Ok(KeysBefore { from, through, tied: is_there.then_some(first), id: place.id })
     }
 }
 
 impl Source {
     /// Moves the matches before a pivot to the front, and returns their number.
-    fn partition(&self, found: &mut [Match], before: &Before) -> usize {
+    fn partition(&self, found: &mut [Match], before: &KeysBefore) -> usize {
         let mut front = 0;
         for index in 0..found.len() {
             let this = found[index];

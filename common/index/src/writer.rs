@@ -131,7 +131,7 @@ impl Writer {
 
     /// Tries every document beside the index first, until the next commit: a document may have ended a previous writer,
     /// which does not report which one.
-    pub fn be_careful(&mut self) {
+    pub fn rehearse_documents(&mut self) {
         self.is_careful = true;
     }
 
@@ -176,10 +176,10 @@ impl Writer {
 
     /// Whether a segment of the last commit still contains deleted documents.
     pub fn has_deleted(&self) -> Result<bool, IndexFailure> {
-        Ok(!self.worn()?.is_empty())
+        Ok(!self.segments_with_deletes()?.is_empty())
     }
 
-    fn worn(&self) -> Result<Vec<SegmentId>, IndexFailure> {
+    fn segments_with_deletes(&self) -> Result<Vec<SegmentId>, IndexFailure> {
         let segments = self.index.searchable_segment_metas()?;
         Ok(segments.iter().filter(|segment| segment.has_deletes()).map(SegmentMeta::id).collect())
     }
@@ -187,7 +187,7 @@ impl Writer {
     /// Rewrites those segments of the last commit that contain deleted documents without these, and removes the old
     /// ones. A segment that is currently being merged with others is left as it is.
     pub fn purge(&mut self) -> Result<Snapshot, IndexFailure> {
-        for segment in self.worn()? {
+        for segment in self.segments_with_deletes()? {
             if let Err(error) = self.writer.merge(&[segment]).wait() {
                 tracing::debug!(error = %explain(&error), "a segment cannot be written anew yet");
             }

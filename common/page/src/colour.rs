@@ -187,7 +187,7 @@ mod tests {
         let (page, link) = (colour("#111827"), colour("#2073c4"));
         assert_eq!(link.fit(4.5, &[page, page.lighter(0.03)]).hex(), "#3989db");
         assert_eq!(colour("#2073c4").fit(3.0, &[WHITE]).hex(), "#2073c4");
-        // Nothing has so much contrast with both.
+        // No colour has so much contrast with both.
         assert_eq!(colour("#808080").fit(7.0, &[colour("#777777")]), BLACK);
     }
 

@@ -61,8 +61,8 @@ impl Frame {
 pub enum Badge {
     /// It is up to date.
     Current,
-    /// It lags.
-    Behind,
+    /// It lags behind the log.
+    Lagging,
     /// Something waits for a person.
     Parked,
     /// It has stopped.
@@ -80,7 +80,7 @@ impl Badge {
     pub fn class(self) -> &'static str {
         match self {
             Self::Current => "badge ok",
-            Self::Behind | Self::Working => "badge warning",
+            Self::Lagging | Self::Working => "badge warning",
             Self::Parked | Self::Stopped => "badge danger",
             Self::Done | Self::Unknown => "badge muted",
         }
@@ -90,7 +90,7 @@ impl Badge {
     pub fn shape(self) -> &'static str {
         match self {
             Self::Current | Self::Done => "●",
-            Self::Behind | Self::Working => "▲",
+            Self::Lagging | Self::Working => "▲",
             Self::Parked => "◆",
             Self::Stopped => "■",
             Self::Unknown => "○",

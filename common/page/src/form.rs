@@ -65,7 +65,7 @@ pub fn is_of(key: &SymmetricKey, browser: &str, form: &Form) -> bool {
     let given = form.get(TOKEN).and_then(|token| URL_SAFE_NO_PAD.decode(token).ok());
     let Some(given) = given.filter(|given| given.len() == NONCE + 32) else { return false };
     let (nonce, mac) = given.split_at(NONCE);
-    secret::same(mac, &key.mac(&[b"form", browser.as_bytes(), nonce]))
+    secret::constant_time_eq(mac, &key.mac(&[b"form", browser.as_bytes(), nonce]))
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ pub async fn serve(listening: Listening, router: Router, shutdown: impl Future<O
         tracing::warn!(connections = connections.len(), "the time to finish requests is over");
     }
     if let Some(renewing) = renewing {
-        // It was cancelled above.
+        // The task was cancelled above.
         let _ = renewing.await;
     }
 }
@@ -253,7 +253,7 @@ fn builder(limits: Limits) -> auto::Builder<Streams> {
     builder
 }
 
-/// A connection that was gone before it was accepted concerns nobody; out of file descriptors, waiting helps.
+/// Waits after a failure to accept, unless the connection was gone: if file descriptors ran out, waiting helps.
 async fn pause(failure: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if !matches!(failure.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {

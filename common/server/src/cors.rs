@@ -1,8 +1,9 @@
 //! What pages of other origins may do in browsers (Fetch standard, CORS protocol).
 //!
-//! No cookie means anything to the API, nor to what an app gets tokens from: who asks without a token, a code or a secret gets nothing, so
-//! a page of any origin may ask. That the tokens of an app are used by pages of that app is seen where requests are admitted, which knows
-//! the token; what browsers ask beforehand has none. Where a person is at work with the authorization server itself, no page of another origin may take part.
+//! Neither the API nor the endpoints from which apps get tokens accept cookies: without a token, a code or a secret a
+//! request is refused, so pages of any origin may send requests. Whether a token is used by a page of its own app is
+//! checked at admission, which knows the token; preflight requests have none. Where a person uses the authorization
+//! server itself, no page of another origin may take part.
 
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ const EXPOSED: [&str; 12] = [
 /// The layer that hides answers from pages.
 type Closing = MapResponseLayer<fn(Response) -> Response>;
 
-/// Lets pages of every origin use the API, discovery, keys and what apps in pages ask for, without credentials of the browser.
+/// Lets pages of every origin use the API, discovery, keys and the endpoints for apps in pages, without cookies.
 pub fn cors() -> (Closing, CorsLayer) {
     let layer = CorsLayer::new()
         .allow_origin(AllowOrigin::predicate(|_, request| is_open(request.uri.path())))

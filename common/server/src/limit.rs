@@ -52,7 +52,7 @@ pub struct Rates {
     pub instance: Option<NonZeroU32>,
     /// For all other requests to a host, together.
     pub strangers: Option<NonZeroU32>,
-    /// Whether requests from this machine count too.
+    /// Whether requests from this machine are limited, too.
     pub includes_loopback: bool,
 }
 
@@ -193,7 +193,7 @@ impl<R: Recognise> Limiter<R> {
                     keep(kind.take(host.as_bytes())?);
                 }
             }
-            // It is refused before anything is looked up for it.
+            // The request is refused before anything is looked up for it.
             (None, Err(_)) => {}
         }
         Ok(least)

@@ -14,8 +14,8 @@ use edge::observe::{Meter, observed};
 /// The size of a block of an archive.
 const BLOCK: usize = 512;
 
-/// Serves these descriptors ([`restricted`](crate::reflection::restricted)), and the text of all files as an archive, to
-/// anybody.
+/// Serves these descriptors ([`restricted`](crate::reflection::restricted)), and the text of all files as an archive,
+/// to anybody.
 pub fn routes(descriptors: Vec<u8>) -> Router {
     let descriptors = Bytes::from(descriptors);
     let sources = Bytes::from(archive(proto::SOURCES));

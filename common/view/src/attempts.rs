@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::database::{Database, DatabaseFailure};
 
-/// How many attempts are retained per target.
+/// How many attempts are retained for each target.
 pub const KEPT: usize = 20;
 
 /// An attempt to deliver an event.
@@ -21,7 +21,7 @@ pub struct Attempt {
     pub aggregate: String,
     /// The sequence of the event.
     pub sequence: u64,
-    /// Which attempt of the delivery it is, from 1 on.
+    /// The number of the attempt for this delivery, from 1 on.
     pub number: u32,
     /// When it ended.
     pub at: Timestamp,
@@ -37,9 +37,9 @@ pub struct Attempt {
 pub enum Outcome {
     /// The event was delivered.
     Delivered,
-    /// It failed, and there will be another one.
+    /// The attempt failed, and there will be another one.
     Failed,
-    /// It failed, and the delivery was given up.
+    /// The attempt failed, and the delivery was given up.
     GivenUp,
 }
 

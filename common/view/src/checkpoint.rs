@@ -26,7 +26,7 @@ pub struct Checkpoint {
 /// The advisory lock on the generations of a projection: exclusive to change them, shared to compare them.
 pub(crate) const CHANGING: i32 = 7_105_772;
 
-/// Another worker took the projection over, or Postgres lost its last commits.
+/// The failure of a worker whose projection was taken over, or whose last commits Postgres has lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fenced;
 

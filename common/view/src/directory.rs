@@ -148,7 +148,7 @@ impl Name {
 pub struct Directory {
     database: Database,
     progress: Progress,
-    /// The highest sequence that the read model was found to have processed when Postgres was asked.
+    /// The highest processed sequence that was read from Postgres.
     looked: Arc<AtomicU64>,
     shard: u16,
     tenants: Arc<ReadThrough<Tenant>>,

@@ -1,6 +1,7 @@
-//! What was switched off or removed, and when: instances, organizations, users, projects, apps, personal access tokens, the
-//! keys of users, apps and instances, roles of projects and who was granted them, which ends also when it gives other roles from now on. It is in memory, loaded once and then updated
-//! from the log alone, so that whether a token is still good needs no database.
+//! What was switched off or removed, and when: instances, organizations, users, projects, apps, personal access tokens,
+//! the keys of users, apps and instances, roles of projects and who was granted them, which ends also when it gives
+//! other roles from now on. It is in memory, loaded once and then updated from the log alone, so that whether a token
+//! is still good needs no database.
 //!
 //! A token names the sequence that its issuer had seen. It is dead when anything that it depends on ended later than
 //! that. A grant that ended is ignored until the read model has something newer of it.
@@ -162,7 +163,7 @@ impl Ended {
     }
 
     /// How far the log was followed.
-    pub fn reached(&self) -> &Reached {
+    pub fn position(&self) -> &Reached {
         &self.0.reached
     }
 
@@ -207,7 +208,7 @@ impl Ended {
         self.last(instance_id, owner, on, |end| end.sequence > sequence || end.is_removed).is_some()
     }
 
-    /// The sequence of the last end that is meant, of any of these objects or of the contexts of their owner.
+    /// The sequence of the last end that meets a condition, of any of these objects or their owner's contexts.
     fn last(
         &self,
         instance_id: &str,

@@ -289,7 +289,8 @@ impl Parking {
         }
     }
 
-    /// The id by which operators name a failed event: 63 bits of a hash, the same for every version and generation of the projection.
+    /// The id by which operators name a failed event: 63 bits of a hash, the same for every version and generation of
+    /// the projection.
     pub fn id(self, sequence: u64) -> u64 {
         id(&format!("{}/{}/{sequence}", self.projection.view, self.shard))
     }

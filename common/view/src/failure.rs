@@ -6,7 +6,7 @@ use tokio_postgres::error::SqlState;
 /// Why Postgres did not do what was requested.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseFailure {
-    /// No connection could be had.
+    /// No connection was available.
     #[error("cannot connect to Postgres")]
     Connect(#[from] PoolError),
     /// A statement failed.

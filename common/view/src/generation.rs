@@ -1,4 +1,5 @@
-//! Generations: a projection in Postgres is built anew beside the one that answers, is compared with it, and takes its place.
+//! Generations: a projection in Postgres is built anew beside the one that answers, is compared with it, and takes its
+//! place.
 //!
 //! Each place has its own schema and checkpoint. A generation that takes over is renamed in one transaction, so that
 //! readers and statements need not know of it. The one that answered before is kept up to date, to go back to.
@@ -64,7 +65,7 @@ pub enum Exchanged {
     /// There is no generation at that place.
     Absent,
     /// The generation lags the one that answers.
-    Behind,
+    Lagging,
     /// The generation has failed at events that the one that answers could process.
     Fails,
 }
@@ -100,8 +101,8 @@ pub async fn generations(database: &Database, shard: u16) -> Result<Vec<Generati
     database.within(read).await
 }
 
-/// Prepares a generation that projectors build beside the one that answers. Returns `false` if one is being built
-/// already, which goes on.
+/// Prepares a generation that projectors build beside the one that answers. If one is being built already, that goes
+/// on, and the result is `false`.
 ///
 /// # Errors
 /// When Postgres does not answer, others hold the required locks, or the projection is not stored there.
@@ -191,7 +192,7 @@ async fn attempt(
     transaction.batch_execute(&alone).await?;
     if is_behind(&transaction, projection, other).await? {
         let is_late = Instant::now() > until;
-        return if is_late { Ok(Exchanged::Behind) } else { Err(DatabaseFailure::Busy(projection.view)) };
+        return if is_late { Ok(Exchanged::Lagging) } else { Err(DatabaseFailure::Busy(projection.view)) };
     }
     if !is_forced && fails_more(&transaction, projection, other).await? {
         return Ok(Exchanged::Fails);
@@ -212,7 +213,7 @@ async fn attempt(
 /// Drops the generation at a place; `false` where there is none.
 ///
 /// # Errors
-/// When Postgres does not answer, others hold what has to change, or the projection is not kept there.
+/// When Postgres does not answer, others hold the required locks, or the projection is not stored there.
 pub async fn drop_at(
     database: &Database,
     projection: &Projection,
@@ -290,8 +291,8 @@ async fn is_behind(
     let text = "select from platform.checkpoints c where projection = $1 and version = $2 and not exists \
                 (select from platform.checkpoints o where o.projection = $3 and o.version = c.version \
                 and o.shard = c.shard and o.stream_sequence >= c.stream_sequence) limit 1";
-    let behind = client.query_opt(text, &[&projection.name, &projection.version, &other.name]).await?;
-    Ok(behind.is_some())
+    let lagging = client.query_opt(text, &[&projection.name, &projection.version, &other.name]).await?;
+    Ok(lagging.is_some())
 }
 
 /// Whether the other generation has parked an aggregate that the one that answers has not, or only at a later event.

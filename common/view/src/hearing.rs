@@ -19,7 +19,7 @@ use crate::database::Database;
 pub const LONGEST_LIFE: Duration = Duration::from_hours(24);
 /// [`LONGEST_LIFE`] with a margin for clocks that differ: tokens of what ended before have expired.
 pub const REMEMBERED: Duration = Duration::from_hours(25);
-/// How often NATS is asked where the log ends, and how often what is too old is forgotten.
+/// How often NATS is asked where the log ends, and how many beats pass before old entries are forgotten.
 const BEAT: Duration = Duration::from_secs(1);
 const FORGET_EVERY: u64 = 60;
 

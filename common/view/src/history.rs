@@ -1,6 +1,7 @@
 //! History in Postgres: what the write node decides on, without knowing what a payload means.
 //!
-//! Envelopes of all events by aggregate, who holds which claim, who refers to whom, and the answers to idempotent commands.
+//! Envelopes of all events by aggregate, who holds which claim, who refers to whom, and the answers to idempotent
+//! commands.
 
 mod answers;
 pub mod audit;
@@ -249,7 +250,7 @@ impl Needs {
             load_aggregates(&transaction, class, keys)
         };
         let ((), events, sessions, mut aggregates, of_sessions, claims, referrers, commands) = futures::try_join!(
-            // It is sent first, together with the others.
+            // The lock is sent first, together with the reads.
             limited(&transaction, limit),
             checkpoint(LogClass::Events),
             checkpoint(LogClass::Sessions),
@@ -261,7 +262,7 @@ impl Needs {
         )?;
         aggregates.extend(of_sessions);
         if !self.followed.is_empty() {
-            let found = self.followed.found(&claims, &referrers).filter(|key| !aggregates.contains_key(*key));
+            let found = self.followed.aggregates(&claims, &referrers).filter(|key| !aggregates.contains_key(*key));
             let found = read_aggregates(&transaction, LogClass::Events, found.cloned().collect()).await?;
             aggregates.extend(found);
         }

@@ -43,7 +43,7 @@ pub enum Purpose {
     ClientSecret,
     /// Private signing keys.
     SigningKey,
-    /// What a resource keeps secret, such as the keys that sign calls to targets.
+    /// Secrets of resources, such as the keys that sign calls to targets.
     Resource,
     /// Answers to idempotent commands.
     Answer,
@@ -67,7 +67,7 @@ pub enum KeyringFailure {
     Absent {
         /// The instance.
         instance_id: String,
-        /// What it is for.
+        /// The purpose of the key.
         purpose: Purpose,
     },
     /// The master key is not the one that wrapped it.
@@ -161,7 +161,7 @@ impl Keyring {
     }
 
     async fn load(self, name: Name) -> Result<Arc<SymmetricKey>, KeyringFailure> {
-        // It may have been loaded since it was found missing.
+        // The key may have been loaded since it was found missing.
         let loaded = match self.keys.get(&name) {
             Some(key) => Ok(key),
             None => self.open(&self.master(), &name.0, name.1).await,
@@ -196,8 +196,8 @@ impl Keyring {
         Ok(keys.pop().map(|key| key.found.state.wrapped))
     }
 
-    /// The data keys of all instances that an older master key wraps, at most `limit` of them, and how many more there are.
-    /// `at_least` is the sequence up to which the read model must have them.
+    /// The data keys of all instances that an older master key wraps, at most `limit` of them, and how many more there
+    /// are. `at_least` is the sequence up to which the read model must have them.
     ///
     /// # Errors
     /// [`KeyringFailure::Lags`] where it has not.
@@ -239,7 +239,7 @@ impl Keyring {
     /// Unwraps a data key that the read model does not have yet.
     ///
     /// # Errors
-    /// Where the master key is not the one that wrapped it.
+    /// When the master key is not the one that wrapped it.
     pub fn unwrapped(&self, instance_id: &str, key: &DataKey) -> Result<Arc<SymmetricKey>, KeyringFailure> {
         unwrap(&self.master(), instance_id, &key.purpose, &key.wrapped)
     }
@@ -252,8 +252,8 @@ impl Keyring {
     }
 }
 
-/// The hash of a secret under its instance's key ([`Purpose::ClientSecret`]), as it is stored: of a client, or of a personal
-/// access token, by its id.
+/// The hash of a secret under its instance's key ([`Purpose::ClientSecret`]), as it is stored: of a client, or of a
+/// personal access token, by its id.
 pub fn secret_hash(key: &SymmetricKey, id: &str, secret: &str) -> Hashed {
     Hashed::new(URL_SAFE_NO_PAD.encode(key.mac(&[id.as_bytes(), secret.as_bytes()])))
 }

@@ -47,7 +47,7 @@ pub enum PersonFailure {
     /// Postgres cannot be read.
     #[error(transparent)]
     Database(#[from] DatabaseFailure),
-    /// The bucket lacks a key, or has another one, and it never loses keys by itself.
+    /// The bucket lacks a key, or has another one in its place; it never loses keys by itself.
     #[error(
         "the bucket KV_PERSONS lacks the key {} of block {}, or has another one, and nobody has destroyed it: restore the bucket from its backup, or \
          start with --accept-lost-keys to go on without what is personal of those whose keys are lost (docs/users.md)",
@@ -160,8 +160,8 @@ impl PersonKey {
 }
 
 impl Persons {
-    /// Keys in these blocks, wrapped by the data keys of their instances. `accepts_lost` has lost ones count as
-    /// destroyed.
+    /// Keys in these blocks, wrapped by the data keys of their instances. If lost keys are accepted (`accepts_lost`),
+    /// they count as destroyed.
     pub fn new(
         blocks: Blocks,
         (keyring, database): (Keyring, Database),

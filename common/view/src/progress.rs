@@ -43,7 +43,7 @@ struct StopReason {
     reason: String,
     /// When it was heard, by the monotonic clock.
     heard: Duration,
-    /// Where it was. A worker that begins again and stops at the same event announces this position once more.
+    /// The position at which it stopped. A worker that begins again and stops at the same event announces it once more.
     at: Reached,
 }
 
@@ -120,17 +120,17 @@ impl Announcer {
 
     /// Announces progress to all that listen, if any.
     pub async fn announce(&self, reached: Reached) {
-        self.tell(encode(reached)).await;
+        self.publish(encode(reached)).await;
     }
 
     /// Announces why the projection has stopped until somebody acts.
     pub async fn stops(&self, reason: &str) {
         let mut payload = encode(Reached::default());
         payload.extend(&reason.as_bytes()[..reason.floor_char_boundary(LONGEST_REASON)]);
-        self.tell(payload).await;
+        self.publish(payload).await;
     }
 
-    async fn tell(&self, payload: Vec<u8>) {
+    async fn publish(&self, payload: Vec<u8>) {
         let payload = payload.into();
         if let Err(error) = self.client.publish(self.subject.clone(), payload).await {
             tracing::debug!(error = explain(&error), "progress was not announced");

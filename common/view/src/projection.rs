@@ -1,7 +1,7 @@
 //! The projections: their names, versions and tables.
 //!
-//! Each has a schema of its own, named with its version, so that a new version can be built beside the live one. So can another
-//! generation of the same version, in a schema that is named by its place: see [`crate::generation`].
+//! Each has a schema of its own, named with its version, so that a new version can be built beside the live one. So can
+//! another generation of the same version, in a schema that is named by its place: see [`crate::generation`].
 
 use std::sync::LazyLock;
 
@@ -40,7 +40,7 @@ pub struct Projection {
     pub version: i32,
     /// The log that it follows.
     pub class: LogClass,
-    /// What it stores.
+    /// The kind, with what it stores.
     pub kind: Kind,
 }
 
@@ -181,7 +181,7 @@ struct Tables {
 
 impl Tables {
     /// # Panics
-    /// Where a projection would keep rows of both logs, of which it follows one: such a node must not start.
+    /// When a projection would have rows of both logs, of which it follows one: such a node must not start.
     fn row(&mut self, name: Name, class: LogClass, table: Table) {
         match self.rows.iter_mut().find(|(known, ..)| *known == name) {
             Some((_, of, tables)) => {

@@ -45,7 +45,7 @@ pub struct Reaction {
     pub sequence: u64,
     /// How many events it lacks.
     pub lag_events: u64,
-    /// How old the first event is that it lacks, or has taken up and not finished, in seconds.
+    /// The age in seconds of the first event that it lacks, or has taken up and not finished.
     pub lag_seconds: f64,
     /// How much of what it has taken up is not finished: for deliveries, how many are queued.
     pub waiting: u64,
@@ -93,7 +93,7 @@ pub struct Stand {
     pub at: Position,
     /// How much of that is not finished.
     pub waiting: u64,
-    /// Since when the first of that is not finished.
+    /// The time since which the first of that is not finished.
     pub waits_since: Option<Timestamp>,
     /// How much of it was given up.
     pub given_up: u64,
@@ -116,7 +116,7 @@ impl Telling {
         task.spawn(async move {
             loop {
                 let stand = *noted.borrow();
-                let told = timeout(LONGEST, tell(&log, subject.clone(), (name, stand)));
+                let told = timeout(LONGEST, publish(&log, subject.clone(), (name, stand)));
                 let error = match told.await {
                     Ok(told) => told.err().map(|failure| explain(&failure)),
                     Err(late) => Some(explain(&late)),
@@ -137,7 +137,7 @@ impl Telling {
 }
 
 /// Reports once.
-async fn tell(log: &Log, subject: String, (name, stand): (&str, Stand)) -> Result<(), LogFailure> {
+async fn publish(log: &Log, subject: String, (name, stand): (&str, Stand)) -> Result<(), LogFailure> {
     let Stand { at, waiting, waits_since, given_up } = stand;
     // Most of the time there is nothing that it lacks, and no record needs to be read.
     let lag = if log.end().await? > at.stream_sequence {

@@ -1,7 +1,7 @@
 //! The rows of a projection in Postgres: written in batches, and read one by one, all, or under a condition.
 //!
-//! Together with [`crate::table`] it is the one place that knows how a row is stored. Statements that join tables are not
-//! here: they name their tables by [`Projection::sql`].
+//! Together with [`crate::table`] it is the one place that knows how a row is stored. Statements that join tables are
+//! not here: they name their tables by [`Projection::sql`].
 
 use std::{
     marker::PhantomData,
@@ -133,7 +133,7 @@ impl<'a> ReadModel<'a> {
             return Ok(Fresh { processed: 0, timestamp: Timestamp::UNIX_EPOCH, is_parked: false, answer: None });
         };
         let id: Option<String> = row.get("id");
-        let found = id.map(|id| found(aggregate_type, instance_id, id, &row)).transpose()?;
+        let found = id.map(|id| decode(aggregate_type, instance_id, id, &row)).transpose()?;
         let answer = found.map(|found| Stored { instance_id: instance_id.to_owned(), found });
         let (processed, timestamp) = (unsigned(row.get("processed")), row.get("committed_at"));
         Ok(Fresh { processed, timestamp, is_parked: row.get("is_parked"), answer })
@@ -214,13 +214,13 @@ async fn stored<R: DeserializeOwned>(
     let rows = client.query(&statement, parameters).await?;
     let stored = rows.iter().map(|row| {
         let instance_id: String = row.get("instance_id");
-        let found = found(aggregate_type, &instance_id, row.get("id"), row)?;
+        let found = decode(aggregate_type, &instance_id, row.get("id"), row)?;
         Ok(Stored { instance_id, found })
     });
     stored.collect()
 }
 
-fn found<R: DeserializeOwned>(
+fn decode<R: DeserializeOwned>(
     aggregate_type: &'static str,
     instance_id: &str,
     id: String,

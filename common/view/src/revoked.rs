@@ -97,7 +97,7 @@ impl Revoked {
     }
 
     /// How far the log was followed.
-    pub fn reached(&self) -> &Reached {
+    pub fn position(&self) -> &Reached {
         &self.0.reached
     }
 

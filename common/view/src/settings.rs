@@ -127,7 +127,7 @@ impl SettingsIndex {
     }
 
     /// How far the log was followed.
-    pub fn reached(&self) -> &Reached {
+    pub fn position(&self) -> &Reached {
         &self.reached
     }
 }

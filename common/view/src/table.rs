@@ -21,7 +21,7 @@ use eventlog::record::{AggregateKey, Recorded, Undecodable, decode};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// The field that says whether a resource is switched on, where it can be switched off.
+/// The field for whether a resource is switched on, if it can be switched off.
 const ACTIVITY: &str = "is_active";
 
 /// What the events of one aggregate in a batch add up to.

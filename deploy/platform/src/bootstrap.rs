@@ -90,7 +90,7 @@ fn plan_file(data: &DataDir) -> PathBuf {
 
 /// Returns what the setup file requests in addition to the defaults, with these feature flags. With `has_person` and no
 /// person in the file, the first person has the default name.
-pub(crate) fn wanted(setup: Option<&Path>, features: Vec<String>, has_person: bool) -> Result<Additions, Failure> {
+pub(crate) fn additions(setup: Option<&Path>, features: Vec<String>, has_person: bool) -> Result<Additions, Failure> {
     let person = has_person.then(Newcomer::default);
     let Some(file) = setup else { return Ok(Additions { service_users: vec![], person, features }) };
     let text =

@@ -82,7 +82,8 @@ fn with_file(
     is_set: impl Fn(&str) -> bool,
 ) -> Result<Vec<OsString>, String> {
     let known = flags(root);
-    let unknown: Vec<String> = values.keys().filter(|key| !known.contains(key)).map(|key| told(key, &known)).collect();
+    let unknown: Vec<String> =
+        values.keys().filter(|key| !known.contains(key)).map(|key| suggestion(key, &known)).collect();
     if !unknown.is_empty() {
         return Err(format!("there is no setting {}; there are {}", unknown.join(", nor "), known.join(", ")));
     }
@@ -122,7 +123,7 @@ fn with_file(
 }
 
 /// Returns the name of an unknown setting, with the one that was probably meant.
-fn told(unknown: &str, known: &[String]) -> String {
+fn suggestion(unknown: &str, known: &[String]) -> String {
     let meant = known.iter().map(|name| (distance(unknown, name), name)).min();
     match meant.filter(|(distance, name)| *distance <= 1 + name.len() / 4) {
         Some((_, name)) => format!("{unknown} (did you mean {name}?)"),

@@ -105,7 +105,7 @@ fn shown(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    fn told(seconds: f64) -> String {
+    fn finding(seconds: f64) -> String {
         let mut report = Report::new(true);
         Ahead(seconds).report("clock", "NATS", &mut report);
         report.json().to_string()
@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn a_clock_may_differ_by_a_second_and_must_not_by_ten() {
-        assert!(told(0.9).contains(r#""status":"ok""#) && told(-1.0).contains(r#""status":"ok""#));
-        assert!(told(1.1).contains(r#""status":"warn""#) && told(-10.0).contains(r#""status":"warn""#));
-        assert!(told(10.1).contains(r#""status":"fail""#) && told(-3600.0).contains("is 3600.000 s behind"));
+        assert!(finding(0.9).contains(r#""status":"ok""#) && finding(-1.0).contains(r#""status":"ok""#));
+        assert!(finding(1.1).contains(r#""status":"warn""#) && finding(-10.0).contains(r#""status":"warn""#));
+        assert!(finding(10.1).contains(r#""status":"fail""#) && finding(-3600.0).contains("is 3600.000 s behind"));
     }
 }

@@ -13,7 +13,7 @@ const PAGE: u64 = 1000;
 pub(crate) async fn list(options: cli::ListEvents) -> Result<(), Failure> {
     let operator = Operator::new(&options.wanted.at)?;
     let body = json!({ "query": { "limit": options.limit }, "filters": filters(&options.wanted) });
-    let found = operator.ask(Method::POST, SEARCH, Some(body)).await?;
+    let found = operator.send(Method::POST, SEARCH, Some(body)).await?;
     let result = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
     for event in result.iter().rev() {
         output::print(if options.json { event.to_string() } else { line(event) });
@@ -32,7 +32,7 @@ pub(crate) async fn export(options: cli::ExportEvents) -> Result<(), Failure> {
         let later = json!({ "afterSequence": last.to_string() });
         let filters: Vec<&Value> = wanted.iter().chain([&later]).collect();
         let body = json!({ "query": { "limit": PAGE, "asc": true }, "filters": filters });
-        let found = operator.ask(Method::POST, SEARCH, Some(body)).await;
+        let found = operator.send(Method::POST, SEARCH, Some(body)).await;
         let found = found.map_err(|error| format!("{error}; {count} events are printed, go on with --after {last}"))?;
         let result = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
         for event in result {

@@ -42,7 +42,7 @@ struct ListedEvents {
 
 async fn search(operator: &Operator, filters: Vec<Value>, query: Value) -> Result<ListedEvents, Failure> {
     let body = json!({ "filters": filters, "query": query });
-    let mut found = operator.ask(Method::POST, &format!("{PATH}/_search"), Some(body)).await?;
+    let mut found = operator.send(Method::POST, &format!("{PATH}/_search"), Some(body)).await?;
     let total = found["details"]["totalResult"].as_str().unwrap_or("0").to_owned();
     let events = match found["result"].take() {
         Value::Array(events) => events,
@@ -78,19 +78,19 @@ fn line(event: &Value) -> String {
 /// Prints one failed event, with the event itself.
 pub(crate) async fn show(options: cli::ShowFailedEvent) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
-    let mut found = operator.ask(Method::GET, &one(&options.id)?, None).await?;
+    let mut found = operator.send(Method::GET, &one(&options.id)?, None).await?;
     if let Some(reason) = options.reason {
         let body = json!({ "reason": reason });
         let path = format!("{}/_reveal", one(&options.id)?);
-        let mut shown = operator.ask_at_once(Method::POST, &path, Some(body)).await?;
+        let mut shown = operator.send_at_once(Method::POST, &path, Some(body)).await?;
         (found["event"], found["personal"]) = (shown["event"].take(), shown["personal"].take());
     }
-    output::print(if options.json { serde_json::to_string_pretty(&found)? } else { whole(&found) });
+    output::print(if options.json { serde_json::to_string_pretty(&found)? } else { describe(&found) });
     Ok(())
 }
 
 /// Formats a failed event for people: what failed, what waits, and the event.
-fn whole(found: &Value) -> String {
+fn describe(found: &Value) -> String {
     let (failed, event) = (&found["failedEvent"], &found["event"]);
     let of = |value: &Value, member: &str| value[member].as_str().unwrap_or_default().to_owned();
     let waiting = match of(found, "waiting").as_str() {
@@ -129,14 +129,14 @@ fn personal(members: &Value) -> String {
 pub(crate) async fn retry(options: cli::RetryFailedEvents) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     if let Some(id) = &options.id {
-        operator.ask(Method::POST, &format!("{}/_retry", one(id)?), None).await?;
-        tell(options.json, &json!({ "count": 1 }), "it is tried again");
+        operator.send(Method::POST, &format!("{}/_retry", one(id)?), None).await?;
+        print(options.json, &json!({ "count": 1 }), "it is tried again");
         return Ok(());
     }
     let body = json!({ "filters": filters(&options.which) });
-    let answer = operator.ask(Method::POST, &format!("{PATH}/_retry"), Some(body)).await?;
+    let answer = operator.send(Method::POST, &format!("{PATH}/_retry"), Some(body)).await?;
     let count: u64 = answer["count"].as_str().and_then(|count| count.parse().ok()).unwrap_or_default();
-    tell(options.json, &json!({ "count": count }), &format!("{count} are tried again"));
+    print(options.json, &json!({ "count": count }), &format!("{count} are tried again"));
     Ok(())
 }
 
@@ -144,13 +144,13 @@ pub(crate) async fn retry(options: cli::RetryFailedEvents) -> Result<(), Failure
 pub(crate) async fn discard(options: cli::DiscardFailedEvent) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     let body = json!({ "reason": options.reason });
-    operator.ask(Method::POST, &format!("{}/_discard", one(&options.id)?), Some(body)).await?;
-    tell(options.json, &json!({ "id": options.id }), "the view leaves it out");
+    operator.send(Method::POST, &format!("{}/_discard", one(&options.id)?), Some(body)).await?;
+    print(options.json, &json!({ "id": options.id }), "the view leaves it out");
     Ok(())
 }
 
 /// Prints what was done, for programs or for people.
-fn tell(is_json: bool, value: &Value, sentence: &str) {
+fn print(is_json: bool, value: &Value, sentence: &str) {
     output::print(if is_json { value.to_string() } else { sentence.to_owned() });
 }
 

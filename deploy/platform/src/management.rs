@@ -74,7 +74,7 @@ impl Managed {
             async move { closed.cancelled().await },
             limits,
         ));
-        health.is_told_at(address);
+        health.set_address(address);
         tracing::info!(%address, "health and metrics are here");
         Ok(Self { health, address, stopping: shutdown.clone(), _closing: closing.drop_guard() })
     }

@@ -120,7 +120,7 @@ async fn rewrap(operator: &Operator, keys: &MasterKeys) -> Result<Value, Failure
     let mut tries = 1..TRIES;
     let path = format!("{REWRAP}?masterKeyId={}", keys.id());
     loop {
-        match operator.ask(Method::POST, &path, None).await {
+        match operator.send(Method::POST, &path, None).await {
             Err(error) if may_pass(&error.to_string()) && tries.next().is_some() => sleep(PAUSE).await,
             outcome => return outcome,
         }

@@ -17,7 +17,7 @@ use action::{Actions, client::Client, executions::ExecutionIndex};
 use axum::Router;
 use base::{explain::explain, health::Health, id::Ids};
 use command::{
-    Challenges, Commands, LetIn, Registrations,
+    Challenges, Commands, LastLogin, Registrations,
     forward::{Bus, forwarding},
     internal::Taker,
     reaction::delivery::Patience,
@@ -307,7 +307,7 @@ impl Node {
             persons: self.persons.clone(),
             tries: self.adapters.tries.clone(),
             assets: self.adapters.assets.clone(),
-            let_in: LetIn::default(),
+            let_in: LastLogin::default(),
             registrations: Registrations::default(),
             ids: self.ids.clone(),
             tokens: edge.tokens.clone(),

@@ -54,12 +54,12 @@ impl Operator {
     }
 
     /// Calls an operation, and waits until the read models have its effect, unless one of them lags.
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
         self.answer(self.request(method, path)?.header("prefer", "wait=10"), body).await
     }
 
     /// Calls an operation whose effect nobody reads afterwards.
-    pub(crate) async fn ask_at_once(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+    pub(crate) async fn send_at_once(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
         self.answer(self.request(method, path)?, body).await
     }
 
@@ -140,7 +140,7 @@ fn shortened(text: &str) -> String {
 /// and else with the issuer: under any other host no node would find the instance.
 pub(crate) async fn print_link(at: &cli::At) -> Result<(), Failure> {
     let operator = Operator::new(at)?;
-    let made = operator.ask(Method::POST, "/ui/operate/link", None).await?;
+    let made = operator.send(Method::POST, "/ui/operate/link", None).await?;
     let path = made["path"].as_str().ok_or("the answer has no link: name a query node with --url")?;
     let own = at.url.as_ref().map(|url| url.origin().ascii_serialization());
     let host = |url: &str| Url::parse(url).ok().and_then(|url| url.host_str().map(str::to_owned));
@@ -154,7 +154,7 @@ pub(crate) async fn print_link(at: &cli::At) -> Result<(), Failure> {
 pub(crate) async fn list_executions(options: cli::ListExecutions) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     let body = json!({ "query": { "limit": LISTED, "asc": true } });
-    let found = operator.ask(Method::POST, &format!("{RESOURCES}/executions/_search"), Some(body)).await?;
+    let found = operator.send(Method::POST, &format!("{RESOURCES}/executions/_search"), Some(body)).await?;
     let result = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
     for execution in result {
         output::print(if options.json { execution.to_string() } else { execution_line(execution) });
@@ -181,7 +181,7 @@ fn execution_line(found: &Value) -> String {
 pub(crate) async fn delete_execution(options: cli::DeleteExecution) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     operator
-        .ask(Method::DELETE, &format!("{RESOURCES}/executions/{}", segment(&options.id)?), None)
+        .send(Method::DELETE, &format!("{RESOURCES}/executions/{}", segment(&options.id)?), None)
         .await
         .map_err(|error| format!("it was not removed: {error}"))?;
     output::print("removed");
@@ -210,11 +210,11 @@ pub(crate) async fn renew_bootstrap(options: cli::RenewBootstrap) -> Result<(), 
     let (user, client_id) = (&found["details"], found["user"]["username"].as_str().unwrap_or_default());
     let user_id = user["id"].as_str().ok_or_else(|| format!("the instance has no user {ADMIN} any more"))?;
     if found["state"] != "EFFECTIVE_STATE_ACTIVE" {
-        operator.ask(Method::POST, &format!("{RESOURCES}/users/{user_id}/_reactivate"), None).await?;
+        operator.send(Method::POST, &format!("{RESOURCES}/users/{user_id}/_reactivate"), None).await?;
         output::notice(format!("{client_id} was switched off and is on again"));
     }
-    let default = operator.ask(Method::GET, &format!("{RESOURCES}/organizations/_instance_default"), None).await?;
-    let made = operator.ask(Method::POST, &format!("{RESOURCES}/users/{user_id}/_generate_secret"), None).await?;
+    let default = operator.send(Method::GET, &format!("{RESOURCES}/organizations/_instance_default"), None).await?;
+    let made = operator.send(Method::POST, &format!("{RESOURCES}/users/{user_id}/_generate_secret"), None).await?;
     let secret = made["clientSecret"].as_str().ok_or("the answer shows no secret")?;
     let owner = |details: &Value| details["resourceOwner"]["id"].as_str().unwrap_or_default().to_owned();
     let instance_id = owner(&default["organization"]["details"]);
@@ -250,20 +250,20 @@ impl Operator {
 
     /// Returns the user that a filter finds; null where there is none.
     async fn user(&self, filter: Value) -> Result<Value, Failure> {
-        let mut found = self.ask(Method::POST, &format!("{RESOURCES}/users/_search"), Some(json!([filter]))).await?;
+        let mut found = self.send(Method::POST, &format!("{RESOURCES}/users/_search"), Some(json!([filter]))).await?;
         Ok(found["result"].get_mut(0).map(Value::take).unwrap_or_default())
     }
 
     /// Gives a person another one-time password, and writes it to the file of the first login in the data directory.
     async fn renew_first_login(&self, id: &str) -> Result<(), Failure> {
         let path = format!("{RESOURCES}/users/{id}");
-        let found = self.ask(Method::GET, &path, None).await?;
+        let found = self.send(Method::GET, &path, None).await?;
         let user = &found["user"];
         let username = user["user"]["username"].as_str().unwrap_or_default();
         let (password, expires_at) = FirstPerson::one_time_password();
         let expiration = Timestamp::from_millisecond(expires_at)?.to_string();
         let body = json!({ "newPassword": password, "changeRequired": true, "expirationDate": expiration });
-        self.ask(Method::POST, &format!("{path}/password"), Some(body)).await?;
+        self.send(Method::POST, &format!("{path}/password"), Some(body)).await?;
         // Only after the former password was replaced, so that nobody can log in with that.
         let again = match user["userState"].as_str() {
             Some("USER_STATE_LOCKED") => Some("_unlock"),
@@ -271,7 +271,7 @@ impl Operator {
             _ => None,
         };
         if let Some(verb) = again {
-            self.ask(Method::POST, &format!("{path}/{verb}"), None).await?;
+            self.send(Method::POST, &format!("{path}/{verb}"), None).await?;
             output::notice(format!("{username} could not log in and may again"));
         }
         let file = path_in(&self.folder);

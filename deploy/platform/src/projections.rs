@@ -57,7 +57,7 @@ async fn status(options: cli::OneProjection) -> Result<(), Failure> {
 /// Starts building a generation from the log.
 async fn replay(cli::ReplayProjection { of, wait }: cli::ReplayProjection) -> Result<(), Failure> {
     let operator = Operator::new(&of.at)?;
-    operator.ask(Method::POST, &path(&of.name, "_replay", &[])?, None).await?;
+    operator.send(Method::POST, &path(&of.name, "_replay", &[])?, None).await?;
     output::notice("a generation is built beside the one that answers");
     if wait {
         let found = follow(&operator, &of.name, NEXT).await?;
@@ -69,7 +69,7 @@ async fn replay(cli::ReplayProjection { of, wait }: cli::ReplayProjection) -> Re
 /// Compares a generation with the one that answers.
 async fn verify(cli::GenerationOf { of, previous }: cli::GenerationOf) -> Result<(), Failure> {
     let (operator, place) = (Operator::new(&of.at)?, place(previous));
-    operator.ask(Method::POST, &path(&of.name, "_verify", &[("place", place)])?, None).await?;
+    operator.send(Method::POST, &path(&of.name, "_verify", &[("place", place)])?, None).await?;
     let found = follow(&operator, &of.name, place).await?;
     output::print(compared(&found));
     let is_equal = number(&found["differingRows"]) == 0;
@@ -79,7 +79,7 @@ async fn verify(cli::GenerationOf { of, previous }: cli::GenerationOf) -> Result
 /// Lets another generation answer.
 async fn exchange(cli::Exchange { of, force }: cli::Exchange, how: &str) -> Result<(), Failure> {
     let force = if force { "true" } else { "false" };
-    Operator::new(&of.at)?.ask(Method::POST, &path(&of.name, how, &[("force", force)])?, None).await?;
+    Operator::new(&of.at)?.send(Method::POST, &path(&of.name, how, &[("force", force)])?, None).await?;
     output::print(format!("{} answers; the generation before is kept and goes on", of.name));
     Ok(())
 }
@@ -87,7 +87,7 @@ async fn exchange(cli::Exchange { of, force }: cli::Exchange, how: &str) -> Resu
 /// Drops a generation.
 async fn drop_generation(cli::GenerationOf { of, previous }: cli::GenerationOf) -> Result<(), Failure> {
     let path = path(&of.name, "_drop", &[("place", place(previous))])?;
-    Operator::new(&of.at)?.ask(Method::POST, &path, None).await?;
+    Operator::new(&of.at)?.send(Method::POST, &path, None).await?;
     output::print("it is dropped");
     Ok(())
 }
@@ -177,7 +177,7 @@ async fn view(operator: &Operator, name: &str) -> Result<Value, Failure> {
 }
 
 async fn views(operator: &Operator) -> Result<Vec<Value>, Failure> {
-    let mut found = operator.ask(Method::POST, &format!("{PATH}/_search"), Some(json!({}))).await?;
+    let mut found = operator.send(Method::POST, &format!("{PATH}/_search"), Some(json!({}))).await?;
     Ok(match found["result"].take() {
         Value::Array(views) => views,
         _ => vec![],

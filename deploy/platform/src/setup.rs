@@ -27,7 +27,7 @@ use crate::{
 pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -> Result<(), Failure> {
     check_servers(options.nats.nats_url.as_deref(), Some(&options.postgres.postgres_url))?;
     let has_person = options.first_person_file.is_some();
-    let wanted = bootstrap::wanted(options.setup.as_deref(), options.features.clone(), has_person)?;
+    let wanted = bootstrap::additions(options.setup.as_deref(), options.features.clone(), has_person)?;
     if DataDir::insist(&options.data.data_dir).is_err() && is_set_up(&options).await? {
         let folder = options.data.data_dir.display();
         output::notice(format_args!(
@@ -105,7 +105,7 @@ async fn prepare_in(
     let kept = prepared.and_then(|prepared| prepared.keep(data, &issuer, &first_login));
     shutdown.cancel();
     roles.end().await?;
-    tell(options, data, kept?.then_some(&first_login));
+    print_summary(options, data, kept?.then_some(&first_login));
     Ok(())
 }
 
@@ -144,7 +144,7 @@ fn node_options(
 }
 
 /// Prints what was created, the file of the first login, and what nodes need.
-fn tell(options: &cli::Setup, data: &DataDir, first_login: Option<&PathBuf>) {
+fn print_summary(options: &cli::Setup, data: &DataDir, first_login: Option<&PathBuf>) {
     let (key, told) = (data.path().join("master.key"), data.bootstrap());
     output::notice(format_args!("the log is set up: {} tells who may log in", told.display()));
     match (first_login, &options.first_person_file) {

@@ -120,7 +120,7 @@ impl Sole {
     /// Checks that no older node was received.
     ///
     /// # Errors
-    /// When one was.
+    /// When an older node was received.
     pub(crate) fn verdict(&self) -> Result<(), Failure> {
         match &*self.taken.borrow() {
             Some(taken) => Err(taken.clone().into()),

@@ -46,7 +46,7 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
     check_servers(options.nats.nats_url.as_deref(), options.postgres.postgres_url.as_deref())?;
     let data = DataDir::open(&options.data.data_dir, options.serving.master_key_file.as_deref(), secret::random)?;
     // First, so that errors in the flags are reported before anything is started.
-    let wanted = bootstrap::wanted(options.setup.as_deref(), all_features(), !data.bootstrap().exists())?;
+    let wanted = bootstrap::additions(options.setup.as_deref(), all_features(), !data.bootstrap().exists())?;
     let listening = listen(&options.serving).await?;
     let external = external_url(&options.serving, listening.listener.local_addr()?)?;
     let (observing, me) = (&options.observing, ("standalone", data.node_id()));

@@ -13,7 +13,7 @@ use crate::{
 pub(crate) async fn deliveries(options: cli::TargetDeliveries) -> Result<(), Failure> {
     let operator = Operator::new(&options.at)?;
     let path = format!("{RESOURCES}/targets/{}/deliveries", segment(&options.id)?);
-    let found = operator.ask(Method::GET, &path, None).await?;
+    let found = operator.send(Method::GET, &path, None).await?;
     let attempts = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
     for attempt in attempts {
         output::print(if options.json { attempt.to_string() } else { line(attempt) });

@@ -37,7 +37,7 @@ const OWN: [&str; 15] = [
 
 /// Starts logging for a process that is no node.
 pub(crate) fn start() {
-    set(tracing_subscriber::registry().with(filter()).with(capped()).with(told(None)));
+    set(tracing_subscriber::registry().with(filter()).with(capped()).with(formatter(None)));
 }
 
 /// Starts logging and tracing for a node of a role. Traces are exported as long as the returned value lives.
@@ -47,11 +47,11 @@ pub(crate) fn start_node(
 ) -> Result<Option<Exporting>, Failure> {
     let node = Some((role, name.to_owned()));
     let Some(endpoint) = &options.otlp_endpoint else {
-        set(tracing_subscriber::registry().with(filter()).with(capped()).with(told(node)));
+        set(tracing_subscriber::registry().with(filter()).with(capped()).with(formatter(node)));
         return Ok(None);
     };
     // Each has filters of its own: what is traced does not depend on what is logged.
-    let told = told(node).with_filter(filter()).with_filter(capped());
+    let told = formatter(node).with_filter(filter()).with_filter(capped());
     let (exporting, layer) = export::start((role, name), endpoint, options.otlp_sample)?;
     let spans = FilterFn::new(|metadata| metadata.is_span() && is_own(metadata) && *metadata.level() <= Level::INFO);
     set(tracing_subscriber::registry().with(told).with(layer.with_filter(spans)));
@@ -77,7 +77,7 @@ fn is_own(metadata: &Metadata<'_>) -> bool {
 }
 
 /// Returns the layer for log lines: text on a terminal, else JSON.
-fn told<S>(node: Option<(&'static str, String)>) -> Box<dyn Layer<S> + Send + Sync>
+fn formatter<S>(node: Option<(&'static str, String)>) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
 {

@@ -126,7 +126,7 @@ fn no_references(form: &Form) -> Result<(), Refusal> {
 }
 
 /// Returns the requested response type (OAuth 2.0 Multiple Response Types, section 3), whatever the order of its words.
-fn wanted(form: &Form) -> Option<ResponseType> {
+fn response_type(form: &Form) -> Option<ResponseType> {
     let mut words: Vec<&str> = form.get("response_type")?.split(' ').filter(|word| !word.is_empty()).collect();
     words.sort_unstable();
     RESPONSE_TYPES.into_iter().find(|(name, _)| words == name.split(' ').collect::<Vec<_>>()).map(|(_, known)| known)
@@ -138,7 +138,7 @@ fn response(form: &Form, settings: &Settings) -> Result<ResponseType, Refusal> {
         return Err(invalid("response_type is missing"));
     }
     let description = "this server supports the response types code, id_token, and id_token token";
-    let response = wanted(form).ok_or(Refusal { error: "unsupported_response_type", description })?;
+    let response = response_type(form).ok_or(Refusal { error: "unsupported_response_type", description })?;
     let description = "the app is not set up for this response type";
     let refusal = Refusal { error: "unauthorized_client", description };
     if may_ask_for(settings, response) { Ok(response) } else { Err(refusal) }
@@ -187,7 +187,7 @@ fn scopes(form: &Form, (settings, response): (&Settings, ResponseType)) -> Resul
     if !known.iter().any(|(_, scope)| *scope == Scope::OpenId) {
         return Err(Refusal { error: "invalid_scope", description: "scope must have openid" });
     }
-    let is_refreshable = settings.may(GrantType::RefreshToken) && response == ResponseType::Code;
+    let is_refreshable = settings.allows_grant(GrantType::RefreshToken) && response == ResponseType::Code;
     let may_have = |scope: &Scope<'_>| is_refreshable || *scope != Scope::Offline;
     let words: Vec<&str> = known.iter().filter(|(_, scope)| may_have(scope)).map(|(word, _)| *word).collect();
     Ok(words.join(" "))

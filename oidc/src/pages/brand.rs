@@ -53,13 +53,13 @@ type Property = fn(&Branding) -> Option<&Picture>;
 
 /// Returns the pictures of the nearest context that sets one: those of a context above belong to another brand.
 fn pair<'a>(of: (&'a Chain<Branding>, &'a Owner), properties: [Property; 2]) -> Pair<'a> {
-    let found = properties.map(|property| found(of, property));
+    let found = properties.map(|property| picture_of(of, property));
     let height = |(_, owner): OwnedPicture<'_>| of.0.above.iter().position(|(above, _)| above == owner);
     let nearest = found.iter().flatten().copied().map(height).min();
     found.map(|one| one.filter(|one| Some(height(*one)) == nearest))
 }
 
-fn found<'a>((chain, context): (&'a Chain<Branding>, &'a Owner), property: Property) -> Option<OwnedPicture<'a>> {
+fn picture_of<'a>((chain, context): (&'a Chain<Branding>, &'a Owner), property: Property) -> Option<OwnedPicture<'a>> {
     chain.find(property).map(|found| (found.value, found.owner.unwrap_or(context)))
 }
 

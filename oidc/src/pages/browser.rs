@@ -143,11 +143,11 @@ impl Browser {
 
     /// Returns the `Set-Cookie` header for the browser.
     pub(super) fn cookie(&self, keys: &Keys, (instance_id, site): (&str, &Site)) -> Option<HeaderValue> {
-        let said = self.fitting().said()?;
+        let said = self.fitting().form_bytes()?;
         cookie::set(site, (COOKIE, &keys.seal.seal(&purpose(instance_id), &said)), LASTS)
     }
 
-    fn said(&self) -> Option<Vec<u8>> {
+    fn form_bytes(&self) -> Option<Vec<u8>> {
         let said = serde_json::to_vec(self);
         said.inspect_err(|error| tracing::error!(error = explain(error), "a cookie cannot be made")).ok()
     }
@@ -155,7 +155,7 @@ impl Browser {
     /// Returns as much as fits into a cookie: consents are dropped first, then the oldest accounts.
     fn fitting(&self) -> Self {
         let mut fitting = self.clone();
-        while fitting.said().is_some_and(|said| said.len() > LONGEST) {
+        while fitting.form_bytes().is_some_and(|said| said.len() > LONGEST) {
             if let Some(account) = fitting.accounts.iter_mut().find(|account| !account.allowed.is_empty()) {
                 account.allowed.remove(0);
             } else if fitting.accounts.len() > 1 {

@@ -56,7 +56,7 @@ pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
     let unknown = |_| visitor.told(Notice::MAYBE_SIGNED_OUT, &words);
     let known = visitor.accounts().await.map_err(unknown)?;
     let is_it = |hinted: &Hinted| known.iter().any(|known| known.account.session_id() == Some(hinted.sid.as_str()));
-    // An app has named the session, and no other one of the browser stays behind a page that says "signed out".
+    // No question is needed: an app has named the session, and the page "signed out" will be true for this browser.
     if let Some(hinted) = hinted.take_if(|hinted| known.is_empty() || is_it(hinted)) {
         hinted.end(&visitor.oidc, &visitor.tenant, &visitor.headers).await.map_err(unknown)?;
         return Ok(over(&visitor, next, &words));

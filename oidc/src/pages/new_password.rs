@@ -24,7 +24,7 @@ impl NewPassword {
         if typed.is_empty() {
             return vec![words.get("change.empty").to_owned()];
         }
-        let lacking = self.0.iter().filter(|rule| !rule.is_kept(typed)).map(|rule| said(words, *rule));
+        let lacking = self.0.iter().filter(|rule| !rule.is_met_by(typed)).map(|rule| rule_text(words, *rule));
         let is_long = typed.chars().count() > LONGEST;
         let long = is_long.then(|| words.with("change.long", &[("count", &LONGEST.to_string())]));
         lacking.chain(long).collect()
@@ -32,7 +32,7 @@ impl NewPassword {
 
     /// Returns the texts of the rules, except for those that are shown as faults already.
     pub(super) fn hints(&self, words: &Words, told: &[String]) -> Vec<String> {
-        self.0.iter().map(|rule| said(words, *rule)).filter(|rule| !told.contains(rule)).collect()
+        self.0.iter().map(|rule| rule_text(words, *rule)).filter(|rule| !told.contains(rule)).collect()
     }
 
     /// Returns the rules in the format of password managers (`passwordrules`).
@@ -48,7 +48,7 @@ impl NewPassword {
     }
 }
 
-fn said(words: &Words, rule: Rule) -> String {
+fn rule_text(words: &Words, rule: Rule) -> String {
     let key = match rule {
         Rule::Length(least) => return words.count("change.length", least),
         Rule::Uppercase => "change.uppercase",

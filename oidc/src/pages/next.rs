@@ -40,7 +40,7 @@ pub(super) async fn go_on(visit: &Visit, user_id: &str, has_consented: bool) -> 
         return Ok(visit.visitor.step(LOGIN));
     }
     let step = |path: &str| Ok(visit.visitor.step_with(path, user_id));
-    match found(visit, user_id, has_consented).await? {
+    match readiness(visit, user_id, has_consented).await? {
         AccountReadiness::Enough(logged_in) => Ok(done::lead(visit, &finish(visit, logged_in).await?)),
         AccountReadiness::Unconsented => step("/ui/login/consent"),
         AccountReadiness::WithoutPasswords => Err(visit.told(Notice::NO_PASSWORD)),
@@ -54,7 +54,7 @@ pub(super) async fn go_on(visit: &Visit, user_id: &str, has_consented: bool) -> 
 
 /// Returns why an account cannot be used for the request, where that is so.
 pub(super) async fn lack(visit: &Visit, user_id: &str) -> Result<Option<Lack>, Instead> {
-    Ok(match found(visit, user_id, true).await? {
+    Ok(match readiness(visit, user_id, true).await? {
         AccountReadiness::Lacks(lack) => Some(lack),
         AccountReadiness::Enough(_) | AccountReadiness::Unconsented | AccountReadiness::WithoutPasswords => None,
     })
@@ -63,7 +63,7 @@ pub(super) async fn lack(visit: &Visit, user_id: &str) -> Result<Option<Lack>, I
 /// Answers a silent request (`prompt=none`) with the account of a user, where there is one.
 pub(super) async fn silently(visit: &Visit, user_id: Option<&str>) -> Result<Response, Instead> {
     let Some(user_id) = user_id else { return refuse(visit, "login_required", "nobody is logged in here").await };
-    let Ok(found) = found(visit, user_id, false).await else { return unavailable(visit).await };
+    let Ok(found) = readiness(visit, user_id, false).await else { return unavailable(visit).await };
     match found {
         AccountReadiness::Enough(logged_in) => match finish(visit, logged_in).await {
             Err(_) => unavailable(visit).await,
@@ -84,7 +84,7 @@ pub(super) async fn unavailable(visit: &Visit) -> Result<Response, Instead> {
     refuse(visit, "temporarily_unavailable", "it is not known at the moment who is logged in here").await
 }
 
-async fn found(visit: &Visit, user_id: &str, has_consented: bool) -> Result<AccountReadiness, Instead> {
+async fn readiness(visit: &Visit, user_id: &str, has_consented: bool) -> Result<AccountReadiness, Instead> {
     let visitor = &visit.visitor;
     let Some(account) = visitor.browser.account(user_id) else { return Ok(AccountReadiness::Lacks(Lack::Session)) };
     let shown = (account.token.as_str(), account.seen);

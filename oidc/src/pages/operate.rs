@@ -7,7 +7,7 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use base::{clock, secret::same};
+use base::{clock, secret::constant_time_eq};
 use domain::context::Owner;
 use edge::{
     mount::LONGEST,
@@ -29,7 +29,9 @@ pub(super) async fn begin(State(oidc): State<Arc<Oidc>>, request: Request) -> Re
     let kept = cookie::read(headers, site, LOGIN).and_then(|text| keys.open(For::Login, &tenant.id, text));
     // Only an answer to the request of this browser, from the issuer it was sent to (RFC 6749, section 10.12; RFC 9207,
     // section 2.4).
-    let is = |name: &str, wanted: &str| form.get(name).is_some_and(|sent| same(sent.as_bytes(), wanted.as_bytes()));
+    let is = |name: &str, wanted: &str| {
+        form.get(name).is_some_and(|sent| constant_time_eq(sent.as_bytes(), wanted.as_bytes()))
+    };
     let kept = kept.filter(|kept| is("state", &kept.id) && is("iss", oidc.edge.external.issuer(tenant).as_str()));
     // Any other answer belongs to another tab, or was used before: the pages check whether somebody is signed in.
     let Some(Sealed { token: verifier, .. }) = kept else { return Ok(visitor.leave(PATH)) };

@@ -263,7 +263,7 @@ impl Visitor {
 
     /// Sends a command about a person to the writer, and returns the outcome.
     pub(super) async fn ask(&self, command: Command) -> Result<Checked, CommandFailure> {
-        let asked = self.oidc.internal.ask(&self.tenant.id, &trace_of(&self.headers), command).await;
+        let asked = self.oidc.internal.send(&self.tenant.id, &trace_of(&self.headers), command).await;
         let asked = asked.inspect_err(|undone| tracing::warn!(error = %explain(undone), "a page has had nothing done"));
         asked?.checked.ok_or(CommandFailure::Unknown)
     }

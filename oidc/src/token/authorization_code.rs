@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::secret::{same, sha256};
+use base::secret::{constant_time_eq, sha256};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use domain::resource::app::{AuthMethod, oidc::GrantType};
 use edge::trigger::trace_of;
@@ -85,7 +85,7 @@ fn right(shown: &PresentedCode, app: &Client, form: &Form) -> Result<(), Error> 
 /// Whether a challenge was derived from a verifier (RFC 7636, section 4.6).
 fn is_of(challenge: &str, verifier: &str) -> bool {
     let made = URL_SAFE_NO_PAD.encode(sha256(verifier.as_bytes()));
-    is_challenge(verifier) && same(made.as_bytes(), challenge.as_bytes())
+    is_challenge(verifier) && constant_time_eq(made.as_bytes(), challenge.as_bytes())
 }
 
 /// Revokes all tokens that were issued for a code, because it was used again.

@@ -104,11 +104,11 @@ pub(super) async fn grant(
     let session_seq = oidc.edge.ended.revoked().sequence();
     let reading = Reading { oidc, tenant, app: &app.client, headers, session_seq };
     let shown = PresentedToken::read(&reading, form, kind).await?;
-    made(oidc, tenant, (&app, &shown), (headers, form)).await
+    issue(oidc, tenant, (&app, &shown), (headers, form)).await
 }
 
 /// Issues the tokens for those that an app exchanges.
-async fn made(
+async fn issue(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
     (app, shown): (&App, &PresentedToken),
@@ -150,7 +150,7 @@ impl App {
     async fn authenticated(oidc: &Oidc, tenant: &Tenant, (headers, form): (&HeaderMap, &Form)) -> Result<Self, Error> {
         let id = client::any(oidc, tenant, headers, form).await?;
         let client = oidc.edge.app(tenant, &id, 0).await?.ok_or(NOT_SET_UP)?;
-        let settings = client.app.config.oidc().filter(|settings| settings.may(GrantType::TokenExchange));
+        let settings = client.app.config.oidc().filter(|settings| settings.allows_grant(GrantType::TokenExchange));
         let settings = settings.ok_or(NOT_SET_UP)?.clone();
         Ok(Self { client, settings })
     }

@@ -56,10 +56,10 @@ impl App {
     ) -> Result<Self, Error> {
         let client = client::of_login(oidc, tenant, headers, form).await?;
         let settings = client.app.config.oidc().ok_or(Error::InvalidClient)?.clone();
-        if !settings.may(grant) {
+        if !settings.allows_grant(grant) {
             return Err(Error::UnauthorizedClient(refusal));
         }
-        let is_refreshable = settings.may(GrantType::RefreshToken);
+        let is_refreshable = settings.allows_grant(GrantType::RefreshToken);
         Ok(Self { client, settings, is_refreshable, has_access_token: true })
     }
 

@@ -76,7 +76,7 @@ pub(super) async fn issued(
     };
     let made = match Box::pin(making.tokens(oidc, &by_targets)).await {
         // Metadata that a target sets must not keep anybody from logging in.
-        Err(Error::InvalidScope(why)) if making.tells(&by_targets.metadata) => {
+        Err(Error::InvalidScope(why)) if making.includes(&by_targets.metadata) => {
             let without = ByTargets { metadata: NewMetadata::default(), ..by_targets };
             let made = Box::pin(making.tokens(oidc, &without)).await;
             if made.is_ok() {
@@ -113,7 +113,7 @@ struct ByTargets {
 
 impl Making<'_> {
     /// Whether the tokens contain new metadata.
-    fn tells(&self, new: &NewMetadata) -> bool {
+    fn includes(&self, new: &NewMetadata) -> bool {
         !new.is_empty() && self.known.iter().any(|(_, scope)| *scope == Scope::Metadata)
     }
 

@@ -88,7 +88,7 @@ async fn used(oidc: &Oidc, token: &RefreshToken, sent: Instant, headers: &Header
         waited: u64::try_from(sent.elapsed().as_millis()).unwrap_or(u64::MAX),
         reused: Some(Revocation::of_grant(oidc, logged_in, grant_id).command(oidc, &logged_in.instance_id)),
     });
-    asked(oidc, &logged_in.instance_id, command, headers).await
+    send(oidc, &logged_in.instance_id, command, headers).await
 }
 
 /// A new family without a refresh token.
@@ -105,14 +105,14 @@ pub(super) async fn begin(
     headers: &HeaderMap,
 ) -> Result<Option<Begun>, Error> {
     let asks = scope::parse(Some(&logged_in.scope))?.iter().any(|(_, scope)| *scope == Scope::Offline);
-    if !asks || !app.settings.may(GrantType::RefreshToken) {
+    if !asks || !app.settings.allows_grant(GrantType::RefreshToken) {
         return Ok(None);
     }
     let ends = family_ends(oidc, logged_in);
     let LoggedIn { user_id, client_id, session_id, .. } = logged_in.clone();
     let family_id = grant_id.to_owned();
     let command = Command::BeginFamily(BeginFamily { family_id, user_id, client_id, session_id, expires_at: ends });
-    match asked(oidc, &tenant.id, command, headers).await? {
+    match send(oidc, &tenant.id, command, headers).await? {
         InternalOutcome { generation: 0, .. } => Err(ENDED),
         InternalOutcome { generation, .. } => Ok(Some(Begun { generation, ends })),
     }
@@ -127,13 +127,8 @@ impl Begun {
     }
 }
 
-async fn asked(
-    oidc: &Oidc,
-    instance_id: &str,
-    command: Command,
-    headers: &HeaderMap,
-) -> Result<InternalOutcome, Error> {
-    oidc.internal.ask(instance_id, &trace_of(headers), command).await.map_err(|undone| {
+async fn send(oidc: &Oidc, instance_id: &str, command: Command, headers: &HeaderMap) -> Result<InternalOutcome, Error> {
+    oidc.internal.send(instance_id, &trace_of(headers), command).await.map_err(|undone| {
         tracing::warn!(error = %explain(&undone), "a refresh token was neither given nor used");
         Error::Unavailable
     })

@@ -1,4 +1,4 @@
-//! Writing to the index, off the threads that wait for others; and when that forgets what was erased.
+//! Writing to the index, on threads of its own, and rewriting segments after an erasure.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,31 +22,31 @@ use crate::{
     unit::span,
 };
 
-/// How long what was erased may stay in segments, which are written anew for it: seldom, for a segment may be large. Apps delete
-/// metadata every day, and that of people looks like any other; and sessions end all the time.
+/// How long erased data may stay in segments, which are rewritten seldom, since they may be large. Apps delete metadata
+/// every day, and personal metadata looks like any other; and sessions end all the time.
 fn erased_within(table: &Table) -> Duration {
     let long = if table.aggregate_type == User::NAME { Duration::from_mins(10) } else { Duration::from_hours(1) };
     fault::shortened(long, Duration::from_secs(1))
 }
 
-/// When segments are written anew because people were erased.
+/// When segments are rewritten because people were erased.
 pub(super) struct Erasing(Option<Instant>);
 
 impl Erasing {
-    /// Segments may hold somebody who was erased while another process kept the index.
+    /// Segments may contain somebody who was erased while another process wrote the index.
     pub(super) fn begin(table: &Table, writer: &Writer) -> Result<Self, IndexFailure> {
         let has_erased = is_of_people(table.aggregate_type) && writer.has_deleted()?;
         Ok(Self(has_erased.then(|| Instant::now() + erased_within(table))))
     }
 
-    /// Notes who is erased.
+    /// Notes that somebody is erased.
     pub(super) fn note(&mut self, table: &Table, changes: &[Change]) {
         if is_of_people(table.aggregate_type) && changes.iter().any(|change| change.row.is_none()) {
             self.set_due(table);
         }
     }
 
-    /// Notes that a commit forgets what ended long ago: it may be of somebody who is erased before segments are written anew.
+    /// Notes that a commit drops old sessions: they may belong to somebody who is erased before segments are rewritten.
     pub(super) fn forgets(&mut self, table: &Table) {
         if is_of_people(table.aggregate_type) {
             self.set_due(table);
@@ -63,8 +63,8 @@ impl Erasing {
 }
 
 impl Unit {
-    /// Writes what a batch changes, and parks of it what cannot be written. It tells whether a commit has other documents then: those
-    /// that it changed, or fewer, because it forgets what ended long ago.
+    /// Writes the changes of a batch, and parks aggregates that cannot be written. Returns whether a commit has other
+    /// documents then: changed ones, or fewer, because it drops what ended long ago.
     pub(super) async fn write(
         &self,
         writer: Writer,
@@ -110,12 +110,12 @@ impl Unit {
         Ok(committed)
     }
 
-    /// A batch with what is personal in clear, where the index is of people.
+    /// Opens the personal data in a batch, if the index is of people.
     pub(super) async fn opened(&self, batch: Batch) -> Result<Batch, Stall> {
         Ok(batch.opened(&self.projector.persons, self.projection).await.map_err(BatchFailure::from)?)
     }
 
-    /// Writes segments anew that hold what was deleted, at the position of a snapshot.
+    /// Rewrites the segments that contain deleted documents, at the position of a snapshot.
     pub(super) async fn purge(
         &self,
         mut writer: Writer,

@@ -1,4 +1,4 @@
-//! Folding events some of which fail.
+//! Folding of events some of which fail.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,10 +11,10 @@ use view::{
 use super::flood::insist_on_few;
 use crate::{failure::BatchFailure, fold::fold};
 
-/// Folds again what has failed, each aggregate by itself, up to the event with which it could not go on.
+/// Folds failed events again, each aggregate by itself, up to the event that fails.
 ///
 /// # Errors
-/// Where the projection stands still at one that failed.
+/// When the projection stops at one that failed.
 pub(super) fn without_failures(
     parking: Parking,
     (table, events): (&Table, &[Arc<Recorded>]),
@@ -41,7 +41,7 @@ pub(super) fn without_failures(
         let parks = |at: &usize| !failure.is_newer() && !parking.needs(&events[*at].key());
         let Some(at) = at.filter(parks) else { return Err(failure.into()) };
         failed.push(ParkedAt::now(&events[at], failure.without_values()));
-        // Nothing more is folded of what is refused anyhow.
+        // Nothing more is folded if it is refused anyhow.
         insist_on_few(&[], &failed.iter().collect::<Vec<_>>())?;
         changes.extend(fold(table, &events[..at])?);
     }

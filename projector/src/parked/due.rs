@@ -1,4 +1,4 @@
-//! Which parked aggregates are tried again, and when: as soon as history, which what waits is read from, has come far enough.
+//! The parked aggregates that are tried again: as soon as history, which has the waiting events, has come far enough.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -8,56 +8,56 @@ use std::{
 use eventlog::record::{AggregateKey, Recorded};
 use tokio::time::Instant;
 
-/// How soon it looks again at first whether history has come far enough, and then more and more rarely.
+/// The first pause before it is checked again whether history has come far enough; later ones get longer.
 const LOOK_SOON: Duration = Duration::from_millis(100);
-/// How rarely it looks at last.
+/// The longest such pause.
 const LOOK_AT_LEAST: Duration = Duration::from_secs(1);
 /// How many aggregates are tried again at once.
 const AT_ONCE: usize = 32;
 
 /// The aggregates that are to be tried again.
 pub(super) struct Due {
-    /// Each, and from which event on. The next ones are the last.
+    /// The aggregates, and the event to begin with. The next ones are at the end.
     all: Vec<(AggregateKey, u64)>,
-    /// When it looks at them.
+    /// When they are checked next.
     at: Instant,
-    /// How long it waits after it has looked in vain.
+    /// The pause after the next check in vain.
     pause: Duration,
-    /// Where in the log the unit began. Of what was parked by then it is not known what came last.
+    /// The sequence of the log at which the unit began. The last events of what was parked by then are unknown.
     begun: u64,
-    /// The last event of each parked aggregate that the log has brought since.
+    /// The last event of each parked aggregate that has arrived since.
     last: HashMap<AggregateKey, u64>,
 }
 
 impl Due {
-    /// Begins with these, in a unit that stands at a sequence of the log.
+    /// Begins with these aggregates, in a unit that is at a sequence of the log.
     pub(super) fn new(all: Vec<(AggregateKey, u64)>, begun: u64) -> Self {
         Self { all, at: Instant::now(), pause: LOOK_SOON, begun, last: HashMap::new() }
     }
 
-    /// Whether it is time to look at them.
+    /// Whether it is time to check them.
     pub(super) fn is_now(&self) -> bool {
         !self.all.is_empty() && self.at <= Instant::now()
     }
 
-    /// How soon that is, if there are any and it is sooner than something else.
+    /// How soon that is, but not later than something else.
     pub(super) fn within(&self, otherwise: Duration) -> Duration {
         let left = self.at.saturating_duration_since(Instant::now());
         if self.all.is_empty() { otherwise } else { left.min(otherwise) }
     }
 
-    /// Does not look at them for so long.
+    /// Postpones the next check.
     pub(super) fn postpone(&mut self, by: Duration) {
         self.at = Instant::now() + by;
     }
 
-    /// Looks again, and every time later than the time before, up to a bound.
+    /// Postpones the next check, each time for longer, up to a bound.
     fn wait(&mut self) {
         self.postpone(self.pause);
         self.pause = (self.pause * 2).min(LOOK_AT_LEAST);
     }
 
-    /// Adds aggregates, each with the event that it is parked at, save those that are here already.
+    /// Adds aggregates, each with the event that it is parked at, unless they are due already.
     pub(super) fn add(&mut self, meant: Vec<(AggregateKey, u64)>) {
         let known: HashSet<_> = self.all.iter().map(|(key, _)| key.clone()).collect();
         self.all.extend(meant.into_iter().filter(|(key, _)| !known.contains(key)));
@@ -69,18 +69,18 @@ impl Due {
         self.last.extend(events.map(|event| (event.key(), event.sequence)));
     }
 
-    /// Whether history at a sequence has all that waits of an aggregate. Others may have been written since: their writes are no
+    /// Whether history at a sequence has everything that waits of an aggregate. Later writes to other aggregates are no
     /// reason to wait.
     pub(super) fn has_all(&self, key: &AggregateKey, reached: u64) -> bool {
         self.last.get(key).copied().unwrap_or(self.begun) <= reached
     }
 
-    /// The next ones, where history has come to a sequence; none where it has nothing new of any of them. Those come first of which
-    /// it has all.
+    /// Returns the next ones, given the sequence that history has reached; none if it has nothing new of any. Complete
+    /// ones come first.
     pub(super) fn next(&mut self, reached: u64) -> Vec<(AggregateKey, u64)> {
         let mut all = std::mem::take(&mut self.all);
         all.sort_by_key(|(key, from)| (*from <= reached, self.has_all(key, reached)));
-        // What was discarded before the unit began is not known before.
+        // Only then is it known what was discarded before the unit began.
         let has_begun = self.begun <= reached;
         let is_ready = |(_, from): &&(AggregateKey, u64)| has_begun && *from <= reached;
         let next: Vec<_> = all.iter().rev().take_while(is_ready).take(AT_ONCE).cloned().collect();
@@ -88,23 +88,23 @@ impl Due {
         if next.first().is_some_and(|(key, _)| self.has_all(key, reached)) {
             self.pause = LOOK_SOON;
         } else {
-            // What is written again and again is brought up as far as history is, but not before every batch.
+            // Aggregates with frequent writes follow history, but not before every batch.
             self.wait();
         }
         next
     }
 
-    /// Takes away the ones that were next, so many.
+    /// Removes the given number of next ones.
     pub(super) fn done(&mut self, count: usize) {
         self.all.truncate(self.all.len() - count);
     }
 
-    /// Goes on with an aggregate from an event on.
+    /// Continues with an aggregate from an event on.
     pub(super) fn go_on(&mut self, key: AggregateKey, from: u64) {
         self.all.push((key, from));
     }
 
-    /// Does not go on with an aggregate that failed, of which the unit has seen all up to a sequence.
+    /// Stops trying an aggregate that failed, whose events the unit has seen up to a sequence.
     pub(super) fn stop(&mut self, key: &AggregateKey, seen: u64) {
         self.all.retain(|(due, _)| due != key);
         self.last.insert(key.clone(), seen);

@@ -1,4 +1,4 @@
-//! When so much fails that it is the build, and not the events.
+//! Detects that so much fails that the build is at fault, and not the events.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,12 +7,12 @@ use view::failed_event::ParkedAt;
 
 use crate::failure::{Flood, MOST};
 
-/// How many aggregates, and of how many instances, may not fail at events that were committed [`WITHIN`] this time: as many are a bad
-/// build, and no bad events.
+/// How many aggregates, and of how many instances, may not fail at events that were committed [`WITHIN`] this time: so
+/// many mean a bad build, not bad events.
 const SUDDEN: (usize, usize) = (100, 10);
 const WITHIN: SignedDuration = SignedDuration::from_mins(1);
 
-/// Refuses to park aggregates besides others, where they are too many.
+/// Refuses to park new aggregates in addition to others if they are too many.
 ///
 /// # Errors
 /// [`Flood`].
@@ -23,8 +23,8 @@ pub(super) fn insist_on_few(before: &[&ParkedAt], new: &[&ParkedAt]) -> Result<(
     if are_sudden(before, new) { Err(Flood::Sudden) } else { Ok(()) }
 }
 
-/// Whether some of those that are new failed, with others, at events of one minute, as many as a bad build makes fail. It counts by
-/// the time of the log: a rebuild meets in a second what has failed in a year.
+/// Whether new ones failed, together with others, at events of one minute, in numbers that suggest a bad build. The
+/// times are those of the log: a rebuild meets the failures of a year within a second.
 fn are_sudden<'a>(before: &[&'a ParkedAt], new: &[&'a ParkedAt]) -> bool {
     let before = before.iter().map(|parked| (parked, false));
     let all = before.chain(new.iter().map(|parked| (parked, true)));
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_failed_at_different_times_is_no_flood() {
-        // One each 0.6 s, and a bit: of any minute there are 99.
+        // One failure every 0.6 s and a bit makes 99 in any minute.
         assert_eq!(is_refused(&[], &failed("1", 1999, (0, 607))), None);
         assert_eq!(is_refused(&[], &failed("1", 1999, (0, 605))), SUDDENLY);
         // Half of them a minute before the new one and half of them after that are not of one minute.

@@ -1,4 +1,4 @@
-//! What a search index does about parked aggregates, which commits elsewhere: its commits say what they omit, and Postgres has a
+//! Parked aggregates of a search index, which commits elsewhere: its commits record what they omit, and Postgres has a
 //! copy of that.
 
 use std::{collections::HashSet, convert::Infallible, future::pending, mem, sync::Arc, time::Duration};
@@ -17,14 +17,14 @@ use view::{
 use super::{Folded, Parked};
 use crate::{Partition, Projector, batch::Batch, decision::decisions, failure::BatchFailure};
 
-/// How many times that before a batch of a search index.
+/// How many rounds of retries precede a batch of a search index.
 const ROUNDS: usize = 32;
-/// How often Postgres is given what a search index omits, where that does not change.
+/// How often the copy in Postgres is refreshed if nothing changes.
 const COPY_EVERY: Duration = Duration::from_mins(1);
-/// When it is looked again for what waits, where Postgres does not say it to a search index.
+/// The pause before the next retry if Postgres does not answer.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// What a batch of a search index changes, with what is tried again before it.
+/// The changes of a batch of a search index, with those of retries before it.
 pub(crate) struct IndexBatch {
     pub(crate) changes: Vec<Change>,
     /// The first event of each aggregate that is tried again.
@@ -32,7 +32,7 @@ pub(crate) struct IndexBatch {
 }
 
 impl Parked {
-    /// What a commit of a search index omits.
+    /// Loads what a commit of a search index omits.
     pub(crate) async fn omitted(
         (Projector { database, persons, shard, .. }, projection): (&Projector, &'static Projection),
         table: &Table,
@@ -58,8 +58,8 @@ impl Parked {
         Ok(Self::new((projection, *shard), persons, (all, position.sequence), discarded))
     }
 
-    /// Takes up a batch, after what is tried again. That waits, and the batch does not, while Postgres does not answer; where
-    /// people wait, both need it to be opened.
+    /// Applies a batch, after retries. While Postgres does not answer, retries wait and the batch does not, except that
+    /// both need it to open personal data.
     pub(crate) async fn take_up(
         &mut self,
         database: &Database,
@@ -105,7 +105,7 @@ impl Parked {
         Ok(IndexBatch { changes: changes.into_iter().flat_map(|(_, changes)| changes).collect(), tried })
     }
 
-    /// Parks aggregates whose documents cannot be made. These have none of the events, so each is parked at the first one.
+    /// Parks aggregates whose documents cannot be made, at their first event, since none of the events was applied.
     pub(crate) fn refuse(
         &mut self,
         table: &Table,
@@ -128,7 +128,7 @@ impl Parked {
         Ok(())
     }
 
-    /// Forgets in Postgres that somebody has had these tried again: they stay as they are. Of others the copy tells.
+    /// Removes the marks of requested retries for aggregates that stay parked. The copy takes care of others.
     async fn settle(&self, database: &Database, keys: &[AggregateKey]) {
         let Some(parking) = self.parking.filter(|_| !keys.is_empty()) else { return };
         let settled = async { parking.settle(&database.connection().await?, keys).await };
@@ -138,7 +138,7 @@ impl Parked {
         }
     }
 
-    /// What the index omits, where there are news of that.
+    /// Returns what the index omits, if that has changed.
     pub(crate) fn news(&mut self) -> Option<(Vec<Omitted>, Vec<ParkedAt>)> {
         if !mem::take(&mut self.has_news) {
             return None;
@@ -154,8 +154,8 @@ impl Parked {
     }
 }
 
-/// Keeps in Postgres, for people to read, what a search index omits. It decides nothing, so it may be late: what is asked for is
-/// written again from time to time.
+/// Copies to Postgres, for people to read, what a search index omits. It decides nothing, so it may be late; it is
+/// refreshed from time to time.
 pub(crate) async fn keep_copy(
     database: &Database,
     (projection, shard): Partition,
@@ -176,7 +176,7 @@ pub(crate) async fn keep_copy(
                 tracing::warn!(projection = projection.name, error, "Postgres does not take what a search index omits");
             }
         }
-        // Its sender is dropped only together with this.
+        // The sender is dropped only together with this future.
         if let Ok(Err(_)) = timeout(COPY_EVERY, all.changed()).await {
             return pending().await;
         }

@@ -1,4 +1,4 @@
-//! Aggregates that are tried again, with what waits of each.
+//! Retries of parked aggregates, with the events that wait for each.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -9,10 +9,10 @@ use view::failed_event::ParkedAt;
 pub(crate) struct RetriedAggregate {
     pub(super) key: AggregateKey,
     pub(super) from: u64,
-    /// Its events from there on, save those that an operator has had left out; before them the last one of what its row was, where that
-    /// was taken away and comes back.
+    /// Its events from there on, without discarded ones; if its row was removed and comes back, they are preceded by
+    /// the last event that was in that row.
     pub(crate) events: Vec<Arc<Recorded>>,
-    /// Up to which sequence these are all.
+    /// The sequence up to which these are all.
     pub(super) last: u64,
     /// Whether nothing comes after them.
     pub(super) is_all: bool,
@@ -20,7 +20,7 @@ pub(crate) struct RetriedAggregate {
     pub(super) is_there: bool,
 }
 
-/// Aggregates that are tried again, and those of them that stay as they are all the same.
+/// Aggregates that are tried again, and those of them that stay parked nevertheless.
 #[derive(Default)]
 pub(crate) struct Retry {
     pub(crate) waiting: Vec<RetriedAggregate>,
@@ -28,19 +28,19 @@ pub(crate) struct Retry {
 }
 
 impl RetriedAggregate {
-    /// Its events from the one on that failed.
+    /// Its events from the failed one on.
     pub(crate) fn events_from_failed(&self) -> impl Iterator<Item = &Arc<Recorded>> {
         self.events.iter().filter(|event| event.sequence >= self.from)
     }
 }
 
 impl Retry {
-    /// Those that stay as they are.
+    /// The aggregates that stay parked.
     pub(crate) fn postponed(&self) -> Vec<AggregateKey> {
         self.postponed.iter().cloned().collect()
     }
 
-    /// Those for which nothing waits any more.
+    /// The aggregates for which nothing waits any more.
     pub(crate) fn healed(&self, failed: &[ParkedAt]) -> Vec<AggregateKey> {
         let failed: HashSet<_> = failed.iter().map(|failed| &failed.key).collect();
         let is_healed = |waiting: &&RetriedAggregate| {

@@ -1,4 +1,4 @@
-//! The last attempts to deliver events to a target, as they are read.
+//! Reads of the last attempts to deliver events to a target.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use view::attempts::{Attempt, Outcome, of_target};
 
 use crate::Queries;
 
-/// Mounts what is read here.
+/// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
     mounting.on(list)
 }
 
-/// Who may read the target may read them.
+/// Lists the attempts, for callers who may read the target.
 async fn list(
     queries: Arc<Queries>,
     call: Call,

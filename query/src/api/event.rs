@@ -1,4 +1,4 @@
-//! Events as they are read.
+//! Reads of events.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ use crate::{
     search::{Counted, bounded, page_details},
 };
 
-/// Mounts what is read here.
+/// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
     mounting.on(search).on(search_system)
 }
@@ -46,7 +46,7 @@ async fn search(
     find(&queries, &call, (query, filters, within(&call)), answer).await
 }
 
-/// Only roles in the system permit it.
+/// Searches events of the system, which only roles in the system permit.
 async fn search_system(
     queries: Arc<Queries>,
     call: Call,
@@ -78,7 +78,7 @@ async fn find<O>(
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 
-/// What the caller may see: of the system everything, of an instance what its audit log keeps.
+/// What the caller may see: everything of the system, or what the audit log of an instance retains.
 fn within(call: &Call) -> Vec<Filter> {
     let mut filters = vec![];
     if call.context.kind == OwnerType::System {
@@ -109,7 +109,7 @@ fn filter(filter: EventSearchFilter) -> Option<Filter> {
 }
 
 fn at(wanted: EventTimeFilter) -> Timestamp {
-    // Validation has refused what is no time.
+    // Validation has refused what is not a time.
     wanted.creation_date.and_then(|at| Timestamp::try_from(at).ok()).unwrap_or_default()
 }
 

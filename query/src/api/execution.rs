@@ -14,7 +14,7 @@ use proto::action::{
 
 use crate::{Queries, search::List};
 
-/// Mounts what is read here.
+/// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
     mounting.on(search).on(functions).on(methods).on(services)
 }

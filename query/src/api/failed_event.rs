@@ -1,4 +1,4 @@
-//! Failed events and views as they are read: by operators of the platform, and of an instance by its administrators.
+//! Reads of failed events and views: by operators of the platform, and of an instance by its administrators.
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,7 +48,7 @@ use crate::{
     search::{Counted, bounded, page_details},
 };
 
-/// Mounts what is read here.
+/// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
     mounting.on(search_failed).on(search_of_instance).on(get).on(get_of_instance).on(views)
 }
@@ -80,7 +80,7 @@ async fn find<O>(
     answer: impl FnOnce((ListDetails, Vec<FailedEvent>)) -> O,
 ) -> Result<Answer<O>, Error> {
     let (query, limit) = bounded(query, queries.bounds.limits)?;
-    let FailedEventQuery { filters, state } = api::failed_event::wanted(wanted);
+    let FailedEventQuery { filters, state } = api::failed_event::query(wanted);
     let is_within = within.is_some();
     let page = Page { filters, within, state, ascending: query.asc, offset: query.offset, limit };
     let read = || search::search(&queries.database, call.tenant.shard, &page);
@@ -112,7 +112,7 @@ async fn get_of_instance(
     find_one(&queries, &call, (&id, Some(within)), answer).await
 }
 
-/// With the event itself, and how many of its aggregate wait behind it. Where none waits it may be one that was discarded.
+/// Finds a failed event, or else a discarded one, with the event itself and how many of its aggregate wait.
 async fn find_one<O>(
     queries: &Queries,
     call: &Call,
@@ -136,17 +136,17 @@ async fn find_one<O>(
         return Err(Error::from(Rejection::NotFound(Aggregated::NAME)).header(HEADER, token));
     };
     let (key, sequence) = (&found.parked.key, found.parked.sequence);
-    let behind = with_followers(&queries.database, key, sequence).await;
-    let (event, behind) = behind.map_err(|failure| read_model(Arc::new(failure)))?;
+    let waiting_events = with_followers(&queries.database, key, sequence).await;
+    let (event, behind) = waiting_events.map_err(|failure| read_model(Arc::new(failure)))?;
     let waits_alone = matches!(found.view, Failing::Deliveries) || found.state == State::Discarded;
     let waiting = if waits_alone { 0 } else { behind };
-    // As in the search of events.
+    // The same rule as in the search of events.
     let event = event.filter(|event| !is_within || event.is_for_instance());
     let message = answer((Some(response(found, is_within)), event.map(api::event::closed), waiting));
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 
-/// The instance whose administrator asks, and nobody else.
+/// Returns the instance of the call, if its caller may administer that.
 fn of_instance(call: &Call) -> Result<String, Error> {
     insist_on_right(call, &Owner::instance(&call.tenant.id))?;
     Ok(call.tenant.id.clone())
@@ -201,7 +201,7 @@ fn view(
     }
 }
 
-/// How far a reaction is, as the node that does it has told this one.
+/// Returns how far a reaction is, as its node has reported it.
 fn reaction(queries: &Queries, name: &str) -> Reaction {
     let told = queries.progress.reactions.of(name);
     let state = if told.is_some() { ReactionState::Working } else { ReactionState::Silent };
@@ -212,7 +212,7 @@ fn reaction(queries: &Queries, name: &str) -> Reaction {
         log: LogClass::Events.name().to_owned(),
         processed_sequence: sequence,
         lag: lag_events,
-        // What is more than fits is for ever.
+        // A duration that does not fit counts as the longest one.
         lag_seconds: Duration::try_from_secs_f64(lag_seconds.max(0.0)).unwrap_or(Duration::MAX).as_secs(),
         waiting,
         failed_event_count: given_up,
@@ -237,7 +237,7 @@ fn generation(Generation { place, since, checkpoint, failed, verified, .. }: &Ge
     }
 }
 
-/// Only roles in that context permit it.
+/// Refuses a caller without the permission in this context.
 fn insist_on_right(call: &Call, context: &Owner) -> Result<(), Error> {
     if call.may(context) {
         return Ok(());
@@ -245,7 +245,7 @@ fn insist_on_right(call: &Call, context: &Owner) -> Result<(), Error> {
     Err(permission_denied(call.operation.permission.unwrap_or_default()))
 }
 
-/// Within an instance nobody reads what operators of the platform said of it.
+/// Within an instance, what operators of the platform have decided is returned without their names and reasons.
 fn response(found: search::FailedEvent, is_within: bool) -> FailedEvent {
     let search::FailedEvent { id, view, parked, failure_count, first_failed, target_id, state, decided } = found;
     let at = decided.as_ref().map(|decided| decided.at.into());

@@ -1,4 +1,4 @@
-//! Identity providers as they are read. Each type is asked for by a request of its own, which finds no other.
+//! Reads of identity providers. Each type has a get request of its own, which finds no other types.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use proto::{
 
 use crate::{Queries, reusable::search};
 
-/// Mounts what is read here.
+/// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
     mounting
         .on(get::<GetCodeHostBidpRequest>)

@@ -8,7 +8,7 @@ use proto::membership::{AvailableRole, AvailableRolePart, ListAvailableRolesRequ
 
 use crate::Queries;
 
-/// Mounts what is read here.
+/// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
     mounting.on(roles)
 }

@@ -12,7 +12,7 @@ use proto::organization::{GetInstanceDefaultRequest, GetInstanceDefaultResponse}
 
 use crate::Queries;
 
-/// Mounts what is read here.
+/// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
     mounting.on(instance_default)
 }

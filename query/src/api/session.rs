@@ -1,4 +1,4 @@
-//! Sessions as they are read.
+//! Reads of sessions.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use proto::{
 
 use crate::{Queries, standard};
 
-/// Mounts what is read here.
+/// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
     mounting.on(get).on(standard::search::<Session>)
 }
 
-/// One that ended with its user is not there, though its last event may still be to come.
+/// Gets a session. One that ended with its user is not found, though its last event may still be to come.
 async fn get(
     queries: Arc<Queries>,
     call: Call,

@@ -1,4 +1,4 @@
-//! What pages ask of the API, as who looks at them.
+//! Requests of pages to the API, in the name of the visitor.
 
 use axum::{Router, body::Body, response::Response};
 use bytes::Bytes;
@@ -9,48 +9,48 @@ use tower::ServiceExt;
 
 use super::{refused::Refused, visit::Visit, writer::Writes};
 
-/// The largest answer that is looked at: that of a list of the longest.
+/// The largest answer that is read: that of the longest list.
 const LARGEST: usize = 32 << 20;
 
-/// The operations of a platform, wherever they are done.
+/// The operations of a platform, wherever they are executed.
 pub(super) struct Api {
     reads: Router,
     pub(super) writes: Writes,
 }
 
-/// What is asked.
+/// A request to the API.
 pub(super) struct ApiRequest {
     method: Method,
     path: String,
     body: Option<Value>,
-    /// The name of a write, where it is one.
+    /// The idempotency key, if it is a write.
     key: Option<String>,
-    /// Whether it is answered once the read models have what it writes.
+    /// Whether the answer waits until the read models have the write.
     waits: bool,
 }
 
 impl ApiRequest {
-    /// Something of a name or number.
+    /// A request for one object.
     pub(super) fn get(path: impl Into<String>) -> Self {
         Self { method: Method::GET, path: path.into(), body: None, key: None, waits: false }
     }
 
-    /// A list.
+    /// A request for a list.
     pub(super) fn list(path: impl Into<String>, body: Value) -> Self {
         Self { method: Method::POST, path: path.into(), body: Some(body), key: None, waits: false }
     }
 
-    /// A command, which is done once however often it is sent under this name.
+    /// A command, which is executed once however often it is sent with this key.
     pub(super) fn command(path: impl Into<String>, body: Value, key: impl Into<String>) -> Self {
         Self { method: Method::POST, path: path.into(), body: Some(body), key: Some(key.into()), waits: true }
     }
 
-    /// A command whose effect no page reads: nobody waits for read models, of which one may stand still.
+    /// A command whose effect no page reads, so it does not wait for read models, of which one may have stopped.
     pub(super) fn command_at_once(path: impl Into<String>, body: Value, key: impl Into<String>) -> Self {
         Self { waits: false, ..Self::command(path, body, key) }
     }
 
-    /// The request, as this visitor sends it.
+    /// Builds the request, as this visitor sends it.
     fn request(self, visit: &Visit) -> Result<(Parts, Bytes), http::Error> {
         let mut request = Request::builder().method(self.method).uri(self.path).header(header::HOST, &visit.authority);
         request = request.header(header::AUTHORIZATION, visit.bearer());
@@ -71,13 +71,13 @@ impl ApiRequest {
 }
 
 impl Api {
-    /// The operations that these routes answer, and this writer.
+    /// Uses these routes for reads, and this writer for commands.
     pub(super) fn new(reads: Router, writes: Writes) -> Self {
         Self { reads, writes }
     }
 
-    /// Asks.
-    pub(super) async fn ask(&self, visit: &Visit, asked: ApiRequest) -> Result<Value, Refused> {
+    /// Sends a request, and returns the answer.
+    pub(super) async fn send(&self, visit: &Visit, asked: ApiRequest) -> Result<Value, Refused> {
         let is_command = asked.key.is_some();
         let (parts, body) = asked.request(visit).map_err(|error| Refused::of(&Error::internal(&error)))?;
         let response = if is_command {

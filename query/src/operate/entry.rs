@@ -1,5 +1,5 @@
-//! How visitors get in and out: by logging in, as to any app, or by a link that is made for a system user, looked at as often as
-//! anything opens it, and used once, by a button.
+//! Signing in and out: by logging in, as to any app, or by a link that is made for a system user. A link can be opened
+//! any number of times, and is used once, by a button.
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,7 +48,7 @@ const LINK: &str = "link";
 /// The longest path of a link.
 const LONGEST_LINK: usize = 8 * 1024;
 
-/// The form that a link shows.
+/// The form that is shown for a link.
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignIn {
@@ -58,7 +58,7 @@ struct SignIn {
     error: &'static str,
 }
 
-/// Makes a link for the system user who asks, of the token that it has shown.
+/// Makes a link for the requesting system user, with the token of the request.
 pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> Result<Response, Error> {
     let id = request_id(&parts.headers);
     let caller = operate.edge.caller_of(&parts).await.map_err(|error| error.request_id(&id))?;
@@ -66,7 +66,7 @@ pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> R
         let message = "only system users are given links; others log in";
         return Err(Error::new(Reason::PermissionDenied, message).request_id(&id));
     }
-    if !OperatorLevel::System.lets(&caller, Act::Look) {
+    if !OperatorLevel::System.permits(&caller, Act::Look) {
         return Err(permission_denied(OperatorLevel::System.permission(Act::Look)).request_id(&id));
     }
     let stranger = match operate.stranger(&parts).await {
@@ -84,7 +84,7 @@ pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> R
     Ok(response)
 }
 
-/// Sends a browser to log in, as any app would, and to come back; one that another site leads here is asked first, for it may be signed in.
+/// Sends a browser to log in, as any app would, and to return. A browser that comes from another site is asked first.
 pub(super) async fn log_in(State(operate): State<Arc<Operate>>, parts: Parts) -> Result<Response, Instead> {
     let Stranger { site, keys, tenant, .. } = operate.stranger(&parts).await?;
     if origin::is_foreign(&parts.headers) {
@@ -92,7 +92,7 @@ pub(super) async fn log_in(State(operate): State<Arc<Operate>>, parts: Parts) ->
     }
     let (issuer, is_another) =
         (operate.edge.external.issuer(&tenant), Form::of_query(parts.uri.query()).get(ANOTHER).is_some());
-    // Cookies are those of one host and port, and people log in under those of the issuer.
+    // Cookies belong to one host and port, and people log in under those of the issuer.
     if site.origin != issuer {
         return Ok(see_other(&format!("{issuer}{LOG_IN}")));
     }
@@ -110,7 +110,7 @@ pub(super) async fn log_in(State(operate): State<Arc<Operate>>, parts: Parts) ->
     Ok(response)
 }
 
-/// Shows the form of a link, which it does not use up: who opens links to look what is behind them presses no button.
+/// Shows the form of a link without using it up: programs that open links to inspect them press no button.
 pub(super) async fn form(State(operate): State<Arc<Operate>>, parts: Parts) -> Result<Response, Instead> {
     let stranger = operate.stranger(&parts).await?;
     let link = Form::of_query(parts.uri.query()).get(LINK).map(str::to_owned);
@@ -121,7 +121,7 @@ pub(super) async fn form(State(operate): State<Arc<Operate>>, parts: Parts) -> R
     Ok(shown(&stranger, (link, ""), &parts))
 }
 
-/// The form, with a cookie by which it is known again that this browser was given it.
+/// Renders the form, with a cookie by which this browser is recognised.
 fn shown(Stranger { site, keys, .. }: &Stranger, (link, error): (String, &'static str), parts: &Parts) -> Response {
     let known = cookie::read(&parts.headers, site, BROWSER).map(str::to_owned);
     let browser = known.unwrap_or_else(secret::random_secret);
@@ -192,7 +192,7 @@ fn add(response: &mut Response, cookie: Option<HeaderValue>) {
     response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
 }
 
-/// A link that is none, was used, or is too old: which of them is not told.
+/// The page for a link that is invalid, used or too old, without saying which.
 fn used(site: &Site) -> Instead {
     let text = "This link has been used or is older than five minutes.";
     NoticePage::signed_out("Make another link", text).answer(StatusCode::FORBIDDEN, site).into()

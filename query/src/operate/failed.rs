@@ -43,20 +43,20 @@ pub(super) struct Row {
     pub(super) tries: u64,
     pub(super) first: Option<When>,
     pub(super) last: Option<When>,
-    /// The same for the API.
+    /// The last failure, as the API formats it.
     failed_at: String,
     pub(super) badge: Badge,
     pub(super) state: &'static str,
-    /// Who has it tried again; empty where nobody does.
+    /// Who requested a retry; empty if nobody did.
     pub(super) retried_by: String,
     pub(super) retried_at: Option<When>,
-    /// Who discarded it; empty where it waits.
+    /// Who discarded it; empty if it waits.
     pub(super) discarded_by: String,
     pub(super) discarded_at: Option<When>,
     pub(super) reason: String,
 }
 
-/// Part of what a filter finds.
+/// A page of what a filter finds.
 pub(super) struct MatchPage {
     pub(super) rows: Vec<Row>,
     pub(super) total: u64,
@@ -88,23 +88,23 @@ pub(super) struct FailedEventPage {
     pub(super) frame: Frame,
     shell: Shell,
     row: Row,
-    /// The event that failed, in clear where that was asked for.
+    /// The event that failed, with personal data in clear text if that was requested.
     pub(super) event: Event,
     waiting: u64,
     key: String,
     may_retry: bool,
     may_discard: bool,
-    /// Whether what is personal in it can be asked for.
+    /// Whether its personal data can be requested.
     may_reveal: bool,
-    /// Why somebody wants to see that.
+    /// The reason for the request.
     pub(super) reason: String,
-    /// What is wrong with the reason, if anything is.
+    /// What is wrong with the reason, if anything.
     pub(super) reason_error: String,
-    /// What became of what is personal, where it is shown.
+    /// What became of the personal data, if it is shown.
     pub(super) personal: Option<Vec<Personal>>,
 }
 
-/// What became of a member of a payload that is personal.
+/// What became of a personal member of a payload.
 pub(super) struct Personal {
     pub(super) path: String,
     pub(super) became: &'static str,
@@ -157,7 +157,7 @@ impl Row {
         }
     }
 
-    /// Whether somebody can decide about it.
+    /// Whether somebody can still decide about it.
     fn waits(&self) -> bool {
         self.discarded_at.is_none()
     }
@@ -168,8 +168,8 @@ impl Event {
         Self::with(event, payload(&event["payload"], SHOWN))
     }
 
-    /// With all of its payload, for what cannot be downloaded.
-    pub(super) fn whole(event: &Value) -> Self {
+    /// The event with its complete payload, if that cannot be downloaded.
+    pub(super) fn with_payload(event: &Value) -> Self {
         Self::with(event, payload(&event["payload"], usize::MAX))
     }
 
@@ -189,49 +189,49 @@ impl Event {
 }
 
 impl Operate {
-    /// So many of those that are chosen, from this one on; the oldest failures first where it is asked.
+    /// Finds a page of the chosen failed events: an offset, a limit, and whether the oldest failures come first.
     pub(super) async fn find(
         &self,
         visit: &Visit,
         chosen: &Chosen,
         part: (u64, u64, bool),
     ) -> Result<MatchPage, Refused> {
-        self.found(visit, chosen.wire(), part).await
+        self.search(visit, chosen.wire(), part).await
     }
 
-    /// The same of what these filters of the API find.
-    pub(super) async fn found(
+    /// Finds a page of the failed events that match these filters of the API.
+    pub(super) async fn search(
         &self,
         visit: &Visit,
         filters: Value,
         part: (u64, u64, bool),
     ) -> Result<MatchPage, Refused> {
         let (path, body) = visit.level.search(filters, part);
-        let found = self.api.ask(visit, ApiRequest::list(path, body)).await?;
+        let found = self.api.send(visit, ApiRequest::list(path, body)).await?;
         let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok(MatchPage { rows: rows.iter().map(Row::of).collect(), total: number(&found["details"]["totalResult"]) })
     }
 
-    /// Those that failed since some were tried again, where there are any: how many, and where they are listed.
+    /// The path of those that failed after a retry, and a text with their number, if there are any.
     async fn failed_since(&self, visit: &Visit, chosen: &Chosen) -> Option<(String, String)> {
         let since: Timestamp = visit.query.get("retried")?.parse().ok()?;
         let (filters, path) = chosen.failed_since(&since.to_string(), FAILED_EVENTS);
-        // Where this is not known the list says why.
-        let found = self.found(visit, filters, (0, 1, false)).await.ok().filter(|found| found.total > 0)?;
+        // If this is unknown the list says why.
+        let found = self.search(visit, filters, (0, 1, false)).await.ok().filter(|found| found.total > 0)?;
         Some((path, format!("Show the {} that failed since", count(found.total))))
     }
 
-    /// One, as the API tells of it.
+    /// Gets one failed event from the API.
     pub(super) async fn one(&self, visit: &Visit, id: &str) -> Result<Value, Refused> {
         let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
         if !is_number {
             return Err(Refused::not_found());
         }
-        self.api.ask(visit, ApiRequest::get(visit.level.one(id))).await
+        self.api.send(visit, ApiRequest::get(visit.level.one(id))).await
     }
 }
 
-/// One, without the event that failed.
+/// Converts a failed event, without the event itself.
 pub(super) fn row(found: &Value) -> Row {
     Row::of(&found["failedEvent"])
 }
@@ -265,7 +265,7 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
         }),
         retry_all: chosen.path("/ui/operate/failed/retry", &[("all", "1".to_owned())]),
         discard_all: chosen.path("/ui/operate/failed/discard", &[("all", "1".to_owned())]),
-        here: chosen.path(FAILED_EVENTS, &told(&visit)),
+        here: chosen.path(FAILED_EVENTS, &retry_parameters(&visit)),
         is_filtered: chosen.is_any(),
         fields: chosen.fields,
         may_retry: are_waiting && visit.may(Act::Retry),
@@ -280,13 +280,13 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     Ok(visit.page(status, &frame, &list))
 }
 
-/// The parameters that say what was tried again: who looks once more sees what came of it.
-fn told(visit: &Visit) -> Vec<(&'static str, String)> {
+/// The parameters about a retry, so that a refresh shows what came of it.
+fn retry_parameters(visit: &Visit) -> Vec<(&'static str, String)> {
     let names = ["what", "done", "gone", "retried"].into_iter().filter(|_| visit.query.get("retried").is_some());
     names.filter_map(|name| Some((name, visit.query.get(name)?.to_owned()))).collect()
 }
 
-/// What came of what was asked for last, in numbers only: whoever makes a link can make this sentence.
+/// The outcome of the last action, in numbers only: anybody who makes a link can make this sentence.
 fn outcome(visit: &Visit) -> Option<Notice> {
     let (done, gone) = (visit.query.number("done")?, visit.query.number("gone").unwrap_or_default());
     let (verb, rest) = match visit.query.get("what")? {
@@ -315,7 +315,7 @@ fn outcome(visit: &Visit) -> Option<Notice> {
     Some(Notice { text, is_good: done > 0, more: None })
 }
 
-/// Shows one.
+/// Shows one failed event.
 pub(super) async fn show_one(
     State(operate): State<Arc<Operate>>,
     visit: Visit,
@@ -327,7 +327,7 @@ pub(super) async fn show_one(
 }
 
 impl FailedEventPage {
-    /// The page of one, which shows nothing that is personal.
+    /// The page of one failed event, without personal data.
     pub(super) fn of(visit: &Visit, found: &Value) -> Self {
         let row = row(found);
         let may = |act| row.waits() && visit.may(act);
@@ -348,7 +348,7 @@ impl FailedEventPage {
     }
 }
 
-/// All of the payload of one, as a file.
+/// Downloads the complete payload of a failed event.
 pub(super) async fn download(
     State(operate): State<Arc<Operate>>,
     visit: Visit,

@@ -1,4 +1,4 @@
-//! What lists can be narrowed by: a line for each filter of the API, which gives it a field on the page.
+//! Filters of lists: an entry for each filter of the API, which gives it a field on the page.
 
 use domain::failed_event::DELIVERIES;
 use jiff::Timestamp;
@@ -10,13 +10,13 @@ use view::projection::PROJECTIONS;
 pub(super) struct Filter {
     name: &'static str,
     label: &'static str,
-    /// What the API makes of a value.
+    /// Converts a value to the filter of the API.
     wire: fn(&str) -> Value,
-    /// The values that there are, with their texts; any where there are none.
+    /// The possible values, with their texts; empty if any value is possible.
     options: fn() -> Vec<(String, String)>,
 }
 
-/// What failed events are narrowed by.
+/// The filters of failed events.
 pub(super) const FAILED: &[Filter] = &[
     Filter { name: "instance", label: "Instance", wire: |text| json!({ "instanceId": text }), options: any },
     Filter { name: "view", label: "View", wire: |text| json!({ "viewName": text }), options: views },
@@ -29,10 +29,10 @@ pub(super) const FAILED: &[Filter] = &[
     Filter { name: "state", label: "State", wire: |text| json!({ "state": text }), options: states },
 ];
 
-/// What those of one instance are narrowed by.
+/// The filters of failed events of one instance.
 pub(super) const FAILED_OF_INSTANCE: &[Filter] = FAILED.split_at(1).1;
 
-/// What the log is narrowed by.
+/// The filters of the log.
 pub(super) const LOG: &[Filter] = &[
     Filter { name: "event", label: "Event type", wire: |text| json!({ "type": text }), options: any },
     Filter { name: "instance", label: "Instance", wire: |text| json!({ "instanceId": text }), options: any },
@@ -41,7 +41,7 @@ pub(super) const LOG: &[Filter] = &[
     Filter { name: "actor", label: "Actor", wire: |text| json!({ "actorId": text }), options: any },
 ];
 
-/// By when something failed the last time. The seconds and the zone may be left out: it is UTC then, as on the page.
+/// A filter by the last failure. Seconds and zone may be left out; times are in UTC then, as on the page.
 fn failed(text: &str, method: &str) -> Value {
     let text = text.trim().replacen(' ', "T", 1);
     let whole = match text.len() {
@@ -76,14 +76,14 @@ pub(super) struct Field {
     pub(super) options: Vec<(String, String)>,
 }
 
-/// What a list is narrowed by.
+/// The filters that are chosen for a list.
 pub(super) struct Chosen {
     pub(super) fields: Vec<Field>,
     wire: Vec<Value>,
 }
 
 impl Chosen {
-    /// What a form has chosen of these filters.
+    /// Reads which of these filters a form has chosen.
     pub(super) fn of(filters: &[Filter], form: &Form) -> Self {
         let value = |filter: &Filter| form.get(filter.name).unwrap_or_default().to_owned();
         let field = |filter: &Filter| Field {
@@ -99,44 +99,44 @@ impl Chosen {
         }
     }
 
-    /// For the API.
+    /// The filters for the API.
     pub(super) fn wire(&self) -> Value {
         Value::Array(self.wire.clone())
     }
 
-    /// For the API, with one more filter of that.
+    /// The filters for the API, with one more.
     pub(super) fn and(&self, filter: Value) -> Value {
         Value::Array(self.wire.iter().cloned().chain([filter]).collect())
     }
 
-    /// For the API, of what had failed by a time.
+    /// The filters for the API, for what had failed by a time.
     pub(super) fn failed_by(&self, at: Timestamp) -> Value {
         self.and(failed(&at.to_string(), "LESS_OR_EQUALS"))
     }
 
-    /// For the API with what failed at a time or later, and the same for a list at a path.
+    /// The filters for the API for what failed at a time or later, and the path of a list with the same filters.
     pub(super) fn failed_since(&self, at: &str, path: &str) -> (Value, String) {
         let mut without = Self { fields: self.fields.clone(), wire: vec![] };
         without.fields.retain(|field| field.name != "since");
         (self.and(failed(at, "GREATER_OR_EQUALS")), without.path(path, &[("since", at.to_owned())]))
     }
 
-    /// For the API with what failed after a time.
+    /// The filters for the API, for what failed after a time.
     pub(super) fn failed_after(&self, at: &str) -> Value {
         self.and(failed(at, "GREATER"))
     }
 
-    /// Whether anything is chosen.
+    /// Whether any filter is chosen.
     pub(super) fn is_any(&self) -> bool {
         !self.wire.is_empty()
     }
 
-    /// The fields that are chosen.
+    /// The fields of the chosen filters.
     pub(super) fn set(&self) -> Vec<Field> {
         self.fields.iter().filter(|field| !field.value.is_empty()).cloned().collect()
     }
 
-    /// A path with what is chosen, and more.
+    /// A path with the chosen filters and more parameters.
     pub(super) fn path(&self, path: &str, more: &[(&str, String)]) -> String {
         let chosen = self.fields.iter().filter(|field| !field.value.is_empty());
         let pairs: Vec<(&str, &str)> = chosen

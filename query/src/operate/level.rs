@@ -1,5 +1,5 @@
-//! How far a visitor sees: operators the whole platform, administrators what failed of their instance. Each asks the operations of the
-//! API that are there for it, which decide again.
+//! The level of a visitor: operators see the complete platform, administrators the failures of their instance. Each
+//! uses the operations of the API for that level, which check permissions again.
 
 use edge::{
     admission::Caller,
@@ -9,43 +9,43 @@ use serde_json::{Value, json};
 
 use super::filter::{FAILED, FAILED_OF_INSTANCE, Filter};
 
-/// How far somebody sees.
+/// What somebody can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OperatorLevel {
     /// All instances, and what serves them.
     System,
-    /// What failed of the own instance.
+    /// The failures of the own instance.
     Instance,
 }
 
-/// What somebody does with what has failed, and with projections.
+/// An action on failed events and on projections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
-    /// Looks at it.
+    /// To look at them.
     Look,
-    /// Has it tried again, or built anew.
+    /// To retry failed events, or to build a projection anew.
     Retry,
-    /// Leaves it out, or drops it.
+    /// To discard failed events, or to drop a generation.
     Discard,
-    /// Looks at what is personal in it.
+    /// To look at personal data in failed events.
     Reveal,
 }
 
 impl OperatorLevel {
-    /// How far a caller sees; not at all where no role permits it.
+    /// The level of a caller; `None` if no role permits any.
     pub(super) fn of(caller: &Caller) -> Option<Self> {
-        [Self::System, Self::Instance].into_iter().find(|level| level.lets(caller, Act::Look))
+        [Self::System, Self::Instance].into_iter().find(|level| level.permits(caller, Act::Look))
     }
 
-    /// Whether a caller may do something within this reach.
-    pub(super) fn lets(self, Caller { principal, tenant, .. }: &Caller, act: Act) -> bool {
+    /// Whether a caller may perform an action at this level.
+    pub(super) fn permits(self, Caller { principal, tenant, .. }: &Caller, act: Act) -> bool {
         match self {
             Self::System => may_in_system(principal, self.permission(act)),
             Self::Instance => may_in_instance(principal, &tenant.id, self.permission(act)),
         }
     }
 
-    /// What it takes to do something.
+    /// The permission that an action requires.
     pub(super) const fn permission(self, act: Act) -> &'static str {
         match (self, act) {
             (Self::System, Act::Look) => OF_SYSTEM,
@@ -58,7 +58,7 @@ impl OperatorLevel {
         }
     }
 
-    /// What failed events are narrowed by.
+    /// The filters of failed events at this level.
     pub(super) const fn filters(self) -> &'static [Filter] {
         match self {
             Self::System => FAILED,
@@ -66,12 +66,12 @@ impl OperatorLevel {
         }
     }
 
-    /// One failed event in the API, or what is done about it.
+    /// The path of one failed event in the API.
     pub(super) fn one(self, id: &str) -> String {
         format!("{}/{id}", self.path())
     }
 
-    /// Where failed events are looked for, and with what.
+    /// The path and the body of a search for failed events.
     pub(super) fn search(self, filters: Value, (offset, limit, asc): (u64, u64, bool)) -> (String, Value) {
         let path = format!("{}/_search", self.path());
         match self {
@@ -83,7 +83,7 @@ impl OperatorLevel {
         }
     }
 
-    /// Where all that match are tried again, and with what.
+    /// The path and the body of a retry of all that match.
     pub(super) fn retry(self, filters: Value) -> (String, Value) {
         let path = format!("{}/_retry", self.path());
         match self {

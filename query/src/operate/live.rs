@@ -1,5 +1,5 @@
-//! Pages that keep themselves up to date: a stream of server-sent events with a message a second, bounded in time and number.
-//! A message says which texts, classes, lines and values of a page have changed, and nothing that could become markup.
+//! Pages that update themselves: a stream of server-sent events with a message a second, limited in time and number. A
+//! message has the texts, classes, lines and values of a page that have changed, and nothing that could become markup.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -42,17 +42,17 @@ use super::{
 
 /// How long a stream lasts; browsers open another one then.
 const LASTS: Duration = Duration::from_mins(5);
-/// How often something is told, and how often what is searched for it.
+/// How often a message is sent, and how often if it takes a search.
 const EVERY: Duration = Duration::from_secs(1);
 const SEARCHED_EVERY: Duration = Duration::from_secs(2);
-/// How often for tenants.
+/// How often a message is sent to tenants.
 const EVERY_OF_INSTANCE: Duration = Duration::from_secs(5);
 
-/// The pages that there are to follow, and the one of an instance.
+/// The pages that can be followed, and the one of an instance.
 const PAGES: [&str; 6] = ["overview", "nodes", "projections", "projection", OF_INSTANCE, "log"];
 const OF_INSTANCE: &str = "failed";
 
-/// What is told: ids of a page's elements, with what they have now.
+/// A message: ids of elements of a page, with their current content.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
 struct Message {
     /// Texts.
@@ -69,16 +69,16 @@ struct Following {
     operate: Arc<Operate>,
     visit: Visit,
     told: Message,
-    /// How far each generation was whenever it was looked at, by its place.
+    /// The observed progress of each generation, by its place.
     building: HashMap<String, Looks>,
-    /// What is told first, until it is.
+    /// The first message, until it is sent.
     first: Option<Message>,
     beat: tokio::time::Interval,
     until: Instant,
     _seat: Seat,
 }
 
-/// Follows what a page shows: of those that there are within an instance, which is the failed events.
+/// Streams updates of a page. Within an instance only the page of failed events can be followed.
 pub(super) async fn follow(State(operate): State<Arc<Operate>>, headers: HeaderMap, visit: Visit) -> Response {
     let page = visit.query.get("page").unwrap_or_default();
     if origin::is_foreign(&headers) || visit.level == OperatorLevel::Instance && page != OF_INSTANCE {
@@ -102,7 +102,7 @@ pub(super) async fn follow(State(operate): State<Arc<Operate>>, headers: HeaderM
     let until = Instant::now() + LASTS.min(Duration::from_secs(left));
     let (told, building) = (Message::default(), HashMap::new());
     let mut following = Following { operate, visit, told, building, first: None, beat, until, _seat: seat };
-    // Pages come again within seconds to a stream that ends, and half a minute after they were refused.
+    // Browsers reconnect within seconds after a stream ends, and half a minute after a refusal.
     match following.now().await {
         Ok(now) => following.first = Some(now),
         Err(refused) if refused.status.is_client_error() => return refused.status.into_response(),
@@ -115,7 +115,7 @@ pub(super) async fn follow(State(operate): State<Arc<Operate>>, headers: HeaderM
 }
 
 impl Following {
-    /// The next message; the stream ends where the platform does not answer, and browsers come again.
+    /// The next message. The stream ends if the platform does not answer, and browsers reconnect.
     async fn next(mut self) -> Option<(Result<Bytes, Infallible>, Self)> {
         self.beat.tick().await;
         if Instant::now() >= self.until {
@@ -135,7 +135,7 @@ impl Following {
         now.t.insert("as-of".to_owned(), time_of_day());
         match visit.query.get("page") {
             Some("overview") => now.add_overview(&operate.overview(visit).await?, visit.query.number("shown")),
-            // They are in memory, and are shown where nothing else answers.
+            // The nodes are in memory, and are shown even if nothing else answers.
             Some("nodes") => {
                 visit.insist(operate).await?;
                 now.add_nodes(&operate.nodes().await, visit.query.number("shown"));
@@ -158,9 +158,9 @@ impl Following {
                 let chosen = Chosen::of(visit.level.filters(), &visit.query);
                 let total = operate.find(visit, &chosen, (0, 1, false)).await?.total;
                 let more = total.saturating_sub(visit.query.number("total").unwrap_or_default());
-                // What failed again is new, and so is what came while something else went.
+                // An event that failed again is new, and so is one that came while another one went.
                 let after = chosen.failed_after(visit.query.get("newest").unwrap_or_default());
-                let newer = operate.found(visit, after, (0, 1, false)).await?.total;
+                let newer = operate.search(visit, after, (0, 1, false)).await?.total;
                 now.fresh(more.max(newer), "new");
             }
             Some("log") => {
@@ -185,7 +185,7 @@ impl Message {
         }
         let is_other = shown != Some(overview.shown());
         self.differs(is_other);
-        // Where it says other things, they are not in the place of those.
+        // Other sentences do not fit in the places of the shown ones.
         let sentences = sentences.iter().enumerate().filter(|_| !is_other);
         self.t.extend(sentences.map(|(place, (_, sentence, _))| (format!("said-{place}"), sentence.clone())));
     }
@@ -201,7 +201,7 @@ impl Message {
         }
     }
 
-    /// Whether there is something that the page does not show.
+    /// Sets whether there is something that the page does not show.
     fn differs(&mut self, differs: bool) {
         let text = if differs { "Show what has changed" } else { "Refresh" };
         self.t.insert("fresh".to_owned(), text.to_owned());
@@ -246,13 +246,13 @@ impl Message {
         self.c.insert(format!("rb-{name}"), reaction.badge.class());
     }
 
-    /// How many there are that the page does not show.
+    /// Sets how many there are that the page does not show.
     fn fresh(&mut self, number: u64, what: &str) {
         let text = if number == 0 { "Refresh".to_owned() } else { format!("Show {} {what}", count(number)) };
         self.t.insert("fresh".to_owned(), text);
     }
 
-    /// What differs from what was told before.
+    /// The difference from the previous message.
     fn since(&self, told: &Self) -> Self {
         fn changed<T: Clone + PartialEq>(
             now: &BTreeMap<String, T>,

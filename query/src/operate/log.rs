@@ -47,7 +47,7 @@ struct EventPage {
 }
 
 impl Operate {
-    /// Events that match, from this one on, and how many there are.
+    /// Finds events that match, from an offset on, and how many there are.
     pub(super) async fn events(
         &self,
         visit: &Visit,
@@ -55,13 +55,13 @@ impl Operate {
         (offset, limit, asc): (u64, u64, bool),
     ) -> Result<(Vec<Event>, u64), Refused> {
         let query = json!({ "offset": offset.to_string(), "limit": limit, "asc": asc });
-        let found = self.api.ask(visit, ApiRequest::list(API, json!({ "query": query, "filters": filters }))).await?;
+        let found = self.api.send(visit, ApiRequest::list(API, json!({ "query": query, "filters": filters }))).await?;
         let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
         Ok((rows.iter().map(Event::of).collect(), number(&found["details"]["totalResult"])))
     }
 }
 
-/// Shows the end.
+/// Shows the end of the log.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Result<Response, Instead> {
     let (chosen, offset) = (Chosen::of(LOG, &visit.query), visit.query.number("from").unwrap_or_default());
     let (found, error) = match operate.events(&visit, chosen.wire(), (offset, PAGE, false)).await {

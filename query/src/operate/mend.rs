@@ -1,7 +1,7 @@
-//! What operators do about failed events: pages that say what will happen, and the forms that make it happen.
+//! Actions of operators on failed events: pages that announce what will happen, and the forms that make it happen.
 //!
-//! Retrying all that match is one event in the log, however many there are. Discarding names each, because each is lost to its
-//! view for good. Both are about those that the page was about, and no later ones.
+//! A retry of all that match is one event in the log, however many there are. A discard names each, because each is
+//! lost to its view for good. Both concern only the events that the page was about, and no later ones.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -33,28 +33,28 @@ use super::{
 
 /// How many are discarded in one step.
 const MOST: u64 = 1000;
-/// From how many on their number has to be typed.
+/// The number above which it has to be typed.
 const TYPED: u64 = 100;
 /// How many samples a page shows.
 const SAMPLES: usize = 5;
-/// How many are discarded at a time, and for how long others are begun with.
+/// How many are discarded at a time, and for how long further ones are begun.
 const AT_ONCE: usize = 8;
 const LONGEST: Duration = Duration::from_secs(45);
 
-/// Which failed events are meant: these, or all that match.
+/// The failed events that an action concerns: these, or all that match.
 struct Selection {
     ids: Vec<String>,
     chosen: Chosen,
     is_all: bool,
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Default)]
 struct Outcome {
     done: u64,
     gone: u64,
     refused: Option<Refused>,
-    /// When the first of them was decided, by the clock of who writes.
+    /// When the first of them was decided, by the clock of the writer.
     decided: Option<Timestamp>,
 }
 
@@ -64,14 +64,14 @@ struct Confirm {
     frame: Frame,
     shell: Shell,
     is_discard: bool,
-    /// How many this step is about, and how many match.
+    /// How many this step concerns, and how many match.
     steps: u64,
     total: u64,
     samples: Vec<Row>,
     ids: Vec<String>,
     is_all: bool,
     filters: Vec<Field>,
-    /// They had failed by this time.
+    /// The time by which the events had failed.
     until: Timestamp,
     key: String,
     back: String,
@@ -83,7 +83,7 @@ struct Confirm {
 
 impl Selection {
     fn of(level: OperatorLevel, form: &Form) -> Self {
-        // They become part of a path of the API.
+        // The ids become part of a path of the API.
         let is_id = |id: &&str| id.bytes().all(|byte| byte.is_ascii_digit()) && id.parse::<u64>().is_ok();
         let ids: Vec<String> = form.all("id").filter(is_id).take(PAGE_MOST).map(str::to_owned).collect();
         Self { is_all: ids.is_empty() && form.get("all").is_some(), chosen: Chosen::of(level.filters(), form), ids }
@@ -93,21 +93,21 @@ impl Selection {
         !self.is_all && self.ids.is_empty()
     }
 
-    /// The list that it was chosen from.
+    /// The path of the list that it was chosen from.
     fn list(&self, more: &[(&str, String)]) -> String {
         self.chosen.path(FAILED_EVENTS, more)
     }
 }
 
-/// How many boxes of a page count, whatever a form has.
+/// How many selected ids count, whatever a form has.
 #[expect(clippy::cast_possible_truncation, reason = "it is 25")]
 const PAGE_MOST: usize = PAGE as usize;
 
 impl Operate {
-    /// Those that are meant and had failed by a time, and how many match.
+    /// Finds the failed events that an action concerns, of those that had failed by a time, and how many match.
     async fn meant(&self, visit: &Visit, meant: &Selection, until: Timestamp) -> Result<MatchPage, Refused> {
         if meant.is_all {
-            return self.found(visit, meant.chosen.failed_by(until), (0, MOST, true)).await;
+            return self.search(visit, meant.chosen.failed_by(until), (0, MOST, true)).await;
         }
         let mut rows = vec![];
         for id in &meant.ids {
@@ -121,11 +121,11 @@ impl Operate {
         Ok(MatchPage { rows, total })
     }
 
-    /// Does the same to each of them, some at a time.
+    /// Sends the same command for each of them, some at a time.
     async fn each(&self, visit: &Visit, ids: Vec<String>, (what, body, key): (&str, Value, &str)) -> Outcome {
         let one = |id: String| {
             let (path, key, body) = (format!("{}/{what}", visit.level.one(&id)), format!("{key}.{id}"), body.clone());
-            async move { self.api.ask(visit, ApiRequest::command(path, body, key)).await }
+            async move { self.api.send(visit, ApiRequest::command(path, body, key)).await }
         };
         let results = stream::iter(ids).take_until(sleep(LONGEST)).map(one).buffer_unordered(AT_ONCE);
         let mut results = pin!(results);
@@ -148,7 +148,7 @@ impl Operate {
 }
 
 impl Outcome {
-    /// Where the list says what came of it; where nothing came of it, why.
+    /// Redirects to the list, which reports the outcome; if nothing was done, returns why.
     fn answer(self, visit: &Visit, meant: &Selection, (what, wanted): (&str, u64)) -> Result<Response, Instead> {
         if let Some(refused) = self.refused.as_ref().filter(|_| self.done == 0) {
             return Err(visit.refused(refused));
@@ -186,11 +186,11 @@ async fn confirm(operate: &Operate, visit: &Visit, is_discard: bool) -> Result<R
         return Ok(see_other(&nothing(&meant)));
     }
     let found = operate.meant(visit, &meant, until).await.map_err(|refused| visit.refused(&refused))?;
-    Ok(ask(visit, &meant, found, Confirm::new(visit, is_discard, until)))
+    Ok(confirmation(visit, &meant, found, Confirm::new(visit, is_discard, until)))
 }
 
-/// The page that asks whether this shall happen.
-fn ask(visit: &Visit, meant: &Selection, found: MatchPage, confirm: Confirm) -> Response {
+/// The page that asks for confirmation.
+fn confirmation(visit: &Visit, meant: &Selection, found: MatchPage, confirm: Confirm) -> Response {
     let is_wrong = !confirm.reason_error.is_empty() || !confirm.count_error.is_empty();
     let status = if is_wrong { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     let steps = if confirm.is_discard { found.rows.len() as u64 } else { found.total };
@@ -232,24 +232,24 @@ impl Confirm {
         }
     }
 
-    /// When they had failed, as people read it.
+    /// The time by which they had failed, for people.
     fn shown_until(&self) -> String {
         When::at(self.until).shown
     }
 
-    /// The button.
+    /// The text of the button.
     fn does(&self) -> String {
         let verb = if self.is_discard { "Discard" } else { "Retry" };
         format!("{verb} {}", failed_events(self.steps))
     }
 }
 
-/// When something was decided, as the answer says.
+/// When something was decided, from the answer.
 fn decided(answer: &Value) -> Option<Timestamp> {
     text(&answer["details"]["changeDate"]).parse().ok()
 }
 
-/// Has views try again what was selected, or all that match.
+/// Retries the selected failed events, or all that match.
 pub(super) async fn retry(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
@@ -265,14 +265,14 @@ pub(super) async fn retry(
     let (path, body) = visit.level.retry(meant.chosen.failed_by(until(&form)));
     let done = operate
         .api
-        .ask(&visit, ApiRequest::command(path, body, key))
+        .send(&visit, ApiRequest::command(path, body, key))
         .await
         .map_err(|refused| visit.refused(&refused))?;
     let outcome = Outcome { done: number(&done["count"]), decided: decided(&done), ..Outcome::default() };
     outcome.answer(&visit, &meant, ("retried", 0))
 }
 
-/// Has views leave out what was confirmed.
+/// Discards the confirmed failed events.
 pub(super) async fn discard(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
@@ -295,7 +295,7 @@ pub(super) async fn discard(
         confirm.count_error = format!("Enter {}, the number of failed events", count(steps));
     }
     if !confirm.reason_error.is_empty() || !confirm.count_error.is_empty() {
-        return Ok(ask(&visit, &meant, found, confirm));
+        return Ok(confirmation(&visit, &meant, found, confirm));
     }
     let wanted = if meant.is_all { found.total } else { steps };
     let ids = found.rows.into_iter().map(|row| row.id).collect();
@@ -319,7 +319,7 @@ fn typed(form: &Form) -> Option<u64> {
     form.get("count")?.replace([',', ' ', '.'], "").parse().ok()
 }
 
-/// The name of a write, which a form that is sent twice has twice.
+/// The idempotency key of a write, which is the same if a form is sent twice.
 fn key(form: &Form) -> String {
     let given = form.get("key").filter(|key| key.len() <= 64 && key.bytes().all(|byte| byte.is_ascii_alphanumeric()));
     given.map_or_else(|| secret::random_text(22), str::to_owned)
@@ -329,7 +329,7 @@ fn nothing(meant: &Selection) -> String {
     meant.list(&[("what", "nothing".to_owned()), ("done", "0".to_owned())])
 }
 
-/// When the page was shown that was confirmed.
+/// When the confirmed page was shown.
 fn until(form: &Form) -> Timestamp {
     form.get("until").and_then(|until| until.parse().ok()).unwrap_or_else(clock::now)
 }

@@ -1,4 +1,4 @@
-//! The nodes of a platform, as they say once a second that they are there.
+//! The nodes of a platform, by the heartbeats that they send once a second.
 
 use std::{
     collections::BTreeMap,
@@ -21,13 +21,13 @@ use super::{
     writer::Writes,
 };
 
-/// How long a node may say nothing before that is told, and before it is forgotten.
+/// How long a node may be silent before that is shown, and before it is forgotten.
 const SILENT: Duration = Duration::from_secs(5);
 const FORGOTTEN: Duration = Duration::from_mins(10);
-/// How many nodes are remembered: more would be no platform.
+/// How many nodes are remembered: no platform has more.
 const MOST: usize = 1000;
 
-/// What a node says of itself.
+/// A heartbeat of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeStatus {
     /// Its role.
@@ -36,13 +36,13 @@ pub struct NodeStatus {
     pub name: String,
     /// The version that it runs.
     pub version: String,
-    /// Whether it serves.
+    /// The state of its readiness.
     pub state: String,
-    /// Since when.
+    /// When it started.
     pub since: Timestamp,
 }
 
-/// The nodes that were heard of.
+/// The nodes that have sent heartbeats.
 #[derive(Debug, Clone, Default)]
 pub struct Nodes(Arc<Mutex<Heard>>);
 
@@ -50,7 +50,7 @@ pub struct Nodes(Arc<Mutex<Heard>>);
 type Heard = BTreeMap<(String, String), (NodeStatus, Duration)>;
 
 impl Nodes {
-    /// A node has said that it is there.
+    /// Notes a heartbeat of a node.
     pub fn hear(&self, seen: NodeStatus) {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = since_start();
@@ -66,7 +66,7 @@ impl Nodes {
         nodes.values().map(|(seen, heard)| (seen.clone(), since_start().saturating_sub(*heard))).collect()
     }
 
-    /// How many nodes are there, and how many have fallen silent.
+    /// Counts the nodes that are alive, and those that have fallen silent.
     pub(super) fn counts(&self) -> (u64, u64) {
         let (mut well, mut silent) = (0, 0);
         for (_, since) in self.all() {
@@ -102,7 +102,7 @@ impl Node {
         let (badge, state) = match seen.state.as_str() {
             _ if is_silent => (Badge::Stopped, "Silent".to_owned()),
             "ready" | "ok" => (Badge::Current, "Ready".to_owned()),
-            other => (Badge::Behind, other.to_owned()),
+            other => (Badge::Lagging, other.to_owned()),
         };
         let seconds = since.as_secs();
         let heard = if is_silent { format!("No heartbeat for {seconds} s") } else { "Less than 5 s ago".to_owned() };
@@ -111,19 +111,19 @@ impl Node {
         Self { role, name, version, since: When::at(since), badge, state, heard, is_writer }
     }
 
-    /// What tells it from others on the page.
+    /// The id of the node on the page.
     pub(super) fn id(&self) -> String {
         format!("{}-{}", self.role, self.name)
     }
 
-    /// That it writes, if it does.
+    /// A text for the node that writes; empty for others.
     pub(super) fn writes(&self) -> &'static str {
         if self.is_writer { "writes the log" } else { "" }
     }
 }
 
 impl Operate {
-    /// All of them.
+    /// All nodes, for the page.
     pub(super) async fn nodes(&self) -> Vec<Node> {
         let writer = match &self.api.writes {
             Writes::Elsewhere(bus) => bus.writer().await,
@@ -133,12 +133,12 @@ impl Operate {
     }
 }
 
-/// By what a page tells whether these are the nodes that it shows.
+/// A digest of these nodes, by which a page detects that it shows others.
 pub(super) fn shown(nodes: &[Node]) -> u64 {
     digest(nodes.iter().map(|node| (&node.role, &node.name, &node.version, &node.since.iso)).collect::<Vec<_>>())
 }
 
-/// Shows them.
+/// Shows the nodes.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Response {
     let nodes = operate.nodes().await;
     let frame = frame(Some(format!("/ui/operate/live?page=nodes&shown={}", shown(&nodes))));
@@ -164,7 +164,7 @@ mod tests {
             (silent.heard.as_str(), silent.badge, silent.is_writer),
             ("No heartbeat for 34 s", Badge::Stopped, true)
         );
-        assert_eq!(Node::of((seen("draining"), Duration::ZERO), None).badge, Badge::Behind);
+        assert_eq!(Node::of((seen("draining"), Duration::ZERO), None).badge, Badge::Lagging);
         let nodes = Nodes::default();
         nodes.hear(seen("ready"));
         nodes.hear(seen("draining"));

@@ -1,4 +1,4 @@
-//! The first page: whether all is well, and where to look if not.
+//! The first page: whether everything is in order, and where to look if not.
 
 use std::sync::Arc;
 
@@ -31,9 +31,9 @@ struct Page {
     overview: Overview,
 }
 
-/// How the platform is.
+/// The state of the platform.
 pub(super) struct Overview {
-    /// What there is to say, each with where more is said of it.
+    /// The sentences about it, each with the path of a page that says more.
     pub(super) sentences: Vec<(Badge, String, &'static str)>,
     pub(super) end: String,
     /// The longest lag, in events.
@@ -44,14 +44,14 @@ pub(super) struct Overview {
 }
 
 impl Overview {
-    /// By what a page tells whether its sentences are about the same: then one may be put into the place of another.
+    /// A digest of what the sentences are about, by which a page detects that it may replace one by another.
     pub(super) fn shown(&self) -> u64 {
         digest(self.sentences.iter().map(|(badge, _, path)| (badge.shape(), *path)).collect::<Vec<_>>())
     }
 }
 
 impl Operate {
-    /// How the platform is now.
+    /// Collects the state of the platform.
     pub(super) async fn overview(&self, visit: &Visit) -> Result<Overview, Refused> {
         let followers = self.projections(visit).await?;
         let all = Chosen::of(FAILED, &Form::default());
@@ -68,7 +68,7 @@ impl Operate {
     }
 }
 
-/// Shows it.
+/// Shows the overview.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
     if visit.level == OperatorLevel::Instance {
         return Ok(see_other(FAILED_EVENTS));
@@ -84,7 +84,7 @@ fn worst(rows: &[Row]) -> u64 {
     rows.iter().map(|row| row.lag.events).max().unwrap_or_default()
 }
 
-/// What there is to say, what matters most first, each with where more is said of it.
+/// The sentences about the platform, the most important first, each with the path of a page that says more.
 fn sentences(
     Followers { rows, reactions }: &Followers,
     failed: u64,
@@ -104,13 +104,13 @@ fn sentences(
         let text = format!("{} {waits} to be retried or discarded.", failed_events(failed));
         told.push((Badge::Parked, text, FAILED_EVENTS));
     }
-    for row in rows.iter().filter(|row| row.badge == Badge::Behind) {
+    for row in rows.iter().filter(|row| row.badge == Badge::Lagging) {
         let is = counted(row.lag.events, "event", "events");
-        told.push((Badge::Behind, format!("{} is {is} behind.", row.name), PROJECTIONS));
+        told.push((Badge::Lagging, format!("{} is {is} behind.", row.name), PROJECTIONS));
     }
-    for Reaction { name, seconds, events, waiting, .. } in reactions.iter().filter(|one| one.badge == Badge::Behind) {
+    for Reaction { name, seconds, events, waiting, .. } in reactions.iter().filter(|one| one.badge == Badge::Lagging) {
         let text = format!("{name} is {seconds} s behind: it lacks {events}, and has not done {waiting}.");
-        told.push((Badge::Behind, text, PROJECTIONS));
+        told.push((Badge::Lagging, text, PROJECTIONS));
     }
     let unknown = rows.iter().filter(|row| row.badge == Badge::Unknown).count() as u64;
     if unknown > 0 {
@@ -132,7 +132,7 @@ fn sentences(
         let text = format!("{} fallen silent.", counted(silent, "node has", "nodes have"));
         told.push((Badge::Stopped, text, "/ui/operate/nodes"));
     }
-    let lags = |row: &&Row| matches!(row.badge, Badge::Stopped | Badge::Behind | Badge::Unknown);
+    let lags = |row: &&Row| matches!(row.badge, Badge::Stopped | Badge::Lagging | Badge::Unknown);
     if !rows.iter().any(|row| lags(&row)) {
         told.push((Badge::Current, format!("All {} projections are current.", rows.len()), PROJECTIONS));
     }

@@ -1,4 +1,4 @@
-//! Projections, indexes and what else follows the log: how far each is, how fast, and what it could not process.
+//! Projections, indexes and other followers of the log: their progress, their speed, and their failures.
 
 use std::sync::Arc;
 
@@ -31,10 +31,10 @@ use super::{
     visit::{Instead, OfSystem, Posted, Visit},
 };
 
-/// The part of the menu.
+/// The path in the menu.
 const LIST: &str = "/ui/operate/projections";
 const EQUAL: &str = "Equal";
-/// For how long a projection may lack an event and is current.
+/// How many seconds a projection may lack an event and still count as current.
 const CURRENT: u64 = 2;
 /// The sizes of charts: in a table, and alone.
 pub(super) const SMALL: (u32, u32) = (120, 24);
@@ -47,7 +47,7 @@ pub(super) struct Row {
     pub(super) version: u64,
     pub(super) badge: Badge,
     pub(super) state: &'static str,
-    /// Why it goes no further; empty where it does.
+    /// Why it has stopped; empty if it has not.
     pub(super) stopped: String,
     pub(super) failed: u64,
     pub(super) position: String,
@@ -61,7 +61,7 @@ pub(super) struct Beside {
     /// `next` or `previous`.
     pub(super) place: String,
     since: Option<When>,
-    /// How far it is, and how far the one that answers.
+    /// Its position, and that of the one that answers.
     pub(super) reached: u64,
     end: u64,
     pub(super) failed: u64,
@@ -78,9 +78,9 @@ struct List {
     reactions: Vec<(Reaction, Chart)>,
 }
 
-/// What follows the log.
+/// The followers of the log.
 pub(super) struct Followers {
-    /// Projections, which indexes are too.
+    /// Projections, including indexes.
     pub(super) rows: Vec<Row>,
     pub(super) reactions: Vec<Reaction>,
 }
@@ -103,7 +103,7 @@ impl ProjectionPage {
         self.row.generations.iter().any(|beside| beside.place == place)
     }
 
-    /// Whether the next one has what the one that answers has.
+    /// Whether the next generation has the same rows as the one that answers.
     fn is_equal(&self) -> bool {
         self.row
             .generations
@@ -129,17 +129,17 @@ impl Beside {
         }
     }
 
-    /// How far it is.
+    /// Its position.
     pub(super) fn position(&self) -> String {
         count(self.reached)
     }
 
-    /// How much it has of what the one that answers has.
+    /// How much it has of the one that answers, in percent.
     pub(super) fn percent(&self) -> u64 {
         percent(self.reached, self.end)
     }
 
-    /// The same in words, and how fast it is built, as far as that was seen.
+    /// The progress in words, and the speed of the build, as far as it was observed.
     pub(super) fn built(&self, looks: &Looks) -> String {
         let percent = self.percent();
         match looks.speed(self.end) {
@@ -172,7 +172,7 @@ impl Row {
         }
     }
 
-    /// By what a page tells whether these are the generations that it shows.
+    /// A digest of the generations, by which a page detects that it shows others.
     pub(super) fn shown(&self) -> u64 {
         digest(self.generations.iter().map(|beside| (&beside.place, &beside.compared)).collect::<Vec<_>>())
     }
@@ -182,7 +182,7 @@ impl Row {
         count(self.lag.events)
     }
 
-    /// For how long it has lacked the first of them.
+    /// How many seconds it has lacked the first of them.
     pub(super) fn seconds(&self) -> String {
         match self.lag.seconds {
             60.. => "60 or more".to_owned(),
@@ -190,7 +190,7 @@ impl Row {
         }
     }
 
-    /// How fast it is.
+    /// How many events it processes a second.
     pub(super) fn rate(&self) -> String {
         count(self.lag.rate)
     }
@@ -200,7 +200,7 @@ impl Row {
         Chart::new(format!("c-{}", self.name), self.title(), size, &self.lag.values)
     }
 
-    /// What the chart shows, in words.
+    /// The title of the chart.
     pub(super) fn title(&self) -> String {
         let highest = self.lag.values.iter().max().copied().unwrap_or_default();
         format!("Lag of {}, 60 s: now {}, highest {}", self.name, self.events(), count(highest))
@@ -213,15 +213,15 @@ fn state(told: &str, failed: u64, lag: &Lag) -> (Badge, &'static str) {
         "building" => (Badge::Working, "Building"),
         _ if lag.position.is_none() => (Badge::Unknown, "Unknown"),
         _ if failed > 0 => (Badge::Parked, "Parked"),
-        _ if lag.events > 0 && lag.seconds > CURRENT => (Badge::Behind, "Behind"),
+        _ if lag.events > 0 && lag.seconds > CURRENT => (Badge::Lagging, "Behind"),
         _ => (Badge::Current, "Current"),
     }
 }
 
 impl Operate {
-    /// All projections, and what else follows the log.
+    /// Gets all projections, and the other followers of the log.
     pub(super) async fn projections(&self, visit: &Visit) -> Result<Followers, Refused> {
-        let found = self.api.ask(visit, ApiRequest::list("/system/v1/views/_search", json!({}))).await?;
+        let found = self.api.send(visit, ApiRequest::list("/system/v1/views/_search", json!({}))).await?;
         let list = |name: &str| found[name].as_array().map(Vec::as_slice).unwrap_or_default();
         let row = |view| Row::of(view, self.samples.lag(view["viewName"].as_str().unwrap_or_default()));
         let reaction = |told| Reaction::of(told, self.samples.pace(told["name"].as_str().unwrap_or_default()));
@@ -230,7 +230,7 @@ impl Operate {
     }
 }
 
-/// Shows all of them.
+/// Shows all projections.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Result<Response, Instead> {
     let found = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
     let Followers { rows, reactions } = found;
@@ -248,7 +248,7 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): O
     Ok(visit.page(StatusCode::OK, &frame, &list))
 }
 
-/// Shows one of them.
+/// Shows one projection.
 pub(super) async fn show_one(
     State(operate): State<Arc<Operate>>,
     OfSystem(visit): OfSystem,
@@ -266,7 +266,7 @@ pub(super) async fn show_one(
     Ok(visit.page(StatusCode::OK, &frame, &one))
 }
 
-/// Has a generation built, compared, exchanged or dropped.
+/// Requests to build, compare, exchange or drop a generation.
 pub(super) async fn change(
     State(operate): State<Arc<Operate>>,
     Path(name): Path<String>,
@@ -285,7 +285,7 @@ pub(super) async fn change(
     let name = known.ok_or_else(|| visit.refused(&Refused::not_found()))?.name;
     let asked = format!("/system/v1/views/{name}/{what}");
     let asked = ApiRequest::command(&asked, json!({}), secret::random_text(22));
-    operate.api.ask(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;
+    operate.api.send(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;
     Ok(see_other(&format!("{LIST}/{name}")))
 }
 
@@ -313,7 +313,7 @@ mod tests {
         let lag = |events, seconds| Lag { position: Some(1), events, seconds, ..Lag::default() };
         assert_eq!(state("serving", 0, &lag(0, 0)).0, Badge::Current);
         assert_eq!(state("serving", 0, &lag(5, 1)).0, Badge::Current);
-        assert_eq!(state("serving", 0, &lag(5, 9)).0, Badge::Behind);
+        assert_eq!(state("serving", 0, &lag(5, 9)).0, Badge::Lagging);
         assert_eq!(state("serving", 1, &lag(5, 9)).0, Badge::Parked);
         assert_eq!(state("stopped", 1, &lag(5, 9)).0, Badge::Stopped);
         assert_eq!(state("serving", 0, &Lag::default()).0, Badge::Unknown);

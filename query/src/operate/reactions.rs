@@ -1,4 +1,4 @@
-//! Reactions: what is done for events besides keeping views, and how far it is.
+//! Reactions: work that follows from events, other than projections, and its progress.
 
 use page::component::{Badge, Chart, count};
 use serde_json::Value;
@@ -9,13 +9,13 @@ use super::{
     text::{number, text, word},
 };
 
-/// How old what a reaction lacks, or is not done with, may be in seconds while it is current.
+/// How many seconds old missing or unfinished events of a reaction may be while it counts as current.
 const CURRENT: u64 = 5;
 
 /// A reaction as pages show it.
 pub(super) struct Reaction {
     pub(super) name: String,
-    /// What it does.
+    /// What the reaction does.
     pub(super) does: &'static str,
     pub(super) badge: Badge,
     pub(super) state: &'static str,
@@ -28,12 +28,12 @@ pub(super) struct Reaction {
 }
 
 impl Reaction {
-    /// One as the API tells of it.
+    /// Converts a reaction from the API.
     pub(super) fn of(reaction: &Value, pace: Pace) -> Self {
         let (name, seconds) = (text(&reaction["name"]), number(&reaction["lagSeconds"]));
         let failed = number(&reaction["failedEventCount"]);
         let (badge, state) = match word(&reaction["state"], "REACTION_STATE_").as_str() {
-            "working" if seconds > CURRENT => (Badge::Behind, "Behind"),
+            "working" if seconds > CURRENT => (Badge::Lagging, "Behind"),
             "working" if failed > 0 => (Badge::Parked, "Given up"),
             "working" => (Badge::Current, "Current"),
             _ => (Badge::Unknown, "Silent"),
@@ -52,17 +52,17 @@ impl Reaction {
         }
     }
 
-    /// How fast it is.
+    /// How many events it takes up a second.
     pub(super) fn rate(&self) -> String {
         count(self.pace.rate)
     }
 
-    /// The chart of what it lacked, or was not done with.
+    /// The chart of its missing and unfinished events.
     pub(super) fn chart(&self, size: (u32, u32)) -> Chart {
         Chart::new(format!("rc-{}", self.name), self.title(), size, &self.pace.values)
     }
 
-    /// What the chart shows, in words.
+    /// The title of the chart.
     pub(super) fn title(&self) -> String {
         let values = &self.pace.values;
         let [now, highest] =
@@ -70,7 +70,7 @@ impl Reaction {
         format!("Not done by {}, 60 s: now {now}, highest {highest}", self.name)
     }
 
-    /// Whether no node says that it is done.
+    /// Whether no node reports it.
     pub(super) fn is_silent(&self) -> bool {
         self.badge == Badge::Unknown
     }
@@ -108,8 +108,8 @@ mod tests {
             Reaction::of(&told, Pace::default()).badge
         };
         assert_eq!(badge(0, 0, "WORKING"), Badge::Current);
-        assert_eq!(badge(60, 0, "WORKING"), Badge::Behind);
-        assert_eq!(badge(60, 1, "WORKING"), Badge::Behind);
+        assert_eq!(badge(60, 0, "WORKING"), Badge::Lagging);
+        assert_eq!(badge(60, 1, "WORKING"), Badge::Lagging);
         assert_eq!(badge(0, 1, "WORKING"), Badge::Parked);
         assert_eq!(badge(0, 0, "SILENT"), Badge::Unknown);
     }

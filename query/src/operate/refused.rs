@@ -1,9 +1,9 @@
-//! That the API has refused something, and why.
+//! Refusals of the API.
 
 use edge::error::Error;
 use http::StatusCode;
 
-/// What the API has said.
+/// A refusal of the API.
 #[derive(Debug)]
 pub(super) struct Refused {
     pub(super) status: StatusCode,
@@ -11,12 +11,12 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// What never reached it.
+    /// A request that failed before it was sent.
     pub(super) fn of(error: &Error) -> Self {
         Self { status: error.reason().http_status(), message: error.to_string() }
     }
 
-    /// There is nothing of this name.
+    /// The refusal if nothing has this name.
     pub(super) fn not_found() -> Self {
         Self { status: StatusCode::NOT_FOUND, message: String::new() }
     }

@@ -1,5 +1,5 @@
-//! What is personal in a failed event, shown once to whoever says why. It is the answer to a form, and no browser keeps it: its address
-//! leads to the failed event, and whoever has the form sent again has looked once more.
+//! Personal data in a failed event, shown once to a visitor who gives a reason. It is the answer to a form, and no
+//! browser stores it: its address redirects to the failed event, and sending the form again is another disclosure.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ use super::{
     visit::{Instead, Posted, Visit},
 };
 
-/// Leads to the failed event whoever follows the address that the form was sent to.
+/// Redirects from the address of the form to the failed event.
 pub(super) async fn hidden(visit: Visit, Path(id): Path<String>) -> Result<Response, Instead> {
     let id: u64 = id.parse().map_err(|_| visit.refused(&Refused::not_found()))?;
     Ok(see_other(&format!("{FAILED_EVENTS}/{id}")))
 }
 
-/// Shows what is personal in one.
+/// Shows the personal data in a failed event.
 pub(super) async fn reveal(
     State(operate): State<Arc<Operate>>,
     Path(id): Path<String>,
@@ -49,10 +49,10 @@ pub(super) async fn reveal(
         return Ok(visit.page(StatusCode::BAD_REQUEST, &one.frame, &one));
     }
     let path = format!("{}/_reveal", visit.level.one(&id));
-    // Every look is one of its own, also where the same form is sent twice.
+    // Every disclosure counts, even if the same form is sent twice.
     let asked = ApiRequest::command_at_once(path, json!({ "reason": one.reason }), secret::random_text(22));
-    let shown = operate.api.ask(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;
-    one.event = Event::whole(&shown["event"]);
+    let shown = operate.api.send(&visit, asked).await.map_err(|refused| visit.refused(&refused))?;
+    one.event = Event::with_payload(&shown["event"]);
     one.personal = Some(shown["personal"].as_array().into_iter().flatten().map(Personal::of).collect());
     Ok(visit.page(StatusCode::OK, &one.frame, &one))
 }

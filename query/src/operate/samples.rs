@@ -1,4 +1,4 @@
-//! How far projections and reactions were during the last minute, once a second, from what this node hears anyway: it asks nobody.
+//! The progress of projections and reactions in the last minute, sampled every second from what this node hears.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -18,10 +18,10 @@ use view::{
     reaction::{REACTIONS, Reaction},
 };
 
-/// How often it is looked.
+/// How often samples are taken.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The last minute.
+/// The samples of the last minute.
 #[derive(Clone)]
 pub(super) struct Samples(Arc<Mutex<SampleWindow>>);
 
@@ -29,20 +29,20 @@ pub(super) struct Samples(Arc<Mutex<SampleWindow>>);
 struct SampleWindow {
     /// The ends of the logs, as this node knows them.
     ends: OfEach<VecDeque<u64>>,
-    /// Where each projection was, where it had said so, and which log it follows.
+    /// The position of each projection, if it was known, and the log that it follows.
     positions: HashMap<&'static str, (LogClass, VecDeque<Option<u64>>)>,
-    /// Where each reaction was, where it had said so, and how much it lacked or was not done with.
+    /// The position of each reaction, if it was known, and how much it lacked or had not finished.
     reactions: HashMap<&'static str, VecDeque<Option<(u64, u64)>>>,
 }
 
-/// How far a projection is.
+/// The progress of a projection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Lag {
-    /// The sequence of the last event that it has; nothing where it has not said so yet.
+    /// The sequence of the last event that it has processed; `None` if that is unknown.
     pub(super) position: Option<u64>,
     /// How many events it lacks.
     pub(super) events: u64,
-    /// For how long it has lacked the first of them; no more than the last minute is known.
+    /// How many seconds it has lacked the first of them; at most the last minute is known.
     pub(super) seconds: u64,
     /// How many events it has processed a second.
     pub(super) rate: u64,
@@ -50,17 +50,17 @@ pub(super) struct Lag {
     pub(super) values: Vec<u64>,
 }
 
-/// How fast a reaction is.
+/// The speed of a reaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Pace {
     /// How many events it has taken up a second.
     pub(super) rate: u64,
-    /// How many it lacked, or had taken up and was not done with, second after second.
+    /// How many it lacked or had not finished, second after second.
     pub(super) values: Vec<u64>,
 }
 
 impl Samples {
-    /// Looks from now on.
+    /// Starts to take samples.
     pub(super) fn start(progress: Progress, ends: OfEach<watch::Receiver<u64>>) -> Self {
         let samples = Self(Arc::default());
         let seen = samples.0.clone();
@@ -81,23 +81,23 @@ impl Samples {
         samples
     }
 
-    /// How far a projection is.
+    /// The progress of a projection.
     pub(super) fn lag(&self, name: &str) -> Lag {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).lag(name)
     }
 
-    /// How fast a reaction is.
+    /// The speed of a reaction.
     pub(super) fn pace(&self, name: &str) -> Pace {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pace(name)
     }
 
-    /// The end of the log that is kept for ever.
+    /// The end of `EVENTS`.
     pub(super) fn end(&self) -> u64 {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).ends.events.back().copied().unwrap_or_default()
     }
 }
 
-/// Where a projection is. It has said so once it has a record, which may be one without events.
+/// The position of a projection, once it has a record, which may be one without events.
 fn position(progress: &Progress, projection: &Projection) -> Option<u64> {
     let reached = *progress.of(projection).borrow();
     (reached.stream_sequence > 0).then_some(reached.sequence)
@@ -106,7 +106,7 @@ fn position(progress: &Progress, projection: &Projection) -> Option<u64> {
 impl SampleWindow {
     fn add(&mut self, mut ends: OfEach<u64>, positions: impl Iterator<Item = ((&'static str, LogClass), Option<u64>)>) {
         for ((name, class), position) in positions {
-            // What this node has heard of a projection may be ahead of what it has itself.
+            // A projection may be ahead of what this node knows of the log.
             ends[class] = ends[class].max(position.unwrap_or_default());
             push(&mut self.positions.entry(name).or_insert_with(|| (class, VecDeque::new())).1, position);
         }
@@ -149,7 +149,7 @@ impl SampleWindow {
     }
 }
 
-/// How many events a second are between the first and the last position that was told, one a second.
+/// The average events a second between the first and the last known position, given one position a second.
 fn rate(positions: impl Iterator<Item = Option<u64>>) -> u64 {
     let mut told = (0..).zip(positions).filter_map(|(second, position)| Some((second, position?)));
     let Some(first) = told.next() else { return 0 };

@@ -1,4 +1,4 @@
-//! How many pages a node keeps up to date at a time. Tenants take none of operators, and one takes few of the others.
+//! Limits of the pages that a node keeps up to date at a time. Tenants take no seats of operators, and each only a few.
 
 use std::{
     collections::HashMap,
@@ -7,21 +7,21 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Those of operators.
+/// The seats of operators.
 const OF_SYSTEM: usize = 100;
-/// Those of administrators, of all instances and of one.
+/// The seats of administrators, of all instances and of one.
 const OF_INSTANCES: usize = 200;
 const OF_INSTANCE: usize = 10;
 
-/// Seats for pages that follow what happens.
+/// Seats for pages that update themselves.
 pub(super) struct Seats {
     system: Arc<Semaphore>,
     instances: Arc<Semaphore>,
-    /// Those of each instance that has taken any.
+    /// The seats of each instance that has taken any.
     of_instance: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
 
-/// What is taken, until this is dropped.
+/// A taken seat, which is freed on drop.
 pub(super) struct Seat {
     _permits: Vec<OwnedSemaphorePermit>,
 }
@@ -34,12 +34,12 @@ impl Default for Seats {
 }
 
 impl Seats {
-    /// One of an operator, if there is one left.
+    /// Takes a seat of operators, if one is left.
     pub(super) fn of_system(&self) -> Option<Seat> {
         taken([self.system.clone()])
     }
 
-    /// One of an administrator of an instance, if there is one left.
+    /// Takes a seat of an administrator of an instance, if one is left.
     pub(super) fn of_instance(&self, id: &str) -> Option<Seat> {
         let mut instances = self.of_instance.lock().unwrap_or_else(PoisonError::into_inner);
         instances.retain(|_, seats| seats.strong_count() > 0);

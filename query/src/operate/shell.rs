@@ -1,4 +1,4 @@
-//! What stands around every page of operators: the menu, who is signed in, and pages that say that something is wrong.
+//! The frame of every page of operators: the menu, who is signed in, and pages that report problems.
 
 use askama::Template;
 use axum::response::Response;
@@ -15,7 +15,7 @@ use super::{
     text::{When, time_of_day},
 };
 
-/// Where failed events are.
+/// The path of the list of failed events.
 pub(super) const FAILED_EVENTS: &str = "/ui/operate/failed";
 /// The menu: paths and names.
 const MENU: [(&str, &str); 5] = [
@@ -26,10 +26,10 @@ const MENU: [(&str, &str); 5] = [
     ("/ui/operate/log", "Log"),
 ];
 
-/// The parameter by which somebody else logs in.
+/// The parameter for logging in as somebody else.
 pub(super) const ANOTHER: &str = "another";
 
-/// What stands around a page.
+/// The frame around the content of a page.
 #[derive(Debug, Clone)]
 pub(super) struct Shell {
     /// The menu.
@@ -40,82 +40,82 @@ pub(super) struct Shell {
     pub(super) active: &'static str,
     /// Who is signed in.
     pub(super) user: String,
-    /// Until when.
+    /// When the session ends.
     pub(super) until: When,
     /// The token of the page's forms.
     pub(super) token: String,
-    /// What the page is as of.
+    /// The time as of which the page is.
     pub(super) now: String,
-    /// What to tell first.
+    /// A notice at the top of the page.
     pub(super) notice: Option<Notice>,
 }
 
-/// What came of what was asked for.
+/// The outcome of an action.
 #[derive(Debug, Clone)]
 pub(super) struct Notice {
-    /// In a sentence or two.
+    /// The text, in a sentence or two.
     pub(super) text: String,
-    /// Whether it is what was wanted.
+    /// Whether the action succeeded.
     pub(super) is_good: bool,
-    /// Where there is more of it, and how that is called.
+    /// The path of a page with more, and the text of the link.
     pub(super) more: Option<(String, String)>,
 }
 
-/// A page of somebody who is not signed in, or that something is wrong with.
+/// A page for somebody who is not signed in, or about a problem.
 #[derive(Template)]
 #[template(path = "told.html")]
 pub(super) struct NoticePage {
     frame: Frame,
     title: String,
     text: Vec<String>,
-    /// Where people log in, and what else there is to do.
+    /// The path for logging in, if people can.
     log_in: Option<String>,
     /// A command line that helps.
     command: Option<&'static str>,
     back: Option<(&'static str, &'static str)>,
 }
 
-/// The files of a page that follows this stream, if it follows one.
+/// The head of a page, with the stream that it follows, if any.
 pub(super) fn frame(live: Option<String>) -> Frame {
     let script = live.is_some().then(|| FILES.script.path.clone());
     Frame { script, live, ..Frame::english(&FILES.stylesheet.path, &FILES.icon.path) }
 }
 
-/// What such a page may do.
+/// The content security policy of such a page.
 pub(super) fn policy(frame: &Frame, site: &Site) -> String {
     Policy { scripts: frame.script.iter().cloned().collect(), connects: frame.live.is_some(), leaves: false }.text(site)
 }
 
 impl NoticePage {
-    /// Says that something is wrong, and what to do.
+    /// Describes a problem, and what to do.
     pub(super) fn new(title: &str, text: &[&str]) -> Self {
         let text = text.iter().map(|line| (*line).to_owned()).collect();
         Self { frame: frame(None), title: title.to_owned(), text, log_in: None, command: None, back: None }
     }
 
-    /// Says how to sign in: by logging in, or with a link.
+    /// Explains how to sign in: by logging in, or with a link.
     pub(super) fn signed_out(title: &str, text: &str) -> Self {
         Self { log_in: Some(LOG_IN.to_owned()), command: Some("platform operate"), ..Self::new(title, &[text]) }
     }
 
-    /// Has somebody else log in.
+    /// Lets somebody else log in.
     pub(super) fn another(self) -> Self {
         Self { log_in: Some(format!("{LOG_IN}?{ANOTHER}=1")), ..self }
     }
 
-    /// With a link to another page.
+    /// Adds a link to another page.
     pub(super) fn back(self, path: &'static str, name: &'static str) -> Self {
         Self { back: Some((path, name)), ..self }
     }
 
-    /// The page, on a site.
+    /// Renders the page for a site.
     pub(super) fn answer(&self, status: StatusCode, site: &Site) -> Response {
         page(status, self, &policy(&self.frame, site))
     }
 }
 
 impl Shell {
-    /// Around a page of this part of the menu, for who sees so far.
+    /// The frame of a page in this part of the menu, for a visitor at this level.
     pub(super) fn new(
         level: OperatorLevel,
         active: &'static str,

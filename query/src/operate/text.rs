@@ -1,4 +1,4 @@
-//! Numbers, times and texts as pages show them.
+//! Formatting of numbers, times and texts for pages.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -13,16 +13,16 @@ pub(super) const SHOWN: usize = 64 * 1024;
 /// A time, and how long ago it was.
 #[derive(Debug, Clone)]
 pub(super) struct When {
-    /// For programs.
+    /// The time for programs.
     pub(super) iso: String,
-    /// For people, in UTC.
+    /// The time for people, in UTC.
     pub(super) shown: String,
-    /// How long ago.
+    /// How long ago it was.
     pub(super) age: String,
 }
 
 impl When {
-    /// This time.
+    /// Formats a time.
     pub(super) fn at(at: Timestamp) -> Self {
         let seconds = u64::try_from(clock::now().as_second() - at.as_second()).unwrap_or_default();
         Self {
@@ -32,18 +32,18 @@ impl When {
         }
     }
 
-    /// The time that a member of JSON has.
+    /// Reads a time from a member of JSON.
     pub(super) fn of(value: &Value) -> Option<Self> {
         value.as_str()?.parse().ok().map(Self::at)
     }
 }
 
-/// The hour of a time, as it is shown beside what is as of then.
+/// The current time of day, as it is shown beside data.
 pub(super) fn time_of_day() -> String {
     clock::now().strftime("%H:%M:%S").to_string()
 }
 
-/// How long ago something was.
+/// Formats how long ago something was.
 pub(super) fn age(seconds: u64) -> String {
     match seconds {
         0 => "now".to_owned(),
@@ -54,17 +54,17 @@ pub(super) fn age(seconds: u64) -> String {
     }
 }
 
-/// So many of something.
+/// Formats a number of things, with singular and plural.
 pub(super) fn counted(number: u64, one: &str, more: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{} {more}", count(number)) }
 }
 
-/// So many failed events.
+/// Formats a number of failed events.
 pub(super) fn failed_events(number: u64) -> String {
     counted(number, "failed event", "failed events")
 }
 
-/// By what a page tells whether it shows the same as another one.
+/// A digest by which a page detects whether it shows the same as another one.
 pub(super) fn digest(shown: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     shown.hash(&mut hasher);
@@ -81,7 +81,7 @@ pub(super) fn number(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).unwrap_or_default()
 }
 
-/// A payload with lines, of so many bytes at most, and whether that is all of it.
+/// Formats a payload over several lines, cut to a length in bytes; returns whether it is complete.
 pub(super) fn payload(value: &Value, most: usize) -> (String, bool) {
     let given = value.as_str().unwrap_or_default();
     let parsed: Result<Value, _> = serde_json::from_str(given);
@@ -92,7 +92,7 @@ pub(super) fn payload(value: &Value, most: usize) -> (String, bool) {
     (pretty[..pretty.floor_char_boundary(most)].to_owned(), false)
 }
 
-/// The name of a value of an enum, without what all of its names begin with.
+/// The name of an enum value in lower case, without the common prefix.
 pub(super) fn word(value: &Value, prefix: &str) -> String {
     let name = value.as_str().unwrap_or_default();
     name.strip_prefix(prefix).unwrap_or(name).to_ascii_lowercase()

@@ -1,4 +1,4 @@
-//! A request of a visitor's browser: who looks, how far that one sees, from where, and whether what it sends comes from a page of ours.
+//! Requests of visitors' browsers: who sends them, at which level, to which site, and whether a form is from its pages.
 
 use std::sync::Arc;
 
@@ -45,21 +45,21 @@ pub(super) struct Visit {
     pub(super) level: OperatorLevel,
     pub(super) query: Form,
     keys: Keys,
-    /// What the browser's forms are bound to: its session, and how far it sees, since a form means something else within another reach.
+    /// What the browser's forms are bound to: its session and its level, since a form means something else at another.
     binding: String,
     token: String,
 }
 
-/// One who sees the whole platform.
+/// A visitor who can see the complete platform.
 pub(super) struct OfSystem(pub(super) Visit);
 
-/// What a visitor who is signed in has sent.
+/// A form that a signed-in visitor has sent.
 pub(super) struct Posted {
     pub(super) visit: Visit,
     pub(super) form: Form,
 }
 
-/// Who asks for a page, before it is known who that is.
+/// A visitor of a page who is not identified yet.
 pub(super) struct Stranger {
     pub(super) site: Site,
     pub(super) authority: HeaderValue,
@@ -68,7 +68,7 @@ pub(super) struct Stranger {
 }
 
 impl Operate {
-    /// Where a page is asked for.
+    /// Finds the site and the instance of a request.
     pub(super) async fn stranger(&self, parts: &Parts) -> Result<Stranger, Instead> {
         let authority = parts.uri.authority().and_then(|authority| authority.as_str().parse().ok());
         let authority = authority.or_else(|| parts.headers.get(header::HOST).cloned());
@@ -85,10 +85,10 @@ impl Operate {
         Ok(Stranger { site, authority, tenant, keys })
     }
 
-    /// Whose token it is, where it is valid here and now.
+    /// Returns the caller of a token that is valid for this instance.
     ///
     /// # Errors
-    /// Where it is not, or that is not known.
+    /// When it is not valid, or that cannot be checked.
     pub(super) async fn caller(&self, parts: &Parts, token: &str) -> Result<Caller, Error> {
         let mut headers = HeaderMap::new();
         headers.extend(parts.headers.get(header::HOST).map(|host| (header::HOST, host.clone())));
@@ -136,7 +136,7 @@ impl FromRequest<Arc<Operate>> for Posted {
 
     async fn from_request(request: Request, operate: &Arc<Operate>) -> Result<Self, Instead> {
         let (parts, body) = request.into_parts();
-        // Before anything is refused: browsers read the answer only once they have sent all.
+        // Read the body first: browsers read an answer only after they have sent everything.
         let body = read_body(body, form::LARGEST).await;
         let visit = operate.visit(&parts).await?;
         let body = body.map_err(|_| unread(&visit.site))?;
@@ -149,17 +149,17 @@ impl FromRequest<Arc<Operate>> for Posted {
 }
 
 impl Visit {
-    /// Whether the visitor may do something with what the pages show.
+    /// Whether the visitor may perform an action.
     pub(super) fn may(&self, act: Act) -> bool {
-        self.level.lets(&self.caller, act)
+        self.level.permits(&self.caller, act)
     }
 
-    /// The header by which it is known to the API.
+    /// The Authorization header of the visitor for the API.
     pub(super) fn bearer(&self) -> HeaderValue {
         bearer(&self.token)
     }
 
-    /// Fails where the visitor does not see so far any more.
+    /// Fails if the visitor does not have this level any more.
     pub(super) async fn insist(&self, operate: &Operate) -> Result<(), Refused> {
         let mut parts = http::Request::new(()).into_parts().0;
         parts.headers.insert(header::HOST, self.authority.clone());
@@ -169,23 +169,23 @@ impl Visit {
         if OperatorLevel::of(&caller) == Some(self.level) { Ok(()) } else { Err(Refused::not_found()) }
     }
 
-    /// When its session ends.
+    /// When the session ends.
     pub(super) fn until(&self) -> Timestamp {
         Timestamp::from_second(self.caller.expires).unwrap_or_default()
     }
 
-    /// What stands around a page.
+    /// The frame around a page.
     pub(super) fn shell(&self, active: &'static str) -> Shell {
         let token = form::token(&self.keys.form, &self.binding);
         Shell::new(self.level, active, (name(&self.caller), When::at(self.until())), token)
     }
 
-    /// A page.
+    /// Renders a page.
     pub(super) fn page(&self, status: StatusCode, frame: &Frame, template: &impl askama::Template) -> Response {
         page(status, template, &policy(frame, &self.site))
     }
 
-    /// The page that says what the API has refused.
+    /// The page about a refusal of the API.
     pub(super) fn refused(&self, Refused { status, message }: &Refused) -> Instead {
         let site = &self.site;
         match *status {
@@ -207,7 +207,7 @@ impl Visit {
     }
 }
 
-/// The page where there is none.
+/// The page for unknown paths.
 pub(super) async fn nowhere(State(_): State<Arc<Operate>>, visit: Visit) -> Instead {
     not_found(&visit.site)
 }
@@ -224,13 +224,13 @@ fn away(site: &Site) -> Instead {
     told.answer(StatusCode::SERVICE_UNAVAILABLE, site).into()
 }
 
-/// What a visitor is called.
+/// The name of a visitor.
 pub(super) fn name(Caller { principal, is_system, .. }: &Caller) -> String {
     let user = &principal.user;
     if *is_system { principal.id.clone() } else { user.person().map_or(&user.username, |it| &it.username).clone() }
 }
 
-/// The page of somebody whose token does not count, or counts where nothing may be done at the moment, or of whom that is not known.
+/// The page for a token that is invalid, or cannot be used or checked at the moment.
 pub(super) fn refused(site: &Site, error: &Error, ended: Instead) -> Instead {
     match error.reason().http_status() {
         StatusCode::UNAUTHORIZED => ended,
@@ -241,7 +241,7 @@ pub(super) fn refused(site: &Site, error: &Error, ended: Instead) -> Instead {
     }
 }
 
-/// The page of somebody whose roles do not reach so far.
+/// The page for somebody whose roles are not sufficient.
 fn no_access(site: &Site, caller: &Caller) -> Instead {
     let [system, instance] = [OperatorLevel::System, OperatorLevel::Instance].map(|level| level.permission(Act::Look));
     let text = format!(
@@ -254,12 +254,12 @@ fn no_access(site: &Site, caller: &Caller) -> Instead {
     told.answer(StatusCode::FORBIDDEN, site).into()
 }
 
-/// The page of somebody who is not signed in.
+/// The page for somebody who is not signed in.
 pub(super) fn signed_out(site: &Site, title: &str, text: &str) -> Instead {
     NoticePage::signed_out(title, text).answer(StatusCode::FORBIDDEN, site).into()
 }
 
-/// What was not sent by a page that this browser was given.
+/// The page for a form that was not sent by a page that this browser was given.
 pub(super) fn foreign(site: &Site) -> Instead {
     let text =
         ["Nothing was done: the form does not come from a page that this browser was given. Open the page again."];

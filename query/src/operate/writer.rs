@@ -1,4 +1,4 @@
-//! The way of a page's command to the node that writes: in this process, or over the bus, as standbys pass on what reaches them.
+//! Sends commands of pages to the node that writes: in this process, or over the bus, as standbys forward theirs.
 
 use std::time::Duration;
 
@@ -20,31 +20,31 @@ use tower::ServiceExt;
 
 /// How long a command waits for a node that writes: longer than a take-over takes.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long it waits before it is offered again.
+/// The pause before a command is offered again.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What does commands.
+/// Executes commands.
 #[derive(Debug, Clone)]
 pub enum Writes {
     /// The command node in this process.
     Here(Router),
-    /// One that is reached over the bus.
+    /// A command node that is reached over the bus.
     Elsewhere(Box<Bus>),
 }
 
-/// The way to the node that writes, from one that does not.
+/// The connection to the node that writes, from a node that does not.
 #[derive(Debug, Clone)]
 pub struct Bus {
     /// The connection.
     pub client: Client,
-    /// The same, for leases.
+    /// The context for leases.
     pub context: jetstream::Context,
-    /// The shard whose commands it does.
+    /// The shard of the commands.
     pub shard: u16,
 }
 
 impl Writes {
-    /// Has a command done.
+    /// Executes a command.
     pub(super) async fn answer(&self, parts: Parts, body: Bytes) -> Result<Response, Error> {
         match self {
             Self::Here(router) => {
@@ -63,7 +63,7 @@ impl Bus {
         found.inspect_err(|error| tracing::debug!(error = explain(error), "the writer is not known")).ok().flatten()
     }
 
-    /// Offers a command until a node takes it. It is offered again only where it is certain that it was not done.
+    /// Offers a command until a node accepts it. It is offered again only if it certainly was not executed.
     async fn pass(&self, parts: &Parts, body: &Bytes) -> Result<Response, Error> {
         let (payload, until) = (Bytes::from(packed(parts, body).encode_to_vec()), Instant::now() + PATIENCE);
         while Instant::now() < until {
@@ -77,7 +77,7 @@ impl Bus {
         Err(Error::new(Reason::WriterUnavailable, "no node writes at the moment"))
     }
 
-    /// Nothing where the node has not done it.
+    /// Offers a command to a node; `None` if the node has not executed it.
     async fn offer(&self, writer: &str, payload: Bytes) -> Result<Option<Response>, Error> {
         let unknown = || {
             let message = "the node that writes did not answer, and whether it was done is not known";

@@ -1,4 +1,4 @@
-//! The API: what is written, read and refused, over both transports.
+//! The API: writes, reads and refusals, over both transports.
 
 mod action;
 mod app;

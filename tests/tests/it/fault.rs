@@ -1,4 +1,4 @@
-//! What breaks: nodes, servers, networks and the log, and what stays true meanwhile.
+//! Failures of nodes, servers, networks and the log, and what stays true meanwhile.
 
 mod admitting;
 mod among_many;

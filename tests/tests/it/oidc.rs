@@ -1,4 +1,4 @@
-//! OpenID Connect: tokens and who may have them.
+//! OpenID Connect: tokens, and who may have them.
 
 mod access;
 mod activation;

@@ -1,4 +1,4 @@
-//! What operators do: start, look, repair, and run several nodes and versions.
+//! The tasks of operators: start, inspect, repair, and run several nodes and versions.
 
 mod doctor;
 mod durability;

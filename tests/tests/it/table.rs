@@ -1,4 +1,4 @@
-//! Tables of all operations, errors and files, held against what is there.
+//! Tables of all operations, errors and files, compared with the code.
 
 mod columns;
 mod conformance;

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use action::executions::Called;
+use action::executions::CallableTarget;
 use base::fault;
 use bytes::Bytes;
 use domain::{
@@ -68,7 +68,7 @@ pub(super) enum BodyFailure {
 impl BodyFailure {
     /// Whether something is temporarily unavailable, and nothing is wrong with the body itself. Waiting for that does
     /// not count as a try.
-    pub(super) fn is_of_others(&self) -> bool {
+    pub(super) fn is_outage(&self) -> bool {
         match self {
             Self::Person(PersonFailure::Database(failure)) | Self::Database(failure) => {
                 !failure.is_of_values() && !matches!(failure, DatabaseFailure::Inconsistent { .. })
@@ -83,13 +83,13 @@ impl BodyFailure {
 
 impl Delivery {
     /// Returns the body for a call of the target; `None` if no target may get the event.
-    pub(super) async fn told(&self, database: &Database, persons: &Persons) -> Result<Option<Bytes>, BodyFailure> {
+    pub(super) async fn body(&self, database: &Database, persons: &Persons) -> Result<Option<Bytes>, BodyFailure> {
         let body = match &self.body {
             Some(body) => body.get().to_owned(),
             None if !is_known(&self.event_type) => return Err(BodyFailure::Unknown(self.event_type.clone())),
             None => {
                 let recorded = event(database, &self.key(), self.sequence).await?.ok_or(BodyFailure::HistoryLags)?;
-                if !may_be_told(&recorded) {
+                if !may_be_delivered(&recorded) {
                     return Ok(None);
                 }
                 payload(&recorded).to_string()
@@ -126,7 +126,7 @@ fn is_known(event_type: &str) -> bool {
 
 /// Whether targets may get an event. Decisions about deliveries are excluded: they would lead to more deliveries,
 /// without an end.
-pub(super) fn may_be_told(recorded: &Recorded) -> bool {
+pub(super) fn may_be_delivered(recorded: &Recorded) -> bool {
     recorded.is_for_instance() && recorded.event.aggregate_type != FailedEvent::NAME
 }
 
@@ -134,7 +134,7 @@ pub(super) fn may_be_told(recorded: &Recorded) -> bool {
 /// does not know have no body: they wait for a newer build, which knows what of the event may be disclosed.
 pub(super) fn deliveries<'a>(
     recorded: &'a Recorded,
-    chain: &'a [Arc<Called>],
+    chain: &'a [Arc<CallableTarget>],
     depth: u32,
 ) -> impl Iterator<Item = Delivery> + Send + use<'a> {
     let event = &recorded.event;
@@ -199,12 +199,12 @@ mod tests {
             BodyFailure::HistoryLags,
             BodyFailure::Unknown("gadget.added".into()),
         ];
-        assert!(!stays.iter().any(BodyFailure::is_of_others));
+        assert!(!stays.iter().any(BodyFailure::is_outage));
         let passes = [
             BodyFailure::Database(DatabaseFailure::Silent),
             BodyFailure::Person(PersonFailure::Database(DatabaseFailure::Silent)),
         ];
-        assert!(passes.iter().all(BodyFailure::is_of_others));
+        assert!(passes.iter().all(BodyFailure::is_outage));
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
             signing_keys: vec![],
         };
         let (id, seats, share) = ("7".to_owned(), Arc::new(Semaphore::new(1)), Arc::default());
-        let chain = [Arc::new(Called { instance_id: "1".to_owned(), id, target, seats, share })];
+        let chain = [Arc::new(CallableTarget { instance_id: "1".to_owned(), id, target, seats, share })];
         let unknown = ["target.exploded", "gadget.added", "user.password_set", "target"].map(|name| (name, false));
         for (name, is_told) in [("target.added", true)].into_iter().chain(unknown) {
             let event = Event { payload: "{}".into(), r#type: name.into(), ..Event::default() };
@@ -237,7 +237,7 @@ mod tests {
         for (name, is_told) in [("target", true), (FailedEvent::NAME, false)] {
             let event = Event { aggregate_type: name.into(), instance_id: "1".into(), ..Event::default() };
             let recorded = Recorded { sequence: 7, committed_at: Timestamp::UNIX_EPOCH, event };
-            assert_eq!(may_be_told(&recorded), is_told, "{name}");
+            assert_eq!(may_be_delivered(&recorded), is_told, "{name}");
         }
     }
 

@@ -200,7 +200,7 @@ impl Queue {
     }
 
     /// Adds the delivery at a place to those that were given up. A delivery that is made again has another place.
-    pub(super) async fn keep(&self, place: u64, failed: &Failed) -> Result<(), DeliveryFailure> {
+    pub(super) async fn give_up(&self, place: u64, failed: &Failed) -> Result<(), DeliveryFailure> {
         let subject = subject(self.shard, "failed", &failed.delivery);
         let id = format!("{}.failed.{place}", failed.delivery.id);
         self.publish(subject, &id, failed).await?.await.map_err(DeliveryFailure::nats)?;

@@ -24,7 +24,7 @@ use view::reaction::{DELIVERIES, Telling};
 
 use super::{
     Deliveries, DeliveryFailure, depth,
-    payload::{Delivery, deliveries, may_be_told},
+    payload::{Delivery, deliveries, may_be_delivered},
     queue::Queue,
 };
 
@@ -138,7 +138,7 @@ impl<'a> Relay<'a> {
 
     async fn trigger(&mut self, recorded: &Recorded) -> Result<(), DeliveryFailure> {
         let event = &recorded.event;
-        let matcher = self.matchers.get(&event.instance_id).filter(|_| may_be_told(recorded));
+        let matcher = self.matchers.get(&event.instance_id).filter(|_| may_be_delivered(recorded));
         let chain = matcher.and_then(|matcher| matcher.event(&event.r#type));
         let Some(chain) = chain else { return Ok(()) };
         for delivery in deliveries(recorded, &chain, depth(&event.causation_id)) {

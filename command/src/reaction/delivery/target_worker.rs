@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use action::{client::Call, executions::Called};
+use action::{client::Call, executions::CallableTarget};
 use base::{clock, explain::explain, metric::catalog::DELIVERIES};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -203,7 +203,7 @@ impl Deliveries {
     /// Tries until the delivery at a place succeeds or is given up. Then it can be deleted from the queue.
     async fn deliver(&self, queue: &Queue, (place, delivery): (u64, Delivery)) -> Result<(), DeliveryFailure> {
         // A target that does not exist at that sequence is gone.
-        self.actions.executions.reached().wait_for(delivery.sequence).await;
+        self.actions.executions.position().wait_for(delivery.sequence).await;
         let (mut tries, mut first_failed_at) = (0, None);
         loop {
             let wrong = match self.try_once(&delivery).await {
@@ -218,7 +218,7 @@ impl Deliveries {
                     return Ok(());
                 }
                 // What is unavailable on this side is not the target's fault.
-                Tried::NotYet(Wrong::Untold(failure)) if failure.is_of_others() => {
+                Tried::NotYet(Wrong::Untold(failure)) if failure.is_outage() => {
                     let error = explain(&failure);
                     tracing::warn!(delivery = delivery.id, error, "what a target is told cannot be made yet");
                     sleep(pause(self.patience.pause, tries + 1)).await;
@@ -233,7 +233,7 @@ impl Deliveries {
             let error = self.failed(&delivery, tries, (wrong, is_last));
             if is_last {
                 let failed = Failed { delivery, tries, error, first_failed_at, failed_at: clock::now() };
-                queue.keep(place, &failed).await?;
+                queue.give_up(place, &failed).await?;
                 base::fault::point("deliveries.kept");
                 return Ok(());
             }
@@ -245,7 +245,7 @@ impl Deliveries {
         let Some(called) = self.actions.executions.target(&delivery.instance_id, &delivery.target_id) else {
             return Tried::Dropped;
         };
-        match delivery.told(&self.database, &self.persons).await {
+        match delivery.body(&self.database, &self.persons).await {
             Ok(Some(body)) => match self.call(&called, delivery, body).await {
                 Ok(()) => Tried::Delivered,
                 Err(error) => Tried::NotYet(Wrong::Refused(error)),
@@ -287,7 +287,7 @@ impl Deliveries {
     }
 
     /// Calls a target once, and returns what went wrong if it fails.
-    async fn call(&self, called: &Called, delivery: &Delivery, body: Bytes) -> Result<(), String> {
+    async fn call(&self, called: &CallableTarget, delivery: &Delivery, body: Bytes) -> Result<(), String> {
         let call = Call {
             delivery_id: delivery.id.clone(),
             depth: delivery.depth,

@@ -26,7 +26,7 @@ use view::{
     rows::Stored,
 };
 
-use super::{Called, Chain, ExecutionIndex, SEATS, Share, matcher::Matcher};
+use super::{CallableTarget, Chain, ExecutionIndex, SEATS, Share, matcher::Matcher};
 
 /// Why targets and executions cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +45,7 @@ pub enum LoadFailure {
 /// The targets and executions of all instances.
 #[derive(Debug, Default)]
 pub struct Definitions {
-    targets: HashMap<String, HashMap<String, Arc<Called>>>,
+    targets: HashMap<String, HashMap<String, Arc<CallableTarget>>>,
     shares: HashMap<String, Arc<Share>>,
     executions: HashMap<String, HashMap<String, Execution>>,
     /// The position up to which each of them was loaded.
@@ -180,16 +180,16 @@ impl Definitions {
         let of_instance = self.targets.entry(instance_id.clone()).or_default();
         let seats = of_instance.get(&id).map_or_else(|| Arc::new(Semaphore::new(SEATS)), |known| known.seats.clone());
         let share = self.shares.entry(instance_id.clone()).or_default().clone();
-        of_instance.insert(id.clone(), Arc::new(Called { instance_id, id, target, seats, share }));
+        of_instance.insert(id.clone(), Arc::new(CallableTarget { instance_id, id, target, seats, share }));
     }
 
     /// Returns all targets.
-    pub fn targets(&self) -> impl Iterator<Item = &Arc<Called>> {
+    pub fn targets(&self) -> impl Iterator<Item = &Arc<CallableTarget>> {
         self.targets.values().flat_map(HashMap::values)
     }
 
     /// Returns the target with this id, if it exists.
-    pub fn target(&self, instance_id: &str, id: &str) -> Option<&Arc<Called>> {
+    pub fn target(&self, instance_id: &str, id: &str) -> Option<&Arc<CallableTarget>> {
         self.targets.get(instance_id)?.get(id)
     }
 

@@ -99,9 +99,9 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
-    use crate::executions::Called;
+    use crate::executions::CallableTarget;
 
-    fn called(id: &str) -> Arc<Called> {
+    fn called(id: &str) -> Arc<CallableTarget> {
         let target = Target {
             name: id.to_owned(),
             kind: TargetKind::RestWebhook,
@@ -111,7 +111,7 @@ mod tests {
             signing_keys: vec![],
         };
         let (id, seats) = (id.to_owned(), Arc::new(Semaphore::new(1)));
-        Arc::new(Called { instance_id: "1".to_owned(), id, target, seats, share: Arc::default() })
+        Arc::new(CallableTarget { instance_id: "1".to_owned(), id, target, seats, share: Arc::default() })
     }
 
     fn matcher(executions: Vec<(&str, Condition, &[&str])>) -> Matcher {

@@ -113,7 +113,7 @@ impl<H: Holder> Resource for Key<H> {
         Some(&self.holder_id)
     }
 
-    fn held_within(self, parts: &[Part]) -> Self {
+    fn with_holder_parts(self, parts: &[Part]) -> Self {
         let project = parts.iter().find(|part| part.kind == PartKind::Project);
         Self { project_id: project.map(|part| part.id.clone()).unwrap_or_default(), ..self }
     }
@@ -141,9 +141,9 @@ mod tests {
     fn it_is_found_by_who_has_it_and_goes_with_that() {
         assert_columns(&key::<User>(), &json!({ "holder_id": "7", "expires_at": 10 }));
         assert_columns(&key::<App>(), &json!({ "holder_id": "7", "project_id": "", "expires_at": 10 }));
-        let of_app = key::<App>().held_within(&[Part::project("5")]);
+        let of_app = key::<App>().with_holder_parts(&[Part::project("5")]);
         assert_eq!((of_app.project_id.as_str(), of_app.parts("9")), ("5", vec![Part::project("5")]));
-        assert_eq!(key::<User>().held_within(&[]).parts("9"), []);
+        assert_eq!(key::<User>().with_holder_parts(&[]).parts("9"), []);
         let held = Reference::new(Link { name: "user_key", to: "user" }, "7");
         assert_eq!((key::<User>().references(), key::<User>().holder()), (vec![held.clone()], Some("7")));
         given::<Standard<Key<User>>>([Event::Added(key().into())]).when(Command::Unlink(held)).then([Event::Removed]);

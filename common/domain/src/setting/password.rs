@@ -48,7 +48,7 @@ pub enum Rule {
 
 impl Rule {
     /// Whether a password meets it.
-    pub fn is_kept(self, password: &str) -> bool {
+    pub fn is_met_by(self, password: &str) -> bool {
         let has = |is: fn(char) -> bool| password.chars().any(is);
         match self {
             Self::Length(least) => u64::try_from(password.chars().count()).unwrap_or(u64::MAX) >= least,
@@ -86,7 +86,7 @@ pub fn rules(chain: &Chain<Password>) -> Vec<Rule> {
 
 /// Returns the requirements that a password does not meet, phrased to follow the name of its field.
 pub fn lacks(chain: &Chain<Password>, password: &str) -> Vec<String> {
-    rules(chain).into_iter().filter(|rule| !rule.is_kept(password)).map(Rule::words).collect()
+    rules(chain).into_iter().filter(|rule| !rule.is_met_by(password)).map(Rule::words).collect()
 }
 
 #[cfg(test)]

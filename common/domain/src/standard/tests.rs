@@ -91,7 +91,7 @@ fn a_plain_resource_has_nothing_that_only_some_have() {
     assert_eq!((plain.parts("7"), plain.references(), plain.claims()), (vec![], vec![], vec![]));
     assert_eq!((plain.may_hold(), plain.has_expired(i64::MAX)), (Ok(()), false));
     assert_eq!(Plain::id_below("7", "8"), "8", "its id is unique without its holder");
-    assert_eq!(plain.clone().held_within(&[Part::project("1")]), plain);
+    assert_eq!(plain.clone().with_holder_parts(&[Part::project("1")]), plain);
     assert_eq!(plain.unlinked(&Reference::new(Link::INSTANCE, "1")), None, "it goes with all that it names");
 }
 

@@ -72,7 +72,7 @@ impl Edge {
         sequence: u64,
     ) -> Result<Arc<Principal>, Error> {
         if let Some(found) = &token.personal {
-            self.counts(tenant, found).map_err(RefusedToken::tell)?;
+            self.counts(tenant, found).map_err(RefusedToken::into_error)?;
         }
         if token.key_id.as_ref().is_some_and(|key_id| self.is_deleted(tenant, key_id)) {
             return Err(personal::invalid());
@@ -230,7 +230,7 @@ impl Edge {
     /// Refuses a personal access token that has expired, or was deleted since it was looked up.
     fn counts(&self, tenant: &Tenant, found: &PersonalToken) -> Result<(), RefusedToken> {
         let PersonalToken { processed, id, token, .. } = found;
-        // It may have been deleted so long ago that it is forgotten, while the read model does not know it yet.
+        // The token may have been deleted so long ago that it is forgotten, while the read model does not know it yet.
         if !self.ended.is_known() || !self.ended.knows_since(*processed) {
             return Err(unheard().into());
         }

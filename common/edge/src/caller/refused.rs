@@ -36,7 +36,7 @@ struct Line {
 
 impl RefusedToken {
     /// Returns the answer to the sender, and writes a line to the log for the operator.
-    pub fn tell(self) -> Error {
+    pub fn into_error(self) -> Error {
         if let Some(Line { jti, signed, why }) = self.line {
             match signed {
                 Signed::Here => tracing::info!(jti, why, "an access token was refused"),

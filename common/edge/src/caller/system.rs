@@ -1,5 +1,5 @@
-//! System users: operators who are named in the configuration and sign short-lived tokens themselves. No execution runs on
-//! their calls, so that none can lock them out.
+//! System users: operators who are named in the configuration and sign short-lived tokens themselves. No execution runs
+//! on their calls, so that none can lock them out.
 
 use std::sync::Arc;
 

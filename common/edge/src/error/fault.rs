@@ -8,9 +8,9 @@ use proto::{Rule, Violation};
 /// Which names of fields are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Names {
-    /// Those of the proto file.
+    /// The names in the proto file.
     Proto,
-    /// Those that they have in JSON.
+    /// The names in JSON.
     Json,
 }
 
@@ -59,13 +59,13 @@ impl FieldFault {
 
     /// Sets the sentence to the path between two texts.
     #[must_use]
-    pub fn said(self, before: impl Into<Cow<'static, str>>, after: &'static str) -> Self {
+    pub fn worded(self, before: impl Into<Cow<'static, str>>, after: &'static str) -> Self {
         Self { sentence: Sentence::Around(before.into(), after), ..self }
     }
 
     /// Sets the sentence to a text without the path.
     #[must_use]
-    pub(crate) fn said_plainly(self, sentence: &'static str) -> Self {
+    pub(crate) fn worded_plainly(self, sentence: &'static str) -> Self {
         Self { sentence: Sentence::Plain(sentence), ..self }
     }
 

@@ -48,7 +48,7 @@ impl IntoResponse for Error {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
         if let Some(delay) = self.0.retry_after {
-            // The header knows whole seconds only; none at all would mean at once.
+            // The header has whole seconds only; zero would mean at once.
             let seconds = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -153,7 +153,7 @@ mod tests {
     async fn what_is_not_known_is_told_as_it_was_sent_and_what_is_by_its_name_wherever_it_is() {
         let unknown = |within: &str, sent: &str| {
             let fault = FieldFault::unknown(within.to_owned(), sent.to_owned(), "is not known");
-            fault.said("there is no field ", "")
+            fault.worded("there is no field ", "")
         };
         let known = FieldFault::new("is_async", "is_async, say, must be right");
         let fields = vec![unknown("rest_webhook", "__proto__"), unknown("", "is_async"), known];

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
 use super::{
-    faults::{Fault, Faults, told},
+    faults::{Fault, Faults, shortened_name},
     read::{self, Unread, field, within},
     snake_case,
 };
@@ -34,7 +34,7 @@ pub(super) fn explain(
             }
             Err(unread) => {
                 let nothing = nothing(&unread).filter(|_| !unset.contains(&field(&unread.path)));
-                let (fault, cut) = found(unread);
+                let (fault, cut) = explain_unread(unread);
                 faults.add(fault);
                 let is_replaced = nothing.is_some_and(|nothing| replace(&mut request, &cut, &nothing));
                 if is_replaced {
@@ -59,14 +59,14 @@ fn size(value: &Value) -> usize {
 }
 
 /// Returns the fault, and the path that has to be cut out for the rest to be read.
-fn found(Unread { mut path, why }: Unread) -> (Fault, Vec<Segment>) {
+fn explain_unread(Unread { mut path, why }: Unread) -> (Fault, Vec<Segment>) {
     match why {
         read::Fault::Unknown(name) => {
             // The path ends with the name already.
             path.pop();
-            let field = FieldFault::unknown(field(&path), told(&name), "is not a field of the request");
+            let field = FieldFault::unknown(field(&path), shortened_name(&name), "is not a field of the request");
             path.push(Segment::Map { key: name });
-            let field = field.said("there is no field ", "");
+            let field = field.worded("there is no field ", "");
             (Fault { reason: Reason::UnknownField, field, path_as: Some("field") }, path)
         }
         read::Fault::Twice(name) => {

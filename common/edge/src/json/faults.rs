@@ -8,7 +8,7 @@ use crate::error::{Error, FieldFault, Reason};
 const LONGEST_NAME: usize = 200;
 
 /// A name that a client has made up, shortened to be returned.
-pub(super) fn told(name: &str) -> String {
+pub(super) fn shortened_name(name: &str) -> String {
     match name.char_indices().nth(LONGEST_NAME) {
         Some((end, _)) => format!("{}…", &name[..end]),
         None => name.to_owned(),

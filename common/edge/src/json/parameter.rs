@@ -7,7 +7,7 @@ use proto::operation::{Kind, Parameter};
 use serde_json::{Map, Value};
 
 use super::{
-    faults::{Fault, Faults, told},
+    faults::{Fault, Faults, shortened_name},
     snake_case,
 };
 use crate::error::{FieldFault, Reason};
@@ -54,7 +54,7 @@ fn json(kind: Kind, text: String) -> Value {
 fn place(request: &mut Map<String, Value>, parameter: &Parameter, value: Value) -> Result<(), Fault> {
     let twice = || {
         let field = FieldFault::new(parameter.path, "must be given once");
-        fault(Reason::InvalidParameter, field.said("the parameter ", " must be given once"))
+        fault(Reason::InvalidParameter, field.worded("the parameter ", " must be given once"))
     };
     let mut members = request;
     let mut path = parameter.path;
@@ -72,13 +72,13 @@ fn place(request: &mut Map<String, Value>, parameter: &Parameter, value: Value) 
 }
 
 fn unknown(name: &str) -> Fault {
-    let field = FieldFault::unknown(String::new(), told(name), "is not a parameter of the operation");
-    fault(Reason::UnknownParameter, field.said("there is no query parameter \"", "\" here"))
+    let field = FieldFault::unknown(String::new(), shortened_name(name), "is not a parameter of the operation");
+    fault(Reason::UnknownParameter, field.worded("there is no query parameter \"", "\" here"))
 }
 
 fn not_utf8(name: &str) -> Fault {
-    let field = FieldFault::unknown(String::new(), told(name), "must be percent-encoded UTF-8");
-    fault(Reason::InvalidParameter, field.said_plainly("the query must be percent-encoded UTF-8"))
+    let field = FieldFault::unknown(String::new(), shortened_name(name), "must be percent-encoded UTF-8");
+    fault(Reason::InvalidParameter, field.worded_plainly("the query must be percent-encoded UTF-8"))
 }
 
 fn fault(reason: Reason, field: FieldFault) -> Fault {

@@ -12,7 +12,7 @@ use serde::{
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
-use super::{faults::told, snake_case};
+use super::{faults::shortened_name, snake_case};
 
 /// The rule for a member that is there twice.
 pub(super) const ONCE: &str = "must be set once, and without an alternative to it";
@@ -29,11 +29,11 @@ pub(crate) struct Unread {
 
 impl fmt::Display for Unread {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let field = told(&field(&self.path));
+        let field = shortened_name(&field(&self.path));
         match &self.why {
             // The path ends with the name.
             Fault::Unknown(_) => write!(formatter, "there is no field {field}"),
-            Fault::Twice(name) => write!(formatter, "{} {ONCE}", told(&within(&field, &snake_case(name)))),
+            Fault::Twice(name) => write!(formatter, "{} {ONCE}", shortened_name(&within(&field, &snake_case(name)))),
             Fault::Value(rule) => write!(formatter, "{field} {rule}"),
         }
     }
@@ -153,7 +153,7 @@ impl<'de> Deserializer<'de> for Node {
         match self.0 {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(value),
-            Value::Number(number) => match (whole(&number), number.as_i64(), number.as_f64()) {
+            Value::Number(number) => match (unsigned(&number), number.as_i64(), number.as_f64()) {
                 (Some(value), _, _) => visitor.visit_u64(value),
                 (None, Some(value), _) => visitor.visit_i64(value),
                 (None, None, value) => visitor.visit_f64(value.unwrap_or(f64::NAN)),
@@ -181,7 +181,7 @@ impl<'de> Deserializer<'de> for Node {
 }
 
 /// The number, if it is whole and not negative; `1.0` and `1e3` are.
-fn whole(number: &serde_json::Number) -> Option<u64> {
+fn unsigned(number: &serde_json::Number) -> Option<u64> {
     number.as_u64().or_else(|| {
         let value = number.as_f64().filter(|value| value.fract() == 0.0)?;
         format!("{value}").parse().ok()

@@ -8,7 +8,7 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use super::faults::told;
+use super::faults::shortened_name;
 use crate::error::{Error, Reason};
 
 pub(super) fn parse(body: &[u8]) -> Result<Value, Error> {
@@ -71,7 +71,7 @@ impl<'de> Visitor<'de> for AnyValue {
         let mut object = Map::new();
         while let Some((name, Strict(value))) = members.next_entry::<String, Strict>()? {
             if object.contains_key(&name) {
-                return Err(A::Error::custom(format!("the member {:?} is given twice", told(&name))));
+                return Err(A::Error::custom(format!("the member {:?} is given twice", shortened_name(&name))));
             }
             object.insert(name, value);
         }

@@ -26,7 +26,7 @@ pub(super) struct Merged<'a> {
 }
 
 /// Converts a message to the form that targets get.
-pub(super) fn told(message: &dyn AnyMessage, name: &str) -> Result<Value, Error> {
+pub(super) fn to_json(message: &dyn AnyMessage, name: &str) -> Result<Value, Error> {
     let (descriptor, mut tree) = described(message, name)?;
     hide(&descriptor, &mut tree);
     Ok(Value::Object(tree))
@@ -183,7 +183,7 @@ mod tests {
         let mut answer = CreateTargetResponse { details: None, signing_key: "of the caller".into() };
         let came = answer.clone();
         let name = "platform.resources.action.v3alpha.CreateTargetResponse";
-        assert_eq!(told(&answer, name).unwrap(), json!({}));
+        assert_eq!(to_json(&answer, name).unwrap(), json!({}));
         let mut merged = Merged::new(&mut answer, name, ("response", Map::new())).unwrap();
         assert_eq!(merged.payload(), r#"{"response":{}}"#);
         for member in ["signingKey", "signing_key"] {

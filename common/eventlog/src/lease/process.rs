@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::entries::{ProcessKey, process_key};
 
 /// Returns the time without progress after which a unit is left to others.
-pub(super) fn silence() -> Duration {
+pub(super) fn liveness_timeout() -> Duration {
     fault::shortened_lease(Duration::from_secs(10), Duration::from_secs(5))
 }
 
@@ -92,7 +92,7 @@ impl HeldUnit {
     }
 
     fn is_silent(&self) -> bool {
-        milliseconds(since_start()).saturating_sub(self.sign.load(Relaxed)) > milliseconds(silence())
+        milliseconds(since_start()).saturating_sub(self.sign.load(Relaxed)) > milliseconds(liveness_timeout())
     }
 }
 
@@ -131,7 +131,7 @@ impl Process {
     }
 
     /// Waits until the lease is wanted.
-    pub(super) async fn wanted(&self) {
+    pub(super) async fn requested(&self) {
         while !self.is_wanted() {
             self.wanted.notified().await;
         }
@@ -180,12 +180,12 @@ impl Process {
     }
 
     /// Waits until a unit may have been given up.
-    pub(super) async fn some_over(&self) {
+    pub(super) async fn wait_released(&self) {
         self.given_up.notified().await;
     }
 
     /// Removes and returns the units that others may take: those that were given up, and those without progress.
-    pub(super) fn over(&self) -> Vec<Arc<HeldUnit>> {
+    pub(super) fn take_released(&self) -> Vec<Arc<HeldUnit>> {
         let over = self.units().extract_if(.., |held| held.lost.is_cancelled() || held.is_silent()).collect::<Vec<_>>();
         for silent in over.iter().filter(|held| !held.lost.is_cancelled()) {
             tracing::error!(

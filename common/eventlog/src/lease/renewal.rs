@@ -37,7 +37,7 @@ pub(super) fn start(
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(nats)?;
     let run = async move {
         let begin = async {
-            process.wanted().await;
+            process.requested().await;
             connected(&entries, &connect).await
         };
         let entries = tokio::select! {
@@ -70,7 +70,7 @@ impl Renewal {
     /// Holds the lease while it is wanted, one tenure after the other. It never returns.
     async fn hold(&self) {
         loop {
-            self.process.wanted().await;
+            self.process.requested().await;
             let (process, sent) = (self.process.new_key(), since_start());
             match timeout(renew_every(), self.entries.renew(&process, &self.process.name, 0)).await {
                 Ok(Ok(Some(revision))) => {
@@ -126,12 +126,12 @@ impl Renewal {
         let mut freeing = JoinSet::new();
         loop {
             let is_last = tokio::select! {
-                () = self.process.some_over() => false,
+                () = self.process.wait_released() => false,
                 Some(_) = freeing.join_next() => false,
                 () = sleep(renew_every()) => false,
                 () = stop.cancelled() => true,
             };
-            for held in self.process.over() {
+            for held in self.process.take_released() {
                 freeing.spawn(free(self.process.clone(), self.entries.clone(), held));
             }
             if is_last {

@@ -12,7 +12,7 @@ impl Log {
     ///
     /// # Errors
     /// [`Broken::Lost`] if messages are missing between the first and the last one that the stream must have.
-    pub async fn check_whole(&self) -> Result<(), LogFailure> {
+    pub async fn check_complete(&self) -> Result<(), LogFailure> {
         let state = self.stream.get_info().await.map_err(nats)?.state;
         let end = state.last_sequence;
         let may_be_purged = self.class == LogClass::Sessions && state.first_sequence > 1 && state.messages > 0;

@@ -1,7 +1,7 @@
 //! Forwarding headers of trusted proxies: the host that a request was sent to, and the address that it came from.
 //!
-//! They replace the host and the address of the proxy's own request, once and before anything else looks at it. Nobody
-//! else's are trusted.
+//! The values replace the host and the address of the proxy's own request, once and before anything else looks at it.
+//! Headers from others are not trusted.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

@@ -9,7 +9,7 @@ use std::{
 /// The part of an IPv6 address that identifies one client (RFC 6177): the first 64 bits.
 const NETWORK: u128 = !0 << 64;
 
-/// What a site has of IPv6 (RFC 6177): the first 48 bits. It has many networks, and may be one client with many.
+/// The part of an IPv6 address that identifies a site (RFC 6177), which may have many networks: the first 48 bits.
 const SITE: u128 = !0 << 80;
 /// How many times as many connections as a network a site may have.
 const NETWORKS_OF_SITE: usize = 4;

@@ -24,7 +24,7 @@ use super::activity::InFlight;
 
 /// How much of an answer is passed on at a time. It is buffered until the client reads it.
 const PIECE: usize = 16 * 1024;
-/// Up to which size an answer ends with its last piece. That of a larger one shows whether it was taken.
+/// The largest answer that ends with its last piece. After a larger one, the next poll shows whether that was read.
 const SMALL: u64 = 4 * 1024;
 
 /// How long an answer over HTTP/1 may have nothing to send. HTTP/2 pings the client; here, a client that has gone

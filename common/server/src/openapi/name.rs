@@ -15,7 +15,7 @@ pub(super) enum Way {
 
 /// The names in the document. They follow from all operations, so that they stay when more are built.
 pub(super) struct Names {
-    /// In lower case: generators make files of names, and classes whose names some of them spell in their own way.
+    /// Names of several packages, in lower case: generators make files and classes of them, some in another case.
     shared: HashSet<String>,
     in_answers: HashSet<String>,
 }

@@ -1,4 +1,4 @@
-//! One operation: parameters, body, answers.
+//! The description of one operation: parameters, body, answers.
 
 use prost_reflect::{FieldDescriptor, MessageDescriptor};
 use proto::{

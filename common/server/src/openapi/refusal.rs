@@ -42,7 +42,7 @@ pub(super) fn reasons() -> Vec<Value> {
     Reason::ALL.iter().map(row).collect()
 }
 
-/// Whether the operation can answer the reason. What belongs to no operation, such as an unknown path, is none of these.
+/// Whether an operation can return a reason; those of no operation, such as an unknown path, never.
 fn may_answer(facts: &Facts, reason: Reason) -> bool {
     let (reads, names_one) = (facts.only_reads(), facts.path.contains('{'));
     match reason {
@@ -142,7 +142,7 @@ fn example(reason: Reason) -> Error {
 /// The body that the error has over HTTP.
 fn body(error: Error) -> Value {
     let body = axum::body::to_bytes(error.into_response().into_body(), usize::MAX);
-    // It is in memory already.
+    // The body is in memory already.
     let body = body.now_or_never().and_then(Result::ok).unwrap_or_default();
     serde_json::from_slice(&body).unwrap_or_default()
 }

@@ -137,7 +137,7 @@ impl<'a> Schemas<'a> {
         }
         let choices: Vec<OneofDescriptor> = message.oneofs().filter(|oneof| !oneof.is_synthetic()).collect();
         let mut schema = json!({ "type": "object", "properties": properties });
-        let comment = [self.comments.of_message(message).to_owned()].into_iter().chain(choices.iter().map(told));
+        let comment = [self.comments.of_message(message).to_owned()].into_iter().chain(choices.iter().map(oneof_note));
         let description = comment.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ");
         if !description.is_empty() {
             schema["description"] = json!(description);
@@ -158,7 +158,7 @@ impl<'a> Schemas<'a> {
 
 /// Makes a schema allow `null`, too, which is the same as leaving the member out.
 fn nullable(mut schema: Value) -> Value {
-    // An enum of a constant and `null` makes generators leave the whole message out.
+    // An enum of a constant and `null` makes generators omit the complete message.
     if schema.get("const").is_none()
         && let Some(kind) = schema.get("type").cloned()
     {
@@ -174,7 +174,7 @@ fn nullable(mut schema: Value) -> Value {
 }
 
 /// Describes the rule of a oneof for the object with its members.
-fn told(oneof: &OneofDescriptor) -> String {
+fn oneof_note(oneof: &OneofDescriptor) -> String {
     let names: Vec<String> = oneof.fields().map(|member| format!("`{}`", member.json_name())).collect();
     let count = if option::is_required(oneof) { "Exactly" } else { "At most" };
     format!("{count} one of {}.", names.join(", "))

@@ -23,7 +23,7 @@ pub struct Client {
     pub processed: u64,
     /// The id of the app.
     pub id: String,
-    /// What it is.
+    /// The state of the app.
     pub app: App,
     /// The organization that it belongs to.
     pub owner: Owner,
@@ -38,7 +38,7 @@ pub struct Audience {
     pub processed: u64,
     /// The id of the project.
     pub id: String,
-    /// What it is.
+    /// The state of the project.
     pub project: Project,
     /// The organization that it belongs to.
     pub owner: Owner,
@@ -115,7 +115,8 @@ impl Directory {
         self.apps.get(&key, (sequence, self.processed()), load).await
     }
 
-    /// A project of an instance as the users of an organization see it, as of `sequence` or later if the read model has it.
+    /// A project of an instance as the users of an organization see it, as of `sequence` or later if the read model has
+    /// it.
     ///
     /// # Errors
     /// When it cannot be read, and is not known from before.

@@ -37,8 +37,8 @@ pub(super) static KEYS: Select<SigningKey> =
 
 pub(super) static USER_BY_ID: Sql = Sql::new(|| with_processed(&format!("{USER} and u.id = $5")));
 
-/// Where nobody has the name, this finds the first user of the instance, which the caller discards: so that it takes no
-/// less time to find nobody.
+/// If nobody has the name, this finds the first user of the instance, whom the caller discards, so that a missing user
+/// takes no less time.
 pub(super) static USER_BY_NAME: Sql = Sql::new(|| {
     let first = "u.id = (select min(first.id) from {user} first where first.instance_id = $4)";
     with_processed(&format!("({USER} and u.username = $5) union all ({USER} and {first}) limit 1"))
@@ -112,8 +112,8 @@ pub(super) static GRANTS: Sql = Sql::new(|| {
     )
 });
 
-/// How much of a user's metadata is read, in bytes of keys and values and [`OF_ENTRY`] for each: more than fits a token, and as
-/// much as the longest entry.
+/// How much of a user's metadata is read, in bytes of keys and values and [`OF_ENTRY`] for each: more than fits a
+/// token, and as much as the longest entry.
 pub(super) const MOST_METADATA: usize = 32 * 1024;
 /// How many bytes an entry counts in addition to its text.
 pub(super) const OF_ENTRY: usize = 32;

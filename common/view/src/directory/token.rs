@@ -16,7 +16,7 @@ pub struct PersonalToken {
     pub id: String,
     /// When it was made, in seconds since the Unix epoch.
     pub created_at: i64,
-    /// What it is.
+    /// The state of the token.
     pub token: PersonalAccessToken,
 }
 

@@ -1,4 +1,4 @@
-//! Where a state in memory that was loaded from rows begins to follow the log, although some rows lack events.
+//! The baseline of a state in memory that is loaded from rows, of which some lack events.
 
 use std::collections::HashMap;
 

@@ -71,7 +71,7 @@ impl Decision {
     /// The filters that a failed event has to match to be tried again, all of them; `None` for other decisions.
     pub fn retried(&self) -> Option<Vec<Filter>> {
         let Event::Retried(retried) = &self.event else { return None };
-        // It comes first, so that nothing else is compared for events of other instances.
+        // The instance comes first, so that nothing else is compared for events of other instances.
         let within = self.within.clone().map(Filter::InstanceId);
         Some(within.into_iter().chain(retried.filters.iter().chain(&retried.further).cloned()).collect())
     }

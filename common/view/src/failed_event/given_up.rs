@@ -1,4 +1,5 @@
-//! Deliveries that were given up, as people find them among failed events. They are in the queue of deliveries; this is a copy.
+//! Deliveries that were given up, as people find them among failed events. They are in the queue of deliveries; this is
+//! a copy.
 
 use deadpool_postgres::GenericClient;
 use domain::failed_event::Filter;
@@ -167,7 +168,7 @@ pub async fn find(
     (filters, until): (&[Filter], u64),
     limit: u32,
 ) -> Result<Vec<Noted>, DatabaseFailure> {
-    let mut parameters = found(shard, until);
+    let mut parameters = search_parameters(shard, until);
     let conditions: String = filters.iter().map(|filter| condition(filter, &mut parameters)).collect();
     let text = format!(
         "select place, id from ({ALL}) as f where shard = $1 and place <= $2{conditions} order by sequence, place limit {limit}"
@@ -205,7 +206,7 @@ pub async fn mark(
     after: Ordinal,
     retrying: &Retrying,
 ) -> Result<Option<Ordinal>, DatabaseFailure> {
-    let mut parameters = found(shard, until);
+    let mut parameters = search_parameters(shard, until);
     let conditions: String = filters.iter().map(|filter| condition(filter, &mut parameters)).collect();
     let count = parameters.len();
     let text = format!(
@@ -227,7 +228,7 @@ pub async fn mark(
 const ALL: &str = "select 'deliveries' as view, * from platform.given_up_deliveries";
 
 /// The parameters of a search up to a place.
-fn found(shard: u16, until: u64) -> Parameters {
+fn search_parameters(shard: u16, until: u64) -> Parameters {
     vec![Box::new(i32::from(shard)), Box::new(i64::try_from(until).unwrap_or(i64::MAX))]
 }
 

@@ -28,7 +28,7 @@ pub struct FailedEvent {
     pub id: u64,
     /// The view in which it failed.
     pub view: View,
-    /// Which event of which aggregate, and why.
+    /// The event, its aggregate, and the error.
     pub parked: ParkedAt,
     /// How often it failed.
     pub failure_count: u64,

@@ -44,8 +44,8 @@ pub async fn verify_again(
     database.within(update).await
 }
 
-/// Compares a generation with the one that answers, at a moment when both have come equally far, and notes what was found; `None`
-/// where there was no such moment.
+/// Compares a generation with the one that answers, at a moment when both have come equally far, and notes what was
+/// found; `None` where there was no such moment.
 ///
 /// # Errors
 /// When Postgres does not answer.

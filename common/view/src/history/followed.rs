@@ -7,7 +7,7 @@ use eventlog::record::AggregateKey;
 
 use super::{ClaimHash, Referred, Referrers};
 
-/// Which holders of claims and referrers of aggregates are read too, except referrers that do not fit in a page.
+/// The claims and references whose holders and referrers are read too, unless the referrers exceed a page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Followed {
     /// Some of the claims that are needed.
@@ -22,7 +22,7 @@ impl Followed {
     }
 
     /// The aggregates that were found, of the log `EVENTS`.
-    pub(super) fn found<'a>(
+    pub(super) fn aggregates<'a>(
         &self,
         claims: &'a HashMap<ClaimHash, Option<AggregateKey>>,
         referrers: &'a HashMap<Referred, Referrers>,

@@ -23,7 +23,7 @@ pub trait Question: Sync {
     type Answer: Send;
 
     /// Asks history.
-    fn ask(&self, history: &Transaction<'_>) -> impl Future<Output = Result<Self::Answer, DatabaseFailure>> + Send;
+    fn query(&self, history: &Transaction<'_>) -> impl Future<Output = Result<Self::Answer, DatabaseFailure>> + Send;
 }
 
 /// Waits until history has reached a sequence of `EVENTS`, then asks a question, which is answered from one snapshot.
@@ -38,7 +38,7 @@ pub async fn ask_at<Q: Question>(
             let Some(history) = snapshot_at(&mut connection, (LogClass::Events, shard), sequence).await? else {
                 return Ok(None);
             };
-            question.ask(&history).await.map(Some)
+            question.query(&history).await.map(Some)
         };
         if let Some(answer) = database.within(attempt).await? {
             return Ok(answer);
@@ -71,7 +71,7 @@ pub async fn snapshot_now(
 impl Question for () {
     type Answer = ();
 
-    async fn ask(&self, _: &Transaction<'_>) -> Result<(), DatabaseFailure> {
+    async fn query(&self, _: &Transaction<'_>) -> Result<(), DatabaseFailure> {
         Ok(())
     }
 }
@@ -87,7 +87,7 @@ pub struct Having<'a> {
 impl Question for Having<'_> {
     type Answer = HashSet<AggregateKey>;
 
-    async fn ask(&self, history: &Transaction<'_>) -> Result<Self::Answer, DatabaseFailure> {
+    async fn query(&self, history: &Transaction<'_>) -> Result<Self::Answer, DatabaseFailure> {
         static SELECT: Sql = Sql::new(|| {
             HISTORY.sql(
                 "select i, t, a from unnest($1::text[], $2::text[], $3::text[]) as k (i, t, a) where exists \
@@ -113,7 +113,7 @@ pub struct OfType<'a> {
 impl Question for OfType<'_> {
     type Answer = Vec<Recorded>;
 
-    async fn ask(&self, history: &Transaction<'_>) -> Result<Self::Answer, DatabaseFailure> {
+    async fn query(&self, history: &Transaction<'_>) -> Result<Self::Answer, DatabaseFailure> {
         static SELECT: Sql = Sql::new(|| {
             HISTORY.sql(
                 "select * from {schema}.events where instance_id = $1 and aggregate_type = $2 \
@@ -136,7 +136,7 @@ pub struct Between<'a> {
 impl Question for Between<'_> {
     type Answer = (Vec<Arc<Recorded>>, bool);
 
-    async fn ask(&self, history: &Transaction<'_>) -> Result<Self::Answer, DatabaseFailure> {
+    async fn query(&self, history: &Transaction<'_>) -> Result<Self::Answer, DatabaseFailure> {
         waiting(history, self.key, self.sequences).await
     }
 }

@@ -11,7 +11,7 @@ pub const MOST_OF_CLIENT: usize = 1000;
 /// How many sessions of an instance are remembered to have ended.
 const MOST_SESSIONS: usize = 1_000_000;
 
-/// By how many milliseconds the clocks of nodes may differ.
+/// How many milliseconds the clocks of nodes may differ.
 pub(super) const CLOCKS: i64 = 60_000;
 
 /// What identifies a token that may be revoked.
@@ -52,7 +52,7 @@ pub(super) struct OfInstance {
 #[derive(Debug)]
 pub(super) struct Single {
     pub(super) client_id: String,
-    /// Until when it is remembered.
+    /// The time until which it is remembered.
     pub(super) until: i64,
 }
 
@@ -61,13 +61,13 @@ pub(super) struct Single {
 pub(super) struct All {
     pub(super) sequence: u64,
     pub(super) at: i64,
-    /// Until when it is remembered.
+    /// The time until which it is remembered.
     pub(super) until: i64,
 }
 
 impl All {
     /// Whether a token is one of those that were revoked. If the log was begun anew, the sequence that its issuer had
-    /// seen says nothing, but the time of its issue does.
+    /// seen means nothing, but the time of its issue does.
     fn covers(&self, token: &TokenId) -> bool {
         self.sequence > token.sequence || self.at > token.issued_at.saturating_mul(1000).saturating_add(CLOCKS)
     }

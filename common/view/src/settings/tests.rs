@@ -24,7 +24,7 @@ struct Model {
     restricted: Option<Vec<String>>,
 }
 
-/// Contexts, each with the instance in which it is asked for.
+/// Contexts, each with the instance for which it is read.
 type Contexts = Vec<(String, Owner)>;
 
 /// The contexts: the system, and instances that have so many organizations.

@@ -23,7 +23,7 @@ const TEXT: &str = "text collate \"C\"";
 /// The column that has the resource itself.
 const STATE: &str = "state";
 
-/// The columns that are read of a row, beside its instance.
+/// The columns that are read of a row, in addition to its instance.
 const FOUND: [&str; 6] = ["id", "owner_type", "owner_id", "sequence", "changed_at", "state::text"];
 
 /// One table in the schema of its projection, and the statements on its rows.

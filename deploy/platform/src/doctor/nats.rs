@@ -187,7 +187,7 @@ async fn check_log(client: &Client, class: LogClass, replicas: usize, report: &m
             report.fail(CHECK, error.to_string(), &remedy);
         }
     }
-    match log.check_whole().await {
+    match log.check_complete().await {
         Ok(()) => {
             let purged = match log.purged().await {
                 Ok(purged) if purged > 0 => format!(", save the first {purged}, which have aged out"),

@@ -28,9 +28,9 @@ pub(crate) async fn run(options: cli::Verify, shutdown: CancellationToken) -> Re
         return Ok(());
     }
     let begin = since_start();
-    let mut chain = match log.record_before(options.from).await.map_err(told)? {
+    let mut chain = match log.record_before(options.from).await.map_err(failure)? {
         Some(before) => Chain::after(before),
-        None => Chain::at(log.resume(Position::default()).await.map_err(told)?),
+        None => Chain::at(log.resume(Position::default()).await.map_err(failure)?),
     };
     let first = chain.at.stream_sequence + 1;
     tokio::select! {
@@ -56,7 +56,7 @@ async fn check(log: &Log, chain: &mut Chain, end: u64) -> Result<(), Failure> {
             return Err(match log.read(chain.at.stream_sequence + 1).await {
                 Ok(None) => chain.missing(end).into(),
                 Ok(Some(_)) => "NATS stopped sending messages that it has: try again".into(),
-                Err(error) => told(error),
+                Err(error) => failure(error),
             });
         };
         let (place, payload) = message?;
@@ -75,7 +75,7 @@ async fn check(log: &Log, chain: &mut Chain, end: u64) -> Result<(), Failure> {
 }
 
 /// Converts an unreadable message to a fault of the log.
-fn told(error: LogFailure) -> Failure {
+fn failure(error: LogFailure) -> Failure {
     match error {
         LogFailure::Broken { broken, .. } => Violation::from(broken).into(),
         other => other.into(),

@@ -167,7 +167,8 @@ impl Measuring {
         }
         let Some((projection, place)) = most else { return };
         self.health.report(READ_MODELS, lagging(projection.name, place.lag_seconds));
-        self.health.stand(READ_MODELS, Reached { sequence: place.sequence, stream_sequence: place.stream_sequence });
+        self.health
+            .report_position(READ_MODELS, Reached { sequence: place.sequence, stream_sequence: place.stream_sequence });
         self.health.lag(READ_MODELS, place.lag_events, place.lag_seconds);
     }
 

@@ -35,7 +35,7 @@ pub(super) async fn of(
     (app, login): (&Client, &Login),
     (shown, asked): (&PresentedToken, &TokenRequest<'_>),
 ) -> Result<(Subject, Vec<String>), Error> {
-    let wanted = wanted(shown, asked)?;
+    let wanted = audience(shown, asked)?;
     let user = &shown.subject.user;
     let own = (login.project_id.as_str(), user.owner.id.as_str());
     let own = audience::project(oidc, tenant, own, 0).await?.ok_or(CLOSED)?;
@@ -65,7 +65,7 @@ pub(super) async fn of(
 }
 
 /// Returns the requested audience, or else that of the first token that has one.
-fn wanted(shown: &PresentedToken, asked: &TokenRequest<'_>) -> Result<Vec<String>, Error> {
+fn audience(shown: &PresentedToken, asked: &TokenRequest<'_>) -> Result<Vec<String>, Error> {
     let of_subject = &shown.subject.audience;
     let of_actor = shown.actor.as_ref().map(|actor| &*actor.audience).unwrap_or_default();
     let default = || if of_subject.is_empty() { of_actor.to_vec() } else { of_subject.clone() };

@@ -1,4 +1,4 @@
-//! What executions cost: looking for one, calling a target of this machine, and telling events.
+//! The cost of executions: looking one up, calling a target on this machine, and delivering events.
 
 use std::{
     hint::black_box,
@@ -19,11 +19,11 @@ use tests::{
 };
 use view::database::Database;
 
-/// How often the index is asked.
+/// The number of lookups in the index.
 const LOOKS: u32 = 1_000_000;
 /// How many requests are sent, one after another.
 const REQUESTS: u32 = 2000;
-/// How many events are told to one target, and to a hundred.
+/// The numbers of targets, with the numbers of events that are delivered to each.
 const EVENTS: [(usize, usize); 2] = [(1, 2000), (100, 100)];
 
 pub(crate) async fn measure() {
@@ -78,7 +78,7 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// Writes events while the endpoint is told of them, each to so many targets.
+/// Writes events while they are delivered to the endpoint, each to a number of targets.
 async fn tell(targets: usize, events: usize) {
     let platform = Platform::start().await;
     let (client, endpoint) = (platform.client().await, Endpoint::start().await);

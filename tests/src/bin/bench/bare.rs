@@ -1,5 +1,5 @@
-//! The floors of tokens: axum handlers that do the cryptography of an endpoint and nothing else. They run as a process of
-//! their own, so that its CPU time can be told.
+//! The baselines of tokens: axum handlers that do the cryptography of an endpoint and nothing else. They run in a
+//! process of their own, so that its CPU time can be measured.
 
 use async_nats::jetstream;
 use axum::{
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 /// The secret that the handlers check.
 pub(crate) const SECRET: &str = "a-secret-of-about-the-length-of-a-real-one-";
-/// What a sealed token is bound to.
+/// The purpose that a sealed token is bound to.
 const PURPOSE: &str = "access token of 117482342049644545";
 
 #[derive(Default, Deserialize)]
@@ -38,12 +38,12 @@ struct Floor {
     hash: [u8; 32],
     signing: EncodingKey,
     verifying: DecodingKey,
-    /// What signs ID tokens.
+    /// The key that signs ID tokens.
     rsa: EncodingKey,
     log: jetstream::Context,
 }
 
-/// Where what is refreshed is written to.
+/// The stream that refreshes are written to.
 const STREAM: &str = "BARE";
 
 /// Serves on a free port, which it prints, and writes to the NATS server that the command line names.
@@ -71,7 +71,7 @@ pub(crate) async fn serve() {
     axum::serve(listener, router).await.expect("it serves");
 }
 
-/// Answers with the token that a floor makes of a request.
+/// Answers with the token that a function makes for a request.
 fn issuing(make: fn(&Floor, &Request) -> String) -> MethodRouter<Floor> {
     post(move |State(floor): State<Floor>, Form(request): Form<Request>| async move {
         let token = make(&floor, &request);
@@ -90,7 +90,7 @@ async fn introspect(State(floor): State<Floor>, Form(request): Form<Request>) ->
     Json(claims)
 }
 
-/// The user of a token that was sealed.
+/// Answers with the user of a sealed token.
 async fn userinfo(State(floor): State<Floor>, headers: HeaderMap) -> Json<Value> {
     let sent = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     let claims = floor.key.open(PURPOSE, sent.unwrap_or_default()).ok();
@@ -98,12 +98,12 @@ async fn userinfo(State(floor): State<Floor>, headers: HeaderMap) -> Json<Value>
     Json(claims.map(|claims| person(claims["sub"].as_str().unwrap_or_default())).unwrap_or_default())
 }
 
-/// All tokens of a login, without any of its steps.
+/// Answers with all tokens of a login, without any of its steps.
 async fn code(State(floor): State<Floor>, Form(request): Form<Request>) -> Json<Value> {
     Json(floor.of_login(&request))
 }
 
-/// All tokens of a login for a refresh token, once that is written down as used.
+/// Answers a refresh token with all tokens of a login, after its use was written.
 async fn refresh(State(floor): State<Floor>, Form(request): Form<Request>) -> Json<Value> {
     let opened = floor.key.open(PURPOSE, &request.refresh_token);
     let written = match floor.log.publish(STREAM, vec![7; 450].into()).await {
@@ -128,7 +128,7 @@ async fn log() -> jetstream::Context {
 }
 
 impl Floor {
-    /// An opaque access token, an ID token, and a refresh token.
+    /// Makes an opaque access token, an ID token, and a refresh token.
     fn of_login(&self, request: &Request) -> Value {
         let (said, claims) = (person("117482342049644545"), claims(request));
         let access_token = self.key.seal(PURPOSE, &serde_json::to_vec(&claims).expect("it is JSON"));
@@ -141,7 +141,7 @@ impl Floor {
     }
 
     fn is_right(&self, request: &Request) -> bool {
-        secret::same(&self.key.mac(&[request.client_secret.as_bytes()]), &self.hash)
+        secret::constant_time_eq(&self.key.mac(&[request.client_secret.as_bytes()]), &self.hash)
     }
 
     fn verified(&self, token: &str) -> Option<Value> {
@@ -163,7 +163,7 @@ impl Floor {
         if self.is_right(request) { self.key.seal(PURPOSE, &claims) } else { String::new() }
     }
 
-    /// With two roles of each of five projects.
+    /// Makes a token with two roles in each of five projects.
     fn with_roles(&self, request: &Request) -> String {
         let mut claims = claims(request);
         for number in 0..5 {
@@ -174,7 +174,7 @@ impl Floor {
         if self.is_right(request) { self.sign(&claims) } else { String::new() }
     }
 
-    /// For what was signed before.
+    /// Makes a token for an assertion.
     fn exchanged(&self, request: &Request) -> String {
         let verified = self.verified(&request.assertion);
         verified.map(|_| self.sign(&claims(request))).unwrap_or_default()
@@ -189,7 +189,7 @@ fn claims(request: &Request) -> Value {
     })
 }
 
-/// What is said of somebody.
+/// Returns the claims about a person.
 fn person(sub: &str) -> Value {
     json!({
         "iss": "http://127.0.0.1:8080", "sub": sub, "aud": ["117482342049644546"], "exp": clock::now().as_second(),

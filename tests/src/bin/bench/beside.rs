@@ -14,14 +14,14 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use crate::cpu;
 
 const VIEWS: &str = "/system/v1/views";
-/// How often somebody writes and reads that.
+/// How often a client writes and reads its write.
 const EVERY: Duration = Duration::from_millis(20);
-/// How often it is looked whether it is built.
+/// How often to check whether the generation is built.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
-/// For how long that is measured without anything beside it.
+/// How long reads are measured without a build.
 const ALONE: Duration = Duration::from_secs(5);
 
-/// Measures what it costs, and what reads behind a write notice of it.
+/// Measures the cost of building a generation, and its effect on reads after writes.
 pub(crate) async fn measure(platform: &mut Platform, view: &str) {
     let (client, operator) = (platform.client().await, platform.operator().await);
     let (events, _) = platform.log_end().await;
@@ -74,7 +74,7 @@ pub(crate) async fn measure(platform: &mut Platform, view: &str) {
     assert!(dropped.status.is_success(), "{}", dropped.body);
 }
 
-/// How long reads behind writes take until something is over.
+/// Returns the times of reads after writes until `over` completes.
 async fn latencies(client: &Client, prefix: &str, over: impl Future<Output = ()>) -> Vec<Duration> {
     let (mut over, mut beats, mut found) = (std::pin::pin!(over), interval(EVERY), vec![]);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -93,7 +93,7 @@ async fn latencies(client: &Client, prefix: &str, over: impl Future<Output = ()>
     }
 }
 
-/// Waits until the next generation was compared.
+/// Waits until the next generation is compared.
 async fn built(operator: &Client, view: &str) {
     let compared = async || {
         let views = post(operator, &format!("{VIEWS}/_search"), json!({})).await.body;

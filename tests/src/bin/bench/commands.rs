@@ -1,4 +1,4 @@
-//! Durable commands: throughput, CPU, and how many share a record.
+//! Durable commands: throughput, CPU time, and the number of events per record.
 
 use reqwest::Method;
 use tests::{
@@ -9,7 +9,7 @@ use tests::{
 
 use crate::{SECONDS, cpu, load, machine, naive};
 
-/// Measures creating targets over HTTP beside the naive publisher.
+/// Measures creating targets over HTTP in comparison with the naive publisher.
 pub(crate) async fn measure(platform: &mut Platform) {
     println!(
         "\ncommands: POST /targets over HTTP, {SECONDS} s a row; CPU of the platform (projections included) and NATS"

@@ -10,14 +10,14 @@ use rustix::{
 /// The kernel's unit in /proc, in milliseconds (`USER_HZ` is 100 on every Linux).
 const TICK_MS: u64 = 10;
 
-/// The user and system time of a process with all its threads and the children it has waited for.
+/// Returns the user and system time of a process, with all its threads and the children it has waited for.
 pub(crate) fn of(pid: Pid) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     let fields: Vec<u64> = fields(&stat).skip(11).take(4).filter_map(|field| field.parse().ok()).collect();
     Duration::from_millis(fields.iter().sum::<u64>() * TICK_MS)
 }
 
-/// The time of a process and its children, such as the backends of Postgres.
+/// Returns the time of a process and its children, such as the backends of Postgres.
 pub(crate) fn of_family(pid: Pid) -> Duration {
     let parent = pid.as_raw_nonzero().to_string();
     let children = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
@@ -28,12 +28,12 @@ pub(crate) fn of_family(pid: Pid) -> Duration {
     of(pid) + children.map(of).sum::<Duration>()
 }
 
-/// The time of this thread.
+/// Returns the time of this thread.
 pub(crate) fn of_thread() -> Duration {
     clock(ClockId::ThreadCPUTime)
 }
 
-/// The time of this process.
+/// Returns the time of this process.
 pub(crate) fn of_this_process() -> Duration {
     clock(ClockId::ProcessCPUTime)
 }
@@ -43,17 +43,17 @@ fn clock(id: ClockId) -> Duration {
     Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
 }
 
-/// The resident memory of a process in MiB.
+/// Returns the resident memory of a process, in MiB.
 pub(crate) fn resident_mib(pid: Pid) -> u64 {
     memory_mib(pid, "VmRSS:")
 }
 
-/// The most that it was since [`forget_peak`], or since the process began.
+/// Returns the peak of the resident memory since [`forget_peak`], or since the process began, in MiB.
 pub(crate) fn peak_mib(pid: Pid) -> u64 {
     memory_mib(pid, "VmHWM:")
 }
 
-/// From now on the most counts that the memory of a process comes to.
+/// Resets the peak of the memory of a process.
 pub(crate) fn forget_peak(pid: Pid) {
     fs::write(format!("/proc/{}/clear_refs", pid.as_raw_nonzero()), "5").expect("it is a process of this user");
 }
@@ -65,7 +65,7 @@ fn memory_mib(pid: Pid, name: &str) -> u64 {
         / 1024
 }
 
-/// The fields of a stat line from the third on: behind the name, which may hold anything.
+/// Returns the fields of a stat line from the third on, after the name, which may contain anything.
 fn fields(stat: &str) -> impl Iterator<Item = &str> {
     stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace()
 }

@@ -1,5 +1,5 @@
-//! Whether the time of an answer tells who exists: the same is sent for what is there and for what is not, in turns, and Welch's test
-//! says whether the answers take differently long.
+//! Checks that the time of an answer does not disclose who exists: the same request is sent in turns for existing and
+//! for missing objects, and Welch's test compares the times.
 
 use std::time::{Duration, Instant};
 
@@ -17,17 +17,17 @@ use crate::{pair, passwords};
 
 const API: &str = "/resources/v3alpha";
 const CALLBACK: &str = "https://shop.example/callback";
-/// How many of each are asked for.
+/// The number of samples of each kind.
 const SAMPLES: usize = 1_000;
-/// The id of no app. It is asked for again and again like that of the other: whoever is asked for first is looked up, which tells that
-/// nobody asked lately, and ids of apps are no secrets (RFC 6749 section 2.2).
+/// The id of no app. It is requested again and again, like that of the app: the first lookup of an id takes longer,
+/// which shows only that nobody has requested it lately, and ids of apps are no secrets (RFC 6749, section 2.2).
 const NOWHERE: &str = "1";
-/// How many are made at once.
+/// How many people are created at the same time.
 const AT_ONCE: usize = 16;
-/// What the statistic stays below where nothing is told.
+/// The bound of the statistic below which nothing is disclosed.
 const BOUND: f64 = 4.5;
 
-/// How long the answers took, for what is there and for what is not.
+/// The times of answers for existing and for missing objects, in milliseconds.
 #[derive(Default)]
 struct Times {
     there: Vec<f64>,
@@ -39,7 +39,8 @@ impl Times {
         if is_there { &mut self.there } else { &mut self.nowhere }.push(took.as_secs_f64() * 1000.0);
     }
 
-    /// Prints the middle of both, and the statistic without the slowest twentieth of all, which says what else the machine did.
+    /// Prints both medians, and the statistic without the slowest twentieth of all times, which are caused by other
+    /// work of the machine.
     fn print(mut self, name: &str) {
         let mut all: Vec<f64> = self.there.iter().chain(&self.nowhere).copied().collect();
         all.sort_by(f64::total_cmp);
@@ -54,12 +55,12 @@ impl Times {
     }
 }
 
-/// Measures what strangers can ask.
+/// Measures the requests that strangers can send.
 pub(crate) async fn measure(platform: &mut Platform) {
     platform.ready().await;
     let (admin, issuer) = (platform.client().await, platform.bootstrap.issuer.clone());
     let app = shop(&admin).await;
-    // Each is tried once: a second try is counted in another way.
+    // Each person is tried once: a second try is counted in another way.
     let people = stream::iter(0..2 * SAMPLES).map(|number| person(&admin, number));
     assert_eq!(people.buffer_unordered(AT_ONCE).count().await, 2 * SAMPLES);
     let http = pair::client();
@@ -72,7 +73,7 @@ pub(crate) async fn measure(platform: &mut Platform) {
     })
     .await;
     for number in 0..SAMPLES {
-        // Which comes first must not decide.
+        // In alternating order, so that the order has no effect.
         for is_there in [number % 2 == 0, number % 2 == 1] {
             let id = if is_there { &app.confidential } else { NOWHERE };
             let request = http.post(format!("{issuer}/oauth/v2/token")).basic_auth(id, Some("not-the-secret"));
@@ -96,7 +97,7 @@ pub(crate) async fn measure(platform: &mut Platform) {
     println!("(to reach: |t| below {BOUND})");
 }
 
-/// The ids of an app that people log in to and of one with a secret.
+/// The id of an app that people log in to, and that of an app with a secret.
 struct Apps {
     public: String,
     confidential: String,
@@ -115,12 +116,12 @@ async fn shop(admin: &Client) -> Apps {
     Apps { public: done(admin, &apps, public).await.id(), confidential: done(admin, &apps, confidential).await.id() }
 }
 
-/// The login name of somebody, or of nobody.
+/// Returns the login name of an existing or of a missing person.
 fn name_of(is_there: bool, number: usize) -> String {
     format!("{}-{number:04}", if is_there { "somebody" } else { "whomever" })
 }
 
-/// The e-mail address of the same.
+/// Returns the e-mail address of an existing or of a missing person.
 fn address_of(is_there: bool, number: usize) -> String {
     format!("{}@mail.example", name_of(is_there, number))
 }
@@ -132,7 +133,7 @@ async fn person(admin: &Client, number: usize) {
     done(admin, &format!("{API}/users"), json!({ "username": name_of(true, number), "human": human })).await;
 }
 
-/// How long it takes until a page asks for the password of a name, and until it refuses one.
+/// Returns how long it takes until a page asks for the password of a name, and until it refuses one.
 async fn visit(issuer: &str, app: &str, name: &str) -> (Duration, Duration) {
     let mut browser = Browser::new(issuer);
     let mut url: Url = format!("{issuer}/oauth/v2/authorize").parse().expect("it is a URL");
@@ -166,13 +167,13 @@ async fn send(browser: &mut Browser, shown: &Shown, fields: &[(&str, &str)]) -> 
     browser.post(&shown.action(), &shown.form(fields)).await
 }
 
-/// The path that a page leads to.
+/// Returns the path that a page redirects to.
 fn path(shown: &Shown) -> String {
     let location = shown.location();
     location.find("/ui/").map_or(location, |at| &location[at..]).to_owned()
 }
 
-/// The statistic of Welch's test.
+/// Returns the statistic of Welch's test.
 #[expect(clippy::cast_precision_loss, reason = "there are a thousand")]
 fn welch(one: &[f64], other: &[f64]) -> f64 {
     let of = |times: &[f64]| {

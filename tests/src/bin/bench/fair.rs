@@ -1,4 +1,4 @@
-//! A greedy tenant beside a quiet one: how much longer the quiet one waits than when it is alone.
+//! Fairness between a greedy and a quiet tenant: how much longer the quiet one waits than when it is alone.
 
 use std::{thread, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::load;
 
 /// How many clients the greedy tenant has; the quiet one has one.
 const GREEDY: usize = 256;
-/// For how long the quiet one is measured, and for how much longer the other is at work before and after.
+/// How long the quiet tenant is measured, and how long the greedy one is active before and after, in seconds.
 const SECONDS: u64 = 5;
 const AROUND: u64 = 2;
 /// How many targets each tenant has to search.
@@ -64,7 +64,7 @@ pub(crate) async fn measure() {
     platform.stop().await;
 }
 
-/// Makes what is searched, and waits until it is found.
+/// Creates the targets to search, and waits until they are found.
 async fn fill(client: &Client) {
     for number in 0..OBJECTS {
         client.create_target(&format!("object {number}")).await.expect("it writes");
@@ -77,7 +77,7 @@ async fn fill(client: &Client) {
     .await;
 }
 
-/// The one client of the quiet tenant, on a thread of its own: the others of this process must not keep it waiting.
+/// Runs the client of the quiet tenant, on a thread of its own, so that the others of this process do not delay it.
 async fn of_quiet(client: &Client, work: Work) -> load::Outcome {
     let client = client.clone();
     let measuring = thread::spawn(move || {

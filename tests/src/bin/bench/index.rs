@@ -1,4 +1,4 @@
-//! The way of a write into the search index of another node, and what of it goes over the wire.
+//! The propagation of a write to the search index of another node, and its network traffic.
 
 use std::time::{Duration, Instant};
 
@@ -10,13 +10,13 @@ use tests::{
 };
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How many writes are followed in each row.
+/// How many writes are measured in each row.
 const TIMES: usize = 40;
-/// How long after one the next is written, at least, so that it finds an index that has nothing to do.
+/// The least pause between two writes, so that the index is idle before each.
 const REST: Duration = Duration::from_millis(500);
-/// By what the rests differ, so that the writes do not keep step with the commits.
+/// The difference between the pauses, so that the writes do not keep step with the commits.
 const STEP: Duration = Duration::from_millis(7);
-/// How many others write meanwhile, per second.
+/// How many other writes there are meanwhile, per second.
 const OTHERS: u64 = 500;
 
 /// Measures on a command node, a projector and a query node.
@@ -60,7 +60,7 @@ async fn row(load: &str, cluster: &Cluster, writer: &Client, reader: &Client) {
     println!("{load:<24} {:>8.1} {:>8.1} {commits:>12} {bytes:>16}", ms(TIMES / 2), ms(TIMES - 1));
 }
 
-/// How many manifests were published, and how many bytes of files.
+/// Returns how many manifests were published, and how many bytes of files are stored.
 async fn shipped(cluster: &Cluster) -> (u64, u64) {
     let context = async_nats::jetstream::new(cluster.servers.nats().await);
     let manifests = context.get_stream("KV_INDEX_MANIFESTS").await.expect("it is there");

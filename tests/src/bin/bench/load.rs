@@ -1,4 +1,4 @@
-//! Closed-loop load: so many clients, each with one request at a time.
+//! Closed-loop load: a number of clients, each with one request at a time.
 
 use std::{
     future::Future,
@@ -6,38 +6,38 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a load came to.
+/// The outcome of a load.
 pub(crate) struct Outcome {
     /// How many operations were done.
     pub(crate) done: u64,
     /// How many failed.
     pub(crate) failed: u64,
-    /// In what time.
+    /// The duration of the load.
     pub(crate) elapsed: Duration,
-    /// How long each took, sorted.
+    /// The latencies of the operations, sorted.
     latencies: Vec<Duration>,
 }
 
 impl Outcome {
-    /// Operations per second.
+    /// Returns the operations per second.
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     pub(crate) fn rate(&self) -> f64 {
         self.done as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The latency that this share of the operations, in percent, did not exceed.
+    /// Returns the latency that this share of the operations, in percent, did not exceed.
     pub(crate) fn latency(&self, percent: usize) -> Duration {
         self.latencies.get(self.latencies.len() * percent / 100).copied().unwrap_or_default()
     }
 
-    /// CPU milliseconds of each operation.
+    /// Returns the CPU milliseconds of each operation.
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
     pub(crate) fn ms_each(&self, cpu: Duration) -> f64 {
         cpu.as_secs_f64() * 1000.0 / self.done.max(1) as f64
     }
 }
 
-/// Lets clients repeat an operation until the time is over. The operation says whether it succeeded.
+/// Lets clients repeat an operation until the time is over. The operation returns whether it succeeded.
 pub(crate) async fn run<F>(
     clients: usize,
     seconds: u64,

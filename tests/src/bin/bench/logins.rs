@@ -1,6 +1,6 @@
-//! Logins: what it costs to log somebody in to an app, to keep them logged in, and to say who they are, without the hash of the password,
-//! beside bare handlers with the same cryptography and, for a refresh, the same durable write. A login on the platform's pages has the same
-//! floor as one on pages of somebody else: what it signs.
+//! Logins: the cost of logging somebody in to an app, of refreshes, and of userinfo, without the hash of the password,
+//! in comparison with bare handlers with the same cryptography and, for a refresh, the same durable write. The baseline
+//! of a login on the platform's pages is that of a login on other pages: what it signs.
 
 use std::sync::Arc;
 
@@ -26,9 +26,9 @@ const CALLBACK: &str = "https://shop.example/callback";
 const VERIFIER: &str = "the-app-draws-something-random-and-long-enough";
 const SCOPE: &str = "openid profile email offline_access";
 const PASSWORD: &str = "nine-lives-of-a-tabby-cat";
-/// What is said of a token that is good.
+/// The part of an introspection response for a valid token.
 const ACTIVE: &str = "\"active\":true";
-/// How many keep themselves logged in.
+/// How many logins are refreshed.
 const APPS: usize = 16;
 
 /// An app that cannot keep a secret, and a session of a person.
@@ -43,7 +43,7 @@ struct Shop {
     session: String,
 }
 
-/// Measures each in turns with its floor.
+/// Measures each request in turns with its baseline.
 pub(crate) async fn measure(platform: &mut Platform) {
     let (floor, shop) = (Floor::start(platform).await, Shop::open(platform).await);
     let tokens = shop.log_in().await.expect("somebody logs in");
@@ -116,7 +116,7 @@ impl Shop {
         shop
     }
 
-    /// The tokens of one login; nothing where a step fails.
+    /// Returns the tokens of one login; nothing where a step fails.
     async fn log_in(&self) -> Option<Value> {
         let challenge = URL_SAFE_NO_PAD.encode(sha256(VERIFIER.as_bytes()));
         let asked = [
@@ -165,7 +165,7 @@ impl Shop {
         })
     }
 
-    /// Each client has a login of its own, and goes on with what it was given last.
+    /// Returns the operation of a refresh. Each client has a login of its own, and uses its newest token.
     async fn refreshing(&self) -> Operation {
         let logged_in = join_all((0..APPS).map(|_| self.log_in())).await;
         let newest = |tokens: Option<Value>| Mutex::new(tokens.expect("somebody logs in")["refresh_token"].clone());
@@ -186,7 +186,7 @@ impl Shop {
     }
 }
 
-/// A parameter of the query of a URL.
+/// Returns a parameter of the query of a URL.
 fn parameter(url: &str, name: &str) -> Option<String> {
     let url: Url = url.parse().ok()?;
     url.query_pairs().find(|(other, _)| other == name).map(|(_, value)| value.into_owned())

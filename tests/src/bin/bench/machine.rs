@@ -1,4 +1,4 @@
-//! The facts of the machine that the figures are of.
+//! The properties of the machine that the figures are measured on.
 
 use std::{
     fs::{self, File},
@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Prints processor, memory and what a sync to the disk costs.
+/// Prints the processor, the load and the time of a sync to the disk.
 pub(crate) fn print(folder: &Path) {
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or(": unknown");
@@ -20,7 +20,7 @@ pub(crate) fn print(folder: &Path) {
     println!("fdatasync   p50 {:?}, p99 {:?} of 4 KiB", times[times.len() / 2], times[times.len() * 99 / 100]);
 }
 
-/// The middle time of a sync.
+/// Returns the median time of a sync.
 pub(crate) fn sync_time(folder: &Path) -> Duration {
     let mut times = sync_times(folder);
     times.sort();

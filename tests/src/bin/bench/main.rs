@@ -1,4 +1,4 @@
-//! What the platform costs, measured on this machine: `make bench` prints it.
+//! The costs of the platform, measured on this machine: `make bench` prints them.
 //!
 //! CPU time per operation and ratios within one run are the figures to compare; wall times on a shared machine mean
 //! little. Every comparison runs on the same servers in the same run.
@@ -33,11 +33,11 @@ mod tokens;
 use tests::platform::Platform;
 use tikv_jemallocator::Jemalloc;
 
-/// That of the platform, so that the bare handlers differ in nothing but what they do.
+/// The allocator of the platform, so that the bare handlers differ in nothing but what they do.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
-/// For how long each row is measured, in seconds.
+/// How long each row is measured, in seconds.
 const SECONDS: u64 = 4;
 
 /// How many instances there are.

@@ -1,11 +1,12 @@
-//! The naive way to a durable event: one message each, every client for itself.
+//! The naive way to publish a durable event: one message each, by every client for itself.
 
 use async_nats::jetstream::{self, stream};
 use tests::platform::Platform;
 
 use crate::{SECONDS, load};
 
-/// Publishes 700-byte messages from as many connections, each waiting for its answer, and answers with the outcome.
+/// Publishes 700-byte messages from a number of connections, each waiting for its acknowledgement, and returns the
+/// outcome.
 pub(crate) async fn publish(platform: &Platform, connections: usize) -> load::Outcome {
     let mut contexts = vec![];
     for _ in 0..connections {

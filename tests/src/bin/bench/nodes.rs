@@ -1,5 +1,5 @@
-//! Many nodes: how long nobody writes when the one that did dies or ends, how soon another projector goes on, and what
-//! the way over a standby costs.
+//! Several nodes: how long nobody writes when the writer dies or ends, how soon another projector takes over, and the
+//! cost of a request through a standby.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use tests::{
 
 use crate::{cpu, load};
 
-/// How often each end is measured.
+/// How often each kind of end is measured.
 const TIMES: usize = 5;
 /// How many clients write, for the cost of a hop.
 const CLIENTS: usize = 16;
@@ -35,7 +35,7 @@ pub(crate) async fn measure() {
         let mut gaps = vec![];
         for number in 0..TIMES {
             gaps.push(gap(&cluster, &mut active, &standby, signal).await);
-            // Whoever ended comes back as the standby.
+            // The node that ended comes back as the standby.
             let ended = std::mem::replace(&mut active, standby);
             drop(ended);
             standby = command(&cluster, 2 + number + if signal == Signal::TERM { TIMES } else { 0 });
@@ -48,7 +48,7 @@ pub(crate) async fn measure() {
     drop(projectors);
 }
 
-/// What of a command's CPU time is spent where, each role in a process of its own.
+/// Measures where the CPU time of a command is spent, with each role in a process of its own.
 pub(crate) async fn apart() {
     const CLIENTS: usize = 64;
     let cluster = Cluster::start().await;
@@ -74,7 +74,7 @@ fn command(cluster: &Cluster, number: usize) -> Node {
     cluster.node("command", &format!("command-{number}"), &[("--node-number", &number.to_string())], &[])
 }
 
-/// Waits until a standby passes commands on.
+/// Waits until a standby forwards commands.
 async fn warm(cluster: &Cluster, standby: &Node) {
     let client = cluster.client(standby);
     eventually("a standby", || client.create_target("warm")).await;
@@ -84,7 +84,7 @@ fn projector(cluster: &Cluster, number: usize) -> Node {
     cluster.node("projector", &format!("projector-{number}"), &[], &[])
 }
 
-/// The longest time between two answers to a client that writes all the time.
+/// Returns the longest time between two answers to a client that writes continuously.
 async fn gap(cluster: &Cluster, active: &mut Node, standby: &Node, signal: Signal) -> Duration {
     let client = cluster.client(standby);
     let writing = tokio::spawn(async move {
@@ -110,14 +110,14 @@ fn print_row(what: &str, mut gaps: Vec<Duration>) {
     println!("{what:<44} {middle:>8.2} {most:>8.2}");
 }
 
-/// How long a read that has the token of its write waits when the projector was just killed.
+/// Measures how long a read with the token of its write waits when the projector was just killed.
 async fn take_over(cluster: &Cluster, active: &Node, mut projectors: [Node; 2]) -> [Node; 2] {
     let query = cluster.node("query", "query", &[], &[]);
     let (writer, reader) = (cluster.client(active), cluster.client(&query));
     cluster.searches(&reader).await;
     let mut times = vec![];
     for number in 0..TIMES {
-        // It has most of the work, because the other one began later.
+        // The first projector has most work units, because the other one began later.
         let [first, second] = projectors;
         drop(first);
         let begin = Instant::now();
@@ -136,7 +136,7 @@ async fn take_over(cluster: &Cluster, active: &Node, mut projectors: [Node; 2]) 
     projectors
 }
 
-/// The cost of commands at the node that writes, and through a standby.
+/// Measures the cost of commands at the writer, and through a standby.
 async fn hop(cluster: &Cluster, active: &Node, standby: &Node) {
     println!(
         "\n{CLIENTS} clients write{:>30} {:>10} {:>10} {:>16}",

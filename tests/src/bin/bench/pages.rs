@@ -1,5 +1,5 @@
-//! A login on the platform's own pages, as a browser goes through them: cookie, token of each form, PKCE, code and tokens. The password has
-//! a hash that takes next to nothing, so what is measured is all but that.
+//! A login on the platform's own pages, as a browser performs it: cookie, form tokens, PKCE, code and tokens. The hash
+//! of the password costs next to nothing, so that everything else is measured.
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ const API: &str = "/resources/v3alpha";
 const CALLBACK: &str = "https://shop.example/callback";
 const VERIFIER: &str = "the-app-draws-something-random-and-long-enough";
 const SCOPE: &str = "openid profile email offline_access";
-/// Longer than what is hashed anew with the usual cost once it was said rightly.
+/// Longer than passwords that are hashed again with the usual cost after a successful check.
 const PASSWORD: &str = "nine-lives-of-a-tabby-cat, eight of a hive of bees, seven of whoever is asked for so much";
-/// Memory of a hash in KiB, and passes: as little as there can be.
+/// The memory of a hash in KiB, and its passes: the smallest possible.
 const COST: (u32, u32) = (8, 1);
 /// How many people log in, each in a browser of its own.
 const PEOPLE: usize = 16;
-/// How many pages a browser is led to at most.
+/// How many pages a login has at most.
 const STEPS: usize = 12;
 
 /// An app that cannot keep a secret, and the browsers of people.
@@ -43,7 +43,7 @@ struct Pages {
     browsers: Vec<Mutex<Browser>>,
 }
 
-/// A login of whichever person's turn it is.
+/// Returns the operation of a login, by the people in turn.
 pub(crate) async fn logging_in(platform: &Platform) -> Operation {
     let admin = platform.client().await;
     let project = done(&admin, &format!("{API}/projects"), json!({ "name": "Shop with pages" })).await.id();
@@ -76,7 +76,7 @@ fn name(person: usize) -> String {
     format!("radia{person}")
 }
 
-/// The hash that people bring along.
+/// Returns the password hash that people are imported with.
 fn cheap() -> String {
     let ((memory, passes), salt, mut hash) = (COST, b"a salt of bytes.", [0; 32]);
     let params = Params::new(memory, passes, 1, Some(hash.len())).expect("they are in range");
@@ -87,7 +87,7 @@ fn cheap() -> String {
 }
 
 impl Pages {
-    /// The tokens of one login, by a browser that knows nobody yet; nothing where a step fails.
+    /// Returns the tokens of one login, by a browser without cookies; nothing where a step fails.
     async fn log_in(&self, person: usize) -> Option<Value> {
         let mut browser = self.browsers[person].lock().await;
         browser.cookies.clear();
@@ -136,7 +136,7 @@ impl Pages {
     }
 }
 
-/// What is shown once a person has said what the page asks for.
+/// Fills in the form of a page, and returns the next page.
 async fn said(browser: &mut Browser, shown: &Shown, person: usize) -> Option<Shown> {
     let username = name(person);
     let mut fields = vec![("username", username.as_str())];

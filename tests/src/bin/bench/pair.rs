@@ -1,4 +1,5 @@
-//! Requests in turns with their floors: bare handlers, in a process of their own, that do the same cryptography and nothing else.
+//! Requests in turns with their baselines: bare handlers, in a process of their own, that do the same cryptography and
+//! nothing else.
 
 use std::{process::Stdio, sync::Arc};
 
@@ -17,16 +18,16 @@ const CLIENTS: usize = 16;
 const ROUNDS: usize = 3;
 const SECONDS: u64 = 2;
 
-/// What a client does again and again; whether it was answered right.
+/// An operation that a client repeats, which returns whether the answer was right.
 pub(crate) type Operation = Arc<dyn Fn(usize) -> BoxFuture<'static, bool> + Send + Sync>;
 
-/// What is measured.
+/// A row of measurements.
 pub(crate) struct Row {
-    /// As it is printed.
+    /// The printed name.
     pub(crate) name: &'static str,
-    /// Of the platform.
+    /// The operation on the platform.
     pub(crate) ours: Operation,
-    /// Of its floor.
+    /// The operation on the bare handlers.
     pub(crate) bare: Operation,
 }
 
@@ -34,12 +35,12 @@ pub(crate) struct Row {
 pub(crate) struct Floor {
     process: Child,
     pid: Pid,
-    /// Where they are.
+    /// Their URL.
     pub(crate) url: String,
 }
 
 impl Floor {
-    /// Starts them, with the NATS of a platform for those that write.
+    /// Starts the bare handlers, with the NATS server of a platform for those that write.
     pub(crate) async fn start(platform: &Platform) -> Self {
         let binary = std::env::current_exe().expect("it knows where it is");
         let mut bare = Command::new(binary);
@@ -54,7 +55,7 @@ impl Floor {
     }
 }
 
-/// Measures each in turns with its floor, and prints the middle of the ratios.
+/// Measures each row in turns with its baseline, and prints the median of the ratios.
 pub(crate) async fn print(platform: &mut Platform, mut floor: Floor, (title, rows): (&str, Vec<Row>)) {
     println!("\n{title}, {CLIENTS} clients, {ROUNDS} rounds in turns");
     println!("{:<36} {:>7} {:>8} {:>12} {:>7}", "", "per s", "ms CPU", "bare ms CPU", "ratio");
@@ -81,16 +82,16 @@ async fn one((name, operation): (&str, &Operation), pid: Pid) -> (f64, f64) {
     (outcome.ms_each(cpu::of(pid).saturating_sub(before)), outcome.rate())
 }
 
-/// A request, which is sent again and again.
+/// A request that is repeated.
 #[derive(Clone)]
 pub(crate) struct Call {
-    /// How it is sent.
+    /// The HTTP method.
     pub(crate) method: Method,
-    /// Where to.
+    /// The URL.
     pub(crate) url: String,
-    /// What is in it; nothing where it is read.
+    /// The form; empty for a read.
     pub(crate) form: Vec<(&'static str, String)>,
-    /// What an answer has that is right.
+    /// A part of every right answer.
     pub(crate) has: &'static str,
     /// A client id and its secret, where they are sent in a header.
     pub(crate) basic: Option<(String, String)>,
@@ -99,17 +100,17 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A form that is sent.
+    /// Returns a request that sends a form.
     pub(crate) fn post(url: String, form: Vec<(&'static str, String)>, has: &'static str) -> Self {
         Self { method: Method::POST, url, form, has, basic: None, bearer: None }
     }
 
-    /// Something that is read.
+    /// Returns a request that reads.
     pub(crate) fn get(url: String, has: &'static str) -> Self {
         Self { method: Method::GET, ..Self::post(url, vec![], has) }
     }
 
-    /// As a client sends it.
+    /// Returns the request for a client.
     pub(crate) fn request(&self, http: &reqwest::Client) -> RequestBuilder {
         let request = http.request(self.method.clone(), &self.url);
         let request = if self.form.is_empty() { request } else { request.form(&self.form) };
@@ -117,7 +118,7 @@ impl Call {
         self.basic.iter().fold(request, |request, (id, secret)| request.basic_auth(id, Some(secret)))
     }
 
-    /// Sending it.
+    /// Returns the operation that sends the request.
     pub(crate) fn operation(self) -> Operation {
         let (http, call) = (client(), Arc::new(self));
         Arc::new(move |_| {
@@ -131,7 +132,7 @@ impl Call {
     }
 }
 
-/// A client that follows no redirects.
+/// Returns a client that follows no redirects.
 pub(crate) fn client() -> reqwest::Client {
     let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     client.build().expect("a client")

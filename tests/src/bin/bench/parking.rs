@@ -1,8 +1,8 @@
-//! Parked aggregates: what they cost those that are well, and how fast what waits behind them is brought up to date.
+//! Parked aggregates: their cost for healthy ones, and how fast the events that wait for them are processed.
 //!
-//! They are parked as by a bad row: a constraint on the targets' table, which the benchmark adds, refuses a name, and it is
-//! dropped again as soon as they are parked. The search index of targets, which has no such constraint, parks nothing. What that costs
-//! is measured with events that cannot be read, which nothing mends: beside another projector.
+//! They are parked by a bad row: a constraint on the table of targets, which the benchmark adds, refuses a name, and is
+//! dropped as soon as they are parked. The search index of targets, which has no such constraint, parks nothing. Its
+//! cost is measured with unreadable events, which nothing repairs, in comparison with another projector.
 
 use std::{
     collections::HashMap,
@@ -24,33 +24,33 @@ use view::projection::{PROJECTIONS, Projection};
 
 use crate::cpu;
 
-/// How many targets are well.
+/// How many targets are healthy.
 const HEALTHY: usize = 1000;
-/// How many events of these are projected in each measurement.
+/// How many events of healthy targets are projected in each measurement.
 const EVENTS: usize = 60_000;
-/// How many pairs there are with each number of parked aggregates.
+/// How many pairs are measured for each number of parked aggregates.
 const PAIRS: usize = 9;
-/// How many targets are parked at most: half of what may be.
+/// How many targets are parked at most: half of the limit.
 const MOST: usize = 1000;
-/// How many events wait behind each, for the retry.
+/// How many events wait for each parked target, for the retry.
 const WAITING: usize = 100;
-/// How many events a record has.
+/// The number of events of a record.
 const OF_RECORD: usize = 500;
-/// How many are parked for events of one time, and how far that is from the next one. More would be a bad build.
+/// How many are parked for events of one time, and the distance to the next time. More would count as a bad build.
 const AT_ONCE: usize = 90;
 const APART: SignedDuration = SignedDuration::from_secs(61);
-/// How often it is looked how far the projections are.
+/// How often the progress of the projections is checked.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-/// How often it is looked how many are parked.
+/// How often the number of parked aggregates is checked.
 const LOOK_SOON: Duration = Duration::from_millis(10);
 /// How long a projector rests before its CPU time is read.
 const REST: Duration = Duration::from_millis(500);
-/// How long the allocator keeps what was freed.
+/// How long the allocator retains freed memory.
 const SETTLED: Duration = Duration::from_secs(20);
 /// The name that is refused.
 const REFUSED: &str = "refused";
 
-/// A projector at work, whose log has no other writer than this.
+/// A running projector, whose log has no other writer than this.
 struct Bench {
     cluster: Cluster,
     projector: Node,
@@ -62,16 +62,16 @@ struct Bench {
     parked: usize,
 }
 
-/// What events cost, in µs each.
+/// The cost of an event, in µs.
 #[derive(Clone, Copy)]
 struct Cost {
-    /// CPU of the projector's process.
+    /// The CPU time of the projector's process.
     cpu: f64,
-    /// How long the batches of `targets` took.
+    /// The time of the batches of `targets`.
     batches: f64,
 }
 
-/// Measures both on a projector.
+/// Measures both costs on a projector.
 pub(crate) async fn measure() {
     let mut bench = Bench::start().await;
     println!(
@@ -82,7 +82,7 @@ pub(crate) async fn measure() {
         "{:<8} {:>16} {:>16} {:>8} {:>16} {:>24}",
         "parked", "µs CPU, none", "µs CPU, parked", "ratio", "ratios", "ratio of targets' time"
     );
-    // The first one finds cold caches.
+    // The first measurement finds cold caches.
     bench.cost().await;
     for parked in [1, MOST] {
         pairs(&mut bench, parked).await;
@@ -94,7 +94,8 @@ pub(crate) async fn measure() {
     omitted().await;
 }
 
-/// Measures with targets that are parked in the search index too, beside another projector with none.
+/// Measures with targets that are also parked in the search index, in comparison with another projector without parked
+/// targets.
 async fn omitted() {
     println!(
         "\nparked in `targets` and in its search index, by events that cannot be read, beside a projector that has none parked"
@@ -117,7 +118,7 @@ async fn omitted() {
     print(MOST, &found);
 }
 
-/// Measures with so many parked and with none, in turns, and prints the middle.
+/// Measures with a number of parked targets and with none, in turns, and prints the medians.
 async fn pairs(bench: &mut Bench, parked: usize) {
     let mut found = vec![];
     for number in 0..PAIRS {
@@ -135,7 +136,7 @@ async fn pairs(bench: &mut Bench, parked: usize) {
     print(parked, &found);
 }
 
-/// Prints the middle of what was found without and with so many parked.
+/// Prints the medians of the measurements without and with parked targets.
 fn print(parked: usize, found: &[(Cost, Cost)]) {
     let middle = |of: &dyn Fn(&(Cost, Cost)) -> f64| sorted(found.iter().map(of).collect())[PAIRS / 2];
     let ratios = sorted(found.iter().map(|(none, some)| some.cpu / none.cpu).collect());
@@ -154,7 +155,7 @@ fn sorted(mut all: Vec<f64>) -> Vec<f64> {
     all
 }
 
-/// Lets events wait behind all that are parked, has these tried again, and prints how fast that goes and what it takes.
+/// Adds events for all parked targets, retries these, and prints how fast that is and what it costs.
 async fn drain(bench: &mut Bench) {
     let (pid, postgres) = (bench.projector.process.pid(), bench.postgres_pid());
     let waiting = MOST * WAITING;
@@ -202,10 +203,10 @@ impl Bench {
         bench
     }
 
-    /// What it costs to project events of targets that are well.
+    /// Measures the cost of projecting events of healthy targets.
     async fn cost(&mut self) -> Cost {
         let pid = self.projector.process.pid();
-        // Whatever came before, an index commits more rarely behind events that were committed long ago.
+        // Evens out what came before: an index commits less often after events that were committed long ago.
         self.change(&ids('7', HEALTHY), HEALTHY).await;
         sleep(REST).await;
         let before = (cpu::of(pid), self.batches().await);
@@ -217,13 +218,13 @@ impl Bench {
         Cost { cpu: each(after.0.saturating_sub(before.0).as_secs_f64()), batches: each(after.1 - before.1) }
     }
 
-    /// For how many seconds `targets` has worked on batches.
+    /// Returns how many seconds `targets` has worked on batches.
     async fn batches(&self) -> f64 {
         let metric = "platform_projection_apply_duration_seconds_sum";
         self.projector.management.sum(metric, &[r#"projection="targets""#]).await
     }
 
-    /// Appends so many changes of targets in turn, and waits until all projections have them.
+    /// Appends a number of changes of targets in turn, and waits until all projections have them.
     async fn change(&mut self, ids: &[String], count: usize) {
         let ids: Vec<&String> = ids.iter().cycle().take(count).collect();
         for part in ids.chunks(OF_RECORD) {
@@ -239,7 +240,7 @@ impl Bench {
         named(&self.cluster.bootstrap.instance_id, (id, *version), name)
     }
 
-    /// Waits until all projections are where the log ends.
+    /// Waits until all projections have the end of the log.
     async fn arrive(&self) {
         let followed = PROJECTIONS.iter().filter(|projection| projection.class == LogClass::Events);
         let parts: Vec<String> = followed.map(Projection::part).collect();
@@ -257,7 +258,7 @@ impl Bench {
         }
     }
 
-    /// Sees to it that so many are parked.
+    /// Ensures that a number of targets are parked.
     async fn has_parked(&mut self, count: usize) {
         if self.parked == count {
             return;
@@ -271,7 +272,7 @@ impl Bench {
         self.arrive().await;
     }
 
-    /// Parks targets, none of which is.
+    /// Parks targets, none of which is parked yet.
     async fn park(&mut self, count: usize) {
         let table = "alter table targets_1.targets";
         let add = format!("{table} add constraint bench check (name <> '{REFUSED}') not valid");
@@ -286,7 +287,7 @@ impl Bench {
         self.postgres.batch_execute(&format!("{table} drop constraint bench")).await.expect("it was just made");
     }
 
-    /// Parks targets with events that nobody can read, for good.
+    /// Parks targets for good by unreadable events.
     async fn spoil(&mut self, count: usize) {
         let ids = ids('8', count);
         for (part, number) in ids.chunks(AT_ONCE).zip(1..) {
@@ -299,21 +300,21 @@ impl Bench {
         }
     }
 
-    /// Has all that is parked tried again, and waits until nothing is.
+    /// Retries everything that is parked, and waits until nothing is parked.
     async fn retry(&mut self) {
         self.log.put(vec![retried(self.log.end())], SignedDuration::ZERO).await;
         self.parked = 0;
         self.are_parked().await;
     }
 
-    /// Waits until as many are parked as there should be.
+    /// Waits until the expected number is parked.
     async fn are_parked(&self) {
         while self.count().await != self.parked {
             sleep(LOOK_SOON).await;
         }
     }
 
-    /// How many are parked.
+    /// Returns how many are parked.
     async fn count(&self) -> usize {
         self.count_in("targets").await
     }
@@ -329,7 +330,7 @@ impl Bench {
     }
 }
 
-/// The ids of targets of a kind, by its first digit.
+/// Returns ids of targets of a kind, which is their first digit.
 fn ids(kind: char, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{kind}{number:017}")).collect()
 }

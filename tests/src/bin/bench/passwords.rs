@@ -1,4 +1,5 @@
-//! Passwords: what checking one costs beside bare argon2id of the same cost, and how long other requests wait meanwhile.
+//! Passwords: the cost of a check in comparison with bare argon2id of the same cost, and how long other requests wait
+//! meanwhile.
 
 use std::{hint::black_box, time::Duration};
 
@@ -22,7 +23,7 @@ const CLIENTS: usize = 16;
 /// How many bare hashes make a round.
 const BARE: u32 = 50;
 const SALT: &[u8; 16] = b"a salt of bytes.";
-/// What a new hash takes: memory in KiB, and passes.
+/// The cost of a new hash: memory in KiB, and passes.
 const COST: (u32, u32) = (19_456, 2);
 
 /// Measures both.
@@ -73,14 +74,14 @@ pub(crate) async fn measure(platform: &mut Platform) {
     }
 }
 
-/// Whether a request is answered like this.
+/// Whether a request is answered with a status.
 async fn answers(client: Client, method: Method, path: String, body: Option<serde_json::Value>, status: u16) -> bool {
     let request = client.request(method, &path);
     let Ok(answer) = body.iter().fold(request, RequestBuilder::json).send().await else { return false };
     answer.status() == status && answer.bytes().await.is_ok()
 }
 
-/// The hash that the person brings along.
+/// Returns the hash that the person is imported with.
 pub(crate) fn imported() -> String {
     let ((memory, passes), hash) = (COST, hash(b"the password of ada"));
     format!(
@@ -90,7 +91,7 @@ pub(crate) fn imported() -> String {
     )
 }
 
-/// What bare argon2id takes, in milliseconds of a processor.
+/// Returns the time of bare argon2id, in milliseconds of a processor.
 fn bare() -> f64 {
     let before = cpu::of_thread();
     for _ in 0..BARE {

@@ -1,4 +1,4 @@
-//! The search index of people: what a query costs in CPU time of its thread.
+//! The search index of people: the cost of a query in CPU time of its thread.
 
 use domain::{
     context::Owner,
@@ -14,7 +14,7 @@ use crate::search::{HEAD, ask, built, document};
 /// How many organizations they belong to.
 const OWNERS: usize = 1000;
 
-/// Builds an index of so many people and asks it.
+/// Builds an index of a number of people, and measures its queries.
 pub(crate) fn measure(people: usize) {
     let (_folder, _, snapshot, rate) = built::<User>(people, change);
     println!("\npeople: {people} documents, built at {rate:.0} per CPU-second");
@@ -24,7 +24,7 @@ pub(crate) fn measure(people: usize) {
     }
 }
 
-/// What is asked, and beside it what is to be reached with a million documents.
+/// Returns the queries, with the time to reach for a million documents in their names.
 fn queries() -> Vec<(&'static str, Search<User>)> {
     let page = Page { key: SortKey::Created, ascending: false, offset: 0, limit: 100 };
     let search = |filters| Search { instances: Some(vec!["1".into()]), filters, page };

@@ -1,5 +1,5 @@
-//! The search index of identity providers beside that of as many targets: what it costs that a context sees what is above
-//! it, too, and may switch it on or off.
+//! The search index of identity providers in comparison with that of as many targets: the cost of inheritance, by which
+//! a context sees the providers above it, too, and may activate or deactivate them.
 
 use domain::{
     context::Owner,
@@ -15,22 +15,22 @@ use view::{keyring::SYSTEM, table::Change};
 use crate::search::{HEAD, ask, built, document, target};
 
 const ORGANIZATIONS: usize = 10_000;
-/// How many each of them has, of either.
+/// How many of each kind an organization has.
 const EACH: usize = 3;
 const ALL: usize = ORGANIZATIONS * EACH;
-/// How many the organization that asks has switched on, and how many off.
+/// How many providers the organization that asks has activated, and how many deactivated.
 const POLICIES: usize = 10;
 /// The organization that asks.
 const ASKS: &str = "4242";
 
-/// What is asked of both.
+/// A query for both indexes.
 struct Asked {
     name: &'static str,
     providers: Search<Idp>,
     targets: Search<Target>,
 }
 
-/// Builds both indexes and asks them.
+/// Builds both indexes, and measures their queries.
 pub(crate) fn measure() {
     let (_providers, _, providers, _) = built::<Idp>(ALL, |number| provider(number, owner(number)));
     let (_targets, _, targets, _) = built::<Target>(ALL, |number| target(number, owner(number)));
@@ -61,14 +61,14 @@ fn of_both() -> Vec<Asked> {
     ]
 }
 
-/// Targets have no such states.
+/// Returns a query by state, which targets do not have.
 fn by_state() -> Search<Idp> {
     let ids = |first: usize| (first..first + POLICIES).map(|number| (1_000_000 + number).to_string()).collect();
     let (found, passed) = (ids(0), ids(POLICIES));
     of_providers(vec![of_chain(), Filter::IsUnless { column: &idp::column::IS_ACTIVE, value: true, found, passed }])
 }
 
-/// What an organization sees: what is its own, and what is of those above it.
+/// Returns the filter for what an organization sees: its own, and that of the contexts above it.
 fn of_chain() -> Filter<Idp> {
     Filter::In(Owner::organization(ASKS).chain("1"))
 }

@@ -1,4 +1,4 @@
-//! Replay: the tables of every projection dropped, or Postgres deleted, and built again from the log.
+//! Replay: the tables of every projection are dropped, or Postgres is deleted, and built again from the log.
 
 use std::{fs, time::Instant};
 
@@ -10,7 +10,7 @@ use tests::{
 
 use crate::cpu;
 
-/// How often the tables are dropped; the figure is that of the middle.
+/// How often the tables are dropped; the median counts.
 const TIMES: usize = 5;
 
 /// Measures a start without tables, and one without Postgres's data.
@@ -27,7 +27,7 @@ pub(crate) async fn measure(platform: &mut Platform) {
                 execute format('drop schema %I cascade', name); end loop; end $$; delete from platform.checkpoints";
     let mut rates = vec![];
     for _ in 0..TIMES {
-        // A projector that lives would begin at once, before it is measured; the servers outlive it.
+        // A live projector would begin at once, before it is measured; the servers outlive it.
         platform.process().kill().await;
         let postgres = connect(&platform.postgres_url()).await;
         postgres.batch_execute(drop).await.expect("the tables are dropped");
@@ -40,7 +40,7 @@ pub(crate) async fn measure(platform: &mut Platform) {
     println!("tables dropped: {:.0} events per CPU-second (to reach: 20000)", rates[TIMES / 2]);
 }
 
-/// Starts the platform and prints what it took until all rows are there.
+/// Starts the platform, and prints the time until all rows exist.
 async fn replayed(platform: &mut Platform, audit: &Audit, what: &str) -> f64 {
     let start = Instant::now();
     platform.restart(&[]).await;

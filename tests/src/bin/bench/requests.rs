@@ -1,5 +1,5 @@
-//! Reads: what `GetTarget` costs over each transport beside bare handlers on the same transport, which look the token up
-//! among those that were verified and make the same read by primary key.
+//! Reads: the cost of `GetTarget` over each transport in comparison with bare handlers on the same transport, which
+//! look up the token among the verified ones, and make the same read by primary key.
 
 mod bare;
 
@@ -29,14 +29,14 @@ const CLIENTS: usize = 16;
 const ROUNDS: usize = 5;
 const SECONDS: u64 = 3;
 
-/// A process to ask: the platform, or the bare handlers.
+/// A server to measure: the platform, or the bare handlers.
 struct Server {
     pid: Pid,
     json: String,
     grpc: Grpc,
 }
 
-/// The three ways to ask for a target.
+/// The transports of a request.
 #[derive(Clone, Copy)]
 enum Way {
     Json,
@@ -44,7 +44,7 @@ enum Way {
     Grpc,
 }
 
-/// Measures all in turns, and prints the middle of the ratios.
+/// Measures all transports in turns, and prints the median of the ratios.
 pub(crate) async fn measure(platform: &mut Platform) {
     platform.ready().await;
     let client = platform.client().await;
@@ -95,7 +95,7 @@ fn start(platform: &Platform, token: &str) -> Child {
     bare.stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts")
 }
 
-/// The CPU time of a request, in microseconds.
+/// Returns the CPU time of a request, in microseconds.
 async fn ask(server: &Server, way: Way, client: &Client, id: &str) -> f64 {
     let before = cpu::of(server.pid);
     let client = client.at(&server.json);

@@ -1,5 +1,5 @@
-//! The search index alone: what a query costs in CPU time of its thread, how fast documents get in, and how fast a node
-//! that has nothing gets them all.
+//! The search index alone: the cost of a query in CPU time of its thread, the rate of building, and the time until a
+//! new node has fetched the index.
 
 use std::{
     sync::Arc,
@@ -26,18 +26,18 @@ use view::table::{Change, Row, standard};
 
 use crate::cpu;
 
-/// The head of a table.
+/// The heading of a table.
 pub(crate) const HEAD: &str = "query, limit 100 unless said                   matches    ms p50    ms p99";
-/// How many user grants there are, and of how many projects.
+/// The number of user grants, and of their projects.
 const GRANTS: usize = 100_000;
 const PROJECTS: usize = 500;
 const BATCH: usize = 1000;
 /// How many organizations the documents belong to.
 const OWNERS: usize = 1000;
-/// How often each query is asked; the middle counts.
+/// How often each query is repeated; the median counts.
 const TIMES: usize = 30;
 
-/// Builds an index of so many documents and asks it.
+/// Builds an index of a number of documents, and measures its queries.
 pub(crate) async fn measure(documents: usize) {
     let (_folder, place, snapshot, rate) = built::<Target>(documents, change);
     println!("\nsearch: {documents} documents, built at {rate:.0} per CPU-second (to reach: 8000)");
@@ -54,7 +54,7 @@ pub(crate) async fn measure(documents: usize) {
     }
 }
 
-/// An index of so many documents, and how many a second of CPU time it takes in.
+/// Builds an index of a number of documents, and returns it with the documents per second of CPU time.
 pub(crate) fn built<R: Resource>(
     documents: usize,
     change: fn(usize) -> Change,
@@ -78,7 +78,7 @@ pub(crate) fn built<R: Resource>(
     (folder, place, Arc::new(snapshot), rate)
 }
 
-/// Publishes the index and lets a node that has nothing fetch it.
+/// Publishes the index, and lets a node without one fetch it.
 async fn ship(folder: Folder, snapshot: &Snapshot, documents: usize) {
     let servers = Servers::start().await;
     let context = async_nats::jetstream::new(servers.nats().await);
@@ -109,7 +109,7 @@ async fn ship(folder: Folder, snapshot: &Snapshot, documents: usize) {
     servers.stop().await;
 }
 
-/// Prints what a query costs, and gives the median in milliseconds.
+/// Prints the cost of a query, and returns the median in milliseconds.
 pub(crate) fn ask<R: Resource>(snapshot: &Snapshot, name: &str, search: &Search<R>) -> f64 {
     let mut times = vec![];
     let mut total = 0;
@@ -124,9 +124,9 @@ pub(crate) fn ask<R: Resource>(snapshot: &Snapshot, name: &str, search: &Search<
     ms(TIMES / 2)
 }
 
-/// What is asked, and beside it what is to be reached with a million documents.
+/// Returns the queries, with the time to reach for a million documents in their names.
 fn queries(documents: usize) -> Vec<(&'static str, Search<Target>)> {
-    // What is to be reached is said of 100,000 in a million.
+    // The goal is defined for an offset of 100,000 in a million.
     let (deep, deepest) = (100_000.min(documents / 2), documents / 10 * 9);
     let by_name = SortKey::Column(&column::NAME);
     let page = |key, ascending, offset| Page { key, ascending, offset, limit: 100 };
@@ -161,7 +161,7 @@ fn queries(documents: usize) -> Vec<(&'static str, Search<Target>)> {
     ]
 }
 
-/// What is asked of user grants: ten for each user, two hundred in each project, all of one organization.
+/// Returns the queries for user grants: ten for each user, two hundred in each project, all of one organization.
 fn of_grants() -> Vec<(&'static str, Search<UserGrant>)> {
     let page = |offset| Page { key: SortKey::Created, ascending: false, offset, limit: 100 };
     let search = |filters, page| Search { instances: Some(vec!["1".into()]), filters, page };
@@ -210,7 +210,7 @@ fn change(number: usize) -> Change {
     target(number, Owner::organization((number % OWNERS).to_string()))
 }
 
-/// A target of this owner.
+/// Returns the document of a target of this owner.
 pub(crate) fn target(number: usize, owner: Owner) -> Change {
     let target = Target {
         name: name(number),

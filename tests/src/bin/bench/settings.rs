@@ -1,4 +1,4 @@
-//! What it costs to resolve settings in process, where many contexts set some.
+//! The cost of resolving settings in process, where many contexts set some.
 
 use std::{hint::black_box, time::Instant};
 
@@ -19,7 +19,7 @@ use view::settings::{SettingsIndex, key};
 
 /// How many organizations set their languages.
 const ORGANIZATIONS: u64 = 100_000;
-/// How often one service is asked for, and how often all are.
+/// How often one service is resolved, and how often all are.
 const LOOKS: u32 = 1_000_000;
 const LOOKS_AT_ALL: u32 = 20_000;
 /// How many texts of pages an instance replaces.
@@ -59,7 +59,8 @@ pub(crate) fn measure() {
     });
 }
 
-/// Sets every property of every service in the instance, so that an organization looks past itself for each.
+/// Sets every property of every service in the instance, so that resolving each for an organization looks at both
+/// contexts.
 fn set_of_all_services(index: &mut SettingsIndex, first: u64) {
     let instance = Owner::instance(INSTANCE);
     macro_rules! every {
@@ -77,7 +78,7 @@ fn set_of_all_services(index: &mut SettingsIndex, first: u64) {
     set_variant(index, next, (&instance, "en"), Texts { texts });
 }
 
-/// The answers of all services for one context.
+/// Returns the answers of all services for one context.
 fn all(index: &SettingsIndex, context: &Owner) -> impl Sized {
     fn of<P: ResolvedSettings>(index: &SettingsIndex, context: &Owner, variant: &str) -> impl Sized {
         P::resolved(context, &index.effective_of::<P>(INSTANCE, context, variant).chain)

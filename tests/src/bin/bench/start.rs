@@ -1,4 +1,4 @@
-//! Starting again, and memory.
+//! The time of a restart, and memory.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use tokio::time::sleep;
 
 use crate::cpu;
 
-/// How long the allocator keeps what was freed.
+/// How long the allocator retains freed memory.
 const SETTLED: Duration = Duration::from_secs(20);
 
-/// Prints the resident memory of the platform's process once it has rested.
+/// Prints the resident memory of the platform's process after a rest.
 pub(crate) async fn memory(when: &str, platform: &mut Platform) {
     sleep(SETTLED).await;
     println!(

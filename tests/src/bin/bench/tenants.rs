@@ -1,4 +1,4 @@
-//! Many tenants: what an instance costs that does nothing.
+//! Many tenants: the cost of an idle instance.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -18,18 +18,18 @@ use crate::{cpu, load, start};
 
 const INSTANCES: &str = "/resources/v3alpha/instances";
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
-/// How many organizations are made in each instance, beside its first one.
+/// How many organizations are created in each instance, in addition to its first one.
 const MORE: usize = 2;
-/// How many are made at the same time.
+/// How many instances are created at the same time.
 const AT_ONCE: usize = 16;
 const CLIENTS: usize = 8;
 const SECONDS: u64 = 5;
 
-/// What a process has, of which there must not be one for each tenant.
+/// The resources of a process of which there must not be one for each tenant.
 const HELD: [(&str, &str); 3] =
     [("tasks", "platform_tasks"), ("threads", "process_threads"), ("descriptors", "process_open_fds")];
 
-/// Makes so many instances and measures before and after.
+/// Creates a number of instances, and measures before and after.
 pub(crate) async fn measure(count: usize) {
     let mut platform = Platform::start().await;
     platform.ready().await;
@@ -59,7 +59,7 @@ pub(crate) async fn measure(count: usize) {
     platform.stop().await;
 }
 
-/// An instance with its organizations, and its id.
+/// Creates an instance with its organizations, and returns its id.
 async fn make(operator: &Client, name: String) -> String {
     let body = json!({ "name": name, "domain": format!("{name}.example") });
     let made = send(operator.request(Method::POST, INSTANCES).json(&body)).await;
@@ -68,13 +68,13 @@ async fn make(operator: &Client, name: String) -> String {
         let path = format!("{ORGANIZATIONS}?ctx.instanceId={}", made.id());
         let body = json!({ "name": format!("organization {number}") });
         let request = || operator.request(Method::POST, &path).json(&body);
-        // The instance is looked up in a read model.
+        // The instance has to be in the read model.
         eventually("an organization", async || (send(request()).await.status == 201).then_some(())).await;
     }
     made.id()
 }
 
-/// Waits until all can be found and nothing is under way.
+/// Waits until all instances can be found, and nothing is in progress.
 async fn settles(operator: &Client, count: usize) {
     eventually("all are found", async || {
         let found = send(operator.request(Method::POST, &format!("{INSTANCES}/_search?query.limit=1"))).await;

@@ -1,4 +1,5 @@
-//! Tokens: what issuing and checking them costs beside bare handlers that do the same cryptography and nothing else.
+//! Tokens: the cost of issuing and checking them in comparison with bare handlers that do the same cryptography and
+//! nothing else.
 
 use base::{clock, key_pair::private_pem, signing};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
@@ -15,19 +16,19 @@ use crate::{
     pair::{self, Call, Floor, Row},
 };
 
-/// How many projects a token has roles of.
+/// The number of projects of which a token has roles.
 const PROJECTS: usize = 5;
 const API: &str = "/resources/v3alpha";
 const ROLES: &str = "urn:platform:iam:org:projects:roles";
 
-/// Measures each in turns with its floor.
+/// Measures each request in turns with its baseline.
 pub(crate) async fn measure(platform: &mut Platform) {
     let floor = Floor::start(platform).await;
     let rows = rows(platform, &floor.url).await;
     pair::print(platform, floor, ("tokens: ES256 or opaque", rows)).await;
 }
 
-/// Who asks for tokens on the platform, and who checks them.
+/// The clients that request and check tokens on the platform.
 struct Shop {
     client: Client,
     issuer: String,
@@ -86,7 +87,7 @@ async fn rows(platform: &Platform, bare: &str) -> Vec<Row> {
     ]
 }
 
-/// The token that a call is answered with.
+/// Sends a call, and returns the token of its answer.
 async fn token(call: &Call) -> String {
     let answer = call.request(&pair::client()).send().await.expect("it answers");
     let body: Value = answer.json().await.expect("it is JSON");
@@ -126,7 +127,7 @@ impl Shop {
         ]
     }
 
-    /// What the user signs to get tokens, for as long as may be.
+    /// Returns an assertion of the user with the longest lifetime.
     async fn assertion(&self) -> String {
         let id = &self.signed.user_id;
         let pair = signing::es256("1");
@@ -142,7 +143,7 @@ impl Shop {
     }
 }
 
-/// A service user whose tokens have a form.
+/// Creates a service user whose tokens have a format.
 async fn user(client: &Client, name: &str, form: &str) -> ServiceUser {
     let service = json!({ "accessTokenType": format!("ACCESS_TOKEN_TYPE_{form}") });
     let user = service_user(client, (name, service), "").await;

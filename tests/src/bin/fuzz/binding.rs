@@ -14,28 +14,28 @@ use tests::parts::Parts;
 
 use crate::{json, mutate::mutate, random::Random, run::Target, shape};
 
-/// How many requests of each operation there are to begin with.
+/// The number of seeds for each operation.
 const SEEDS: usize = 4;
 
-/// Takes the method of an operation and, after a line feed, a body or a query.
+/// A target for the method of an operation and, after a line feed, a body or a query.
 pub(crate) struct Binding {
     of_bodies: bool,
     operations: Vec<Bound>,
 }
 
-/// An operation, and what reads its requests from query and body.
+/// An operation, with the function that parses its requests from query and body.
 struct Bound {
     facts: &'static Facts,
     check: fn(&'static Facts, &str, &[u8]) -> String,
 }
 
 impl Binding {
-    /// Everything in the body.
+    /// Returns the target for bodies.
     pub(crate) fn of_bodies() -> Self {
         Self { of_bodies: true, operations: operations() }
     }
 
-    /// Everything in the query.
+    /// Returns the target for queries.
     pub(crate) fn of_queries() -> Self {
         let mut operations = operations();
         operations.retain(|operation| !operation.facts.parameters.is_empty());
@@ -100,7 +100,7 @@ fn encoded(query: &[(String, String)]) -> String {
     serde_urlencoded::to_string(query).expect("pairs of text can be encoded")
 }
 
-/// Every operation.
+/// Returns every operation.
 fn operations() -> Vec<Bound> {
     let mut all = All(vec![]);
     requests::visit(&mut all);
@@ -115,8 +115,8 @@ impl Visitor for All {
     }
 }
 
-/// What must hold of every request: it is refused in a way that can be told, or it is a message that is read again from
-/// what it is written as.
+/// Checks the invariant of every request: it is refused with a reportable error, or it is a message that survives being
+/// written and parsed again.
 fn check<I: Request>(facts: &'static Facts, query: &str, body: &[u8]) -> String {
     let names = facts.path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
     let path: Vec<_> = names.map(|name| (name, "7")).collect();
@@ -147,7 +147,7 @@ fn check<I: Request>(facts: &'static Facts, query: &str, body: &[u8]) -> String 
     format!("{} {names:?}", facts.method)
 }
 
-/// What an error is about, but for words of the input.
+/// Returns what an error is about, without words of the input.
 fn refused(facts: &Facts, error: Error) -> String {
     let (reason, message) = (error.reason(), error.to_string());
     assert!(reason != Reason::Internal, "{message}");
@@ -162,7 +162,7 @@ fn refused(facts: &Facts, error: Error) -> String {
     format!("{} {} {words}", facts.method, reason.name())
 }
 
-/// A query cannot tell a message without fields from none.
+/// Removes empty messages, which a query cannot distinguish from absent ones.
 fn without_empty(facts: &Facts, fields: Map<String, Value>) -> Map<String, Value> {
     let is_body = |name: &str| match facts.body {
         Body::None => false,
@@ -184,7 +184,7 @@ fn unless_empty(value: Value) -> Option<Value> {
     }
 }
 
-/// The paths of all members.
+/// Collects the paths of all members.
 fn outline(value: &Value, path: &str, names: &mut Vec<String>) {
     match value {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! Bodies of gRPC, gRPC-web and HTTP requests, sent to an operation as it is mounted.
+//! Bodies of gRPC, gRPC-web and HTTP requests, sent to a mounted operation.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -25,20 +25,20 @@ use tower::ServiceExt;
 
 use crate::{json, mutate::mutate, random::Random, run::Target, shape};
 
-/// What a body is sent as; the first byte of an input says which.
+/// The content types of bodies, which the first byte of an input chooses.
 const KINDS: [&str; 4] =
     ["application/grpc", "application/grpc-web+proto", "application/grpc-web-text", "application/json"];
 const JSON: usize = 3;
 const TEXT: usize = 2;
 
-/// Takes a kind and a body.
+/// A target for a kind and a body.
 pub(crate) struct Frames {
     runtime: Runtime,
     router: Router,
     read: Arc<Mutex<Option<CreateTargetRequest>>>,
 }
 
-/// Lets everybody in.
+/// Admits every request.
 struct Open;
 
 impl Admit for Open {
@@ -63,7 +63,7 @@ impl Frames {
         Self { runtime, router, read }
     }
 
-    /// Sends a body; tells what the handler was given, if it was asked, and the answer.
+    /// Sends a body, and returns the request that the handler got, if any, and the answer.
     fn send(&self, kind: usize, body: &[u8]) -> (Option<CreateTargetRequest>, u16, HeaderMap, Bytes) {
         let path = if kind == JSON { CREATE_TARGET.facts.path } else { CREATE_TARGET.facts.grpc };
         let request = Request::post(path).header("content-type", KINDS[kind]).body(Body::from(body.to_vec()));
@@ -137,7 +137,7 @@ fn kind(input: &[u8]) -> usize {
     input.first().map_or(0, |kind| usize::from(*kind) % KINDS.len())
 }
 
-/// A body that holds a request.
+/// Returns the body of a request.
 fn written(kind: usize, request: &CreateTargetRequest) -> Vec<u8> {
     if kind == JSON {
         return request
@@ -155,7 +155,7 @@ fn length(message: &[u8]) -> [u8; 4] {
     u32::try_from(message.len()).unwrap_or_default().to_be_bytes()
 }
 
-/// Mostly corrects the length in a frame, without which nothing behind it would be read.
+/// Mostly corrects the length in a frame, without which nothing after it would be read.
 fn refitted(mut frame: Vec<u8>, random: &mut Random) -> Vec<u8> {
     if frame.len() >= 5 && !random.once_in(4) {
         let length = length(&frame[5..]);
@@ -164,7 +164,7 @@ fn refitted(mut frame: Vec<u8>, random: &mut Random) -> Vec<u8> {
     frame
 }
 
-/// The reason of an answer over HTTP.
+/// Returns the reason of an answer over HTTP.
 fn of_http(status: u16, body: &[u8]) -> String {
     if status == CREATE_TARGET.facts.success {
         return "OK".to_owned();
@@ -174,7 +174,7 @@ fn of_http(status: u16, body: &[u8]) -> String {
     error["details"][0]["reason"].as_str().expect("an error has a reason").to_owned()
 }
 
-/// The reason of an answer over gRPC, whose trailers may be its body's end.
+/// Returns the reason of an answer over gRPC, whose trailers may be at the end of its body.
 fn of_grpc(status: u16, headers: &HeaderMap, body: &[u8]) -> String {
     assert_eq!(status, 200, "gRPC has statuses of its own");
     let Some(status) = Status::from_header_map(headers) else {

@@ -1,4 +1,4 @@
-//! Changes JSON as JSON: members and values, and prints it in ways that a client may.
+//! Mutates JSON structurally, by members and values, and prints it in the ways that a client may.
 
 use serde_json::{Map, Value, json};
 
@@ -39,7 +39,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// The node of a number, in the order in which they are printed.
+/// Returns the node with a number, in the order in which nodes are printed.
 fn nth<'a>(value: &'a mut Value, number: &mut usize) -> Option<&'a mut Value> {
     if *number == 0 {
         return Some(value);
@@ -74,7 +74,7 @@ fn nested(value: Value, random: &mut Random) -> Value {
     (0..times).fold(value, |value, _| if in_array { json!([value]) } else { json!({ "a": value }) })
 }
 
-/// A value at which something ends.
+/// Returns an edge value, such as a limit.
 fn edge(words: &[String], random: &mut Random) -> Value {
     match random.below(14) {
         0 => Value::Null,
@@ -94,7 +94,7 @@ fn edge(words: &[String], random: &mut Random) -> Value {
     }
 }
 
-/// Prints a tree, with now and then a member twice, a number as text, an escape where none is needed, or space.
+/// Prints a tree, with an occasional duplicate member, number as text, needless escape, or space.
 pub(crate) fn print(value: &Value, random: &mut Random, into: &mut Vec<u8>) {
     match value {
         Value::Array(items) => {

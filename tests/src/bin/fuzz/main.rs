@@ -1,12 +1,12 @@
-//! Feeds what comes from outside with inputs that nobody would write, and checks what must hold of every input.
+//! Fuzzes the parsers of external input, and checks the invariants that hold for every input.
 //!
 //! ```text
 //! fuzz [KIND...]     all kinds, or these, FUZZ_SECONDS each (60); FUZZ_SEED repeats a run
 //! fuzz KIND HEX      one input again
 //! ```
 //!
-//! Fuzzers that see which code an input reaches need a nightly compiler or tools beside it. This one sees what an input
-//! comes to instead, and goes on with inputs that came to something new.
+//! Fuzzers that measure code coverage need a nightly compiler or further tools. This one compares the outcomes of
+//! inputs instead, and continues with inputs that had a new outcome.
 
 mod binding;
 mod frame;
@@ -26,7 +26,7 @@ use self::{
     run::{Found, Target},
 };
 
-/// How long each kind takes, unless `FUZZ_SECONDS` says otherwise.
+/// How long each kind is fuzzed, in seconds, unless `FUZZ_SECONDS` is set.
 const SECONDS: u64 = 60;
 
 /// Makes a target.

@@ -1,8 +1,8 @@
-//! Changes bytes a little, as text is likely to go wrong.
+//! Mutates bytes in ways in which text is likely to go wrong.
 
 use crate::random::Random;
 
-/// Numbers at which types end.
+/// Numbers at the limits of types.
 const NUMBERS: [&str; 16] = [
     "0",
     "-0",
@@ -104,7 +104,7 @@ fn insert(input: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     drop(input.splice(at..at, bytes.iter().copied()));
 }
 
-/// Puts a number at which types end in the place of the next one.
+/// Replaces the next number by one at a limit of a type.
 fn number(input: &mut Vec<u8>, at: usize, random: &mut Random) {
     let is_digit = |byte: &u8| byte.is_ascii_digit();
     let begin = input[at..].iter().position(is_digit).map_or(at, |offset| at + offset);
@@ -112,7 +112,7 @@ fn number(input: &mut Vec<u8>, at: usize, random: &mut Random) {
     drop(input.splice(begin..begin + length, random.pick(&NUMBERS).bytes()));
 }
 
-/// The word that a place is in.
+/// Returns the range of the word at a place.
 fn word_at(input: &[u8], at: usize) -> std::ops::Range<usize> {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
     let begin = at - input[..at].iter().rev().take_while(|byte| is_part(byte)).count();

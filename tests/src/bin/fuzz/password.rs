@@ -1,13 +1,13 @@
-//! Hashes of passwords that other systems have made: what is refused is the hash of nothing, and none ends the process.
+//! Password hashes of other systems: a refused hash matches no password, and none ends the process.
 
 use base::password::{hash_fault, is_hash_of};
 
 use crate::{mutate::mutate, random::Random, run};
 
-/// Takes a hash.
+/// A target for a hash.
 pub(crate) struct Hashes;
 
-/// What other systems have made of [`PASSWORD`].
+/// The hashes of [`PASSWORD`] by other systems.
 const SEEDS: [&str; 7] = [
     "$argon2id$v=19$m=256,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$bDxMHTn5tn5pgr7ylve8rh43Uf/d2uwTEv1HLyehZ0w",
     "$argon2i$v=19$m=256,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$Y7GuD4VT7y0TN07eH9XfP9W8ZXUyJuq3A8LAxhnMu6Q",
@@ -63,7 +63,7 @@ impl run::Target for Hashes {
     }
 }
 
-/// Whether a hash is checked in little time without optimisation.
+/// Whether a hash can be checked quickly without optimisation.
 fn is_quick(hash: &str) -> bool {
     let parts: Vec<_> = hash.split('$').collect();
     let numbers = |part: &str| {

@@ -1,4 +1,4 @@
-//! Numbers that look random and come again with their seed (`SplitMix64`).
+//! Pseudo-random numbers, reproducible by their seed (`SplitMix64`).
 
 /// A source of numbers.
 #[derive(Debug, Clone)]
@@ -20,13 +20,13 @@ impl Random {
         self.number().to_be_bytes()[0]
     }
 
-    /// A number below a bound; 0 where the bound is 0.
+    /// Returns a number below a bound; 0 where the bound is 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         let number = usize::try_from(self.number() >> 32).unwrap_or_default();
         number.checked_rem(bound).unwrap_or_default()
     }
 
-    /// True once in so many times.
+    /// Returns true once in a number of times, on average.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
@@ -35,7 +35,7 @@ impl Random {
         items[self.below(items.len())]
     }
 
-    /// A part of something of this length, at most so long.
+    /// Returns a range within this length, of at most `longest`.
     pub(crate) fn part(&mut self, length: usize, longest: usize) -> std::ops::Range<usize> {
         let begin = self.below(length + 1);
         begin..(begin + self.below(longest + 1)).min(length)

@@ -27,10 +27,10 @@ use serde_json::Value;
 
 use crate::{json, mutate::mutate, random::Random, run, shape};
 
-/// Takes a message of the log.
+/// A target for a message of the log.
 pub(crate) struct Records;
 
-/// Numbers at which something ends.
+/// Numbers at limits.
 const EDGES: [u64; 6] = [0, 1, 2, i64::MAX as u64, u64::MAX - 1, u64::MAX];
 
 impl run::Target for Records {
@@ -88,7 +88,7 @@ impl run::Target for Records {
     }
 }
 
-/// Reads an event as what its type says, and writes it again.
+/// Decodes an event by its type, and checks that it survives being encoded again.
 fn read(recorded: &Recorded) -> String {
     let _ = (recorded.key(), recorded.created_at(), recorded.owner());
     let readers: [fn(&Recorded) -> Option<String>; 11] = [
@@ -169,7 +169,7 @@ fn change_event(event: &mut Event, random: &mut Random) {
     }
 }
 
-/// One event of several kinds.
+/// Returns events of several types.
 fn events() -> Vec<Event> {
     let key = SignatureKey { sealed: Sealed::new("c2VhbGVk"), valid_until: Some(1_700_000_000_000) };
     let target = Target {

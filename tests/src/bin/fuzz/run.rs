@@ -1,4 +1,4 @@
-//! Mutates inputs until the time is over or something does not hold.
+//! Mutates inputs until the time is over or an invariant is broken.
 
 use std::{
     cell::RefCell,
@@ -11,42 +11,42 @@ use std::{
 
 use crate::random::Random;
 
-/// How many inputs are kept to go on with.
+/// How many inputs are retained to continue with.
 const KEPT: usize = 5000;
 /// How long an input may become, in bytes.
 const LONGEST: usize = 1 << 16;
-/// How often a part is taken out of an input that fails, to see whether it still does.
+/// How often a part of a failing input is removed to shrink it.
 const SHRINKS: usize = 2000;
 
-/// Something that takes inputs.
+/// A target of fuzzing.
 pub(crate) trait Target {
-    /// The inputs to begin with: real ones.
+    /// Returns the inputs to begin with: real ones.
     fn seeds(&mut self, random: &mut Random) -> Vec<Vec<u8>>;
 
     /// Changes an input a little; `other` is another one, to take parts from.
     fn mutate(&self, input: &mut Vec<u8>, other: &[u8], random: &mut Random);
 
-    /// Takes an input and panics when something does not hold. It tells what the input came to, in a word that is the
-    /// same for inputs that are treated the same.
+    /// Processes an input, and panics when an invariant is broken. Returns the class of the outcome, which is the same
+    /// for inputs that are treated the same.
     fn check(&mut self, input: &[u8]) -> String;
 }
 
-/// What a run came to.
+/// The report of a run.
 #[derive(Debug)]
 pub(crate) struct Report {
     inputs: u64,
     elapsed: Duration,
     classes: usize,
-    /// What does not hold, if anything.
+    /// The failure, if any.
     pub(crate) found: Option<Found>,
 }
 
-/// An input for which something does not hold.
+/// An input that breaks an invariant.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// The input, made shorter.
+    /// The input after shrinking.
     pub(crate) input: Vec<u8>,
-    /// What does not hold.
+    /// The message of the panic.
     pub(crate) fault: String,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Feeds a target for so long, or until something does not hold.
+/// Fuzzes a target for some time, or until an invariant is broken.
 pub(crate) fn run(target: &mut dyn Target, time: Duration, mut random: Random) -> Report {
     let begin = Instant::now();
     let (mut inputs, mut seen, mut kept) = (0, HashSet::new(), vec![]);
@@ -86,7 +86,7 @@ pub(crate) fn run(target: &mut dyn Target, time: Duration, mut random: Random) -
     Report { inputs, elapsed: begin.elapsed(), classes: seen.len(), found }
 }
 
-/// Whether an input came to something new.
+/// Processes an input, and returns whether its outcome is new.
 fn feed(target: &mut dyn Target, input: &[u8], seen: &mut HashSet<u64>) -> Result<bool, String> {
     let mut hasher = DefaultHasher::new();
     guarded(target, input)?.hash(&mut hasher);
@@ -97,7 +97,7 @@ thread_local! {
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Lets a target take an input, and catches its panic.
+/// Lets a target process an input, and catches its panic.
 pub(crate) fn guarded(target: &mut dyn Target, input: &[u8]) -> Result<String, String> {
     let hook = take_hook();
     set_hook(Box::new(|panic| PANIC.set(panic.to_string())));
@@ -106,12 +106,12 @@ pub(crate) fn guarded(target: &mut dyn Target, input: &[u8]) -> Result<String, S
     let said = PANIC.take();
     match outcome {
         Ok(class) if said.is_empty() => Ok(class),
-        // A panic that something on the way has caught is one all the same.
+        // A panic that other code has caught counts, too.
         _ => Err(said),
     }
 }
 
-/// The same failure with less input.
+/// Shrinks the input of a failure.
 fn shrunk(target: &mut dyn Target, mut found: Found, random: &mut Random) -> Found {
     for _ in 0..SHRINKS {
         let mut input = found.input.clone();
@@ -127,7 +127,7 @@ fn shrunk(target: &mut dyn Target, mut found: Found, random: &mut Random) -> Fou
     found
 }
 
-/// The first line of a panic says where it was.
+/// Returns the first line of a panic, which names its place in the code.
 fn place(fault: &str) -> Option<&str> {
     fault.lines().next()
 }
@@ -136,7 +136,7 @@ fn place(fault: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// Cannot stand two letters together that stand in no seed.
+    /// A target that fails at two letters in sequence that no seed has.
     struct Picky;
 
     impl Target for Picky {

@@ -1,4 +1,4 @@
-//! Requests as the proto files describe them, and the words that stand in them.
+//! Requests that the proto files describe, and the words in them.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::random::Random;
 
-/// How deep messages go.
+/// How deeply messages are nested.
 const DEEPEST: usize = 6;
 
 static POOL: LazyLock<DescriptorPool> =
@@ -25,7 +25,7 @@ pub(crate) static WORDS: LazyLock<Vec<String>> = LazyLock::new(|| {
     words
 });
 
-/// A message of this name, as JSON: some of its fields, with values that its rules allow.
+/// Returns a message with this name as JSON: some of its fields, with values that its rules allow.
 pub(crate) fn message(name: &str, random: &mut Random) -> Map<String, Value> {
     let descriptor = POOL.get_message_by_name(name).expect("every request is described");
     fields(&descriptor, DEEPEST, random)

@@ -1,4 +1,4 @@
-//! Access tokens, signed and opaque, and consistency tokens: nothing but what was issued is accepted.
+//! Access tokens, signed and opaque, and consistency tokens: only issued ones are accepted.
 
 use base::secret::SymmetricKey;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -30,14 +30,14 @@ const WORDS: [&str; 24] = [
     "kid", "jwk", "iss", "sub", "aud", "exp", "nbf", "iat", "seq", "jti", "crit",
 ];
 
-/// Takes the value of the header `Authorization`.
+/// A target for the value of the `Authorization` header.
 pub(crate) struct Access {
     verifier: Verifier,
     own: Tenant,
-    /// Another instance with the same key, which no token is for.
+    /// Another instance with the same key, for which no token is valid.
     foreign: Tenant,
     words: Vec<String>,
-    /// What is signed of the tokens that are right: all but the signature, which differs each time.
+    /// The signed part of the valid tokens: everything but the signature, which differs each time.
     genuine: Vec<String>,
     seeds: Vec<String>,
 }
@@ -159,23 +159,23 @@ impl Target for Access {
                 "accepted".to_owned()
             }
             Err(refused) => {
-                let error = refused.tell();
+                let error = refused.into_error();
                 format!("{} {error}", error.reason().name())
             }
         }
     }
 }
 
-/// The parts of a token behind `Bearer`.
+/// Returns the parts of the token after `Bearer`.
 fn parts(input: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let token = input.splitn(2, |byte| *byte == b' ').last().unwrap_or_default();
     token.split(|byte| *byte == b'.').map(<[u8]>::to_vec)
 }
 
-/// Takes an opaque access token.
+/// A target for an opaque access token.
 pub(crate) struct Opaque {
     key: SymmetricKey,
-    /// Those that the instance has issued.
+    /// The tokens that the instance has issued.
     genuine: Vec<String>,
 }
 
@@ -228,13 +228,13 @@ impl Target for Opaque {
     }
 }
 
-/// Takes a consistency token.
+/// A target for a consistency token.
 pub(crate) struct Consistency {
     form: Form,
     key: SymmetricKey,
 }
 
-/// The sequences of the tokens that were issued, of each log.
+/// The sequences of the issued tokens, of each log.
 const SEQUENCES: [(u64, u64); 6] = [(0, 0), (1, 0), (4711, 12), (0, 1), (u32::MAX as u64, 0), (u64::MAX, u64::MAX)];
 
 impl Consistency {

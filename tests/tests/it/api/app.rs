@@ -1,4 +1,4 @@
-//! Apps: their secrets, where they may send people, and what is unwise about them.
+//! Apps: their secrets, their redirect URIs, and warnings about unsafe configurations.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ async fn project(client: &Client) -> String {
     created(client, PROJECTS, json!({ "name": "Shop" })).await.id()
 }
 
-/// Asks for an app with these redirect URIs, and more members of its configuration.
+/// Requests an app with these redirect URIs, and further members of its configuration.
 async fn asked(client: &Client, project: &str, uris: Value, more: Value) -> Answer {
     let mut oidc = json!({ "redirectUris": uris });
     oidc.as_object_mut().expect("it is one").extend(more.as_object().expect("it is one").clone());
@@ -26,7 +26,7 @@ async fn patch(client: &Client, path: &str, body: Value) -> Answer {
     send(client.request(Method::PATCH, path).json(&body)).await
 }
 
-/// What is read after a write.
+/// Returns what a read after a write returns.
 async fn read(written: &Answer, client: &Client, path: &str) -> Value {
     let answer = after(written, client.request(Method::GET, path)).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.body);

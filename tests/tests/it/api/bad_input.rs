@@ -1,4 +1,4 @@
-//! Bodies that are refused: malformed, of another shape, with fields that break their rules.
+//! Refused bodies: malformed ones, ones of another shape, and ones with fields that break their rules.
 
 mod http;
 
@@ -11,7 +11,7 @@ use tests::{
 
 const VALID: &str = r#"{"name":"x","restWebhook":{"url":"https://example.com"}}"#;
 
-/// The paths of the fields that break their rules.
+/// Returns the paths of the fields that break their rules.
 fn fields(answer: &Answer) -> Vec<&str> {
     let violations = answer.body["details"][1]["fieldViolations"].as_array();
     violations.into_iter().flatten().filter_map(|violation| violation["field"].as_str()).collect()
@@ -94,7 +94,7 @@ async fn what_is_not_known_is_named() {
     refused.assert_refused("a query that is no UTF-8", 400, "INVALID_PARAMETER");
 }
 
-/// A target with this member, and the path of the field that is wrong then.
+/// Returns members that make a target invalid, each with the path of the field that is wrong.
 fn broken() -> Vec<(&'static str, Value, &'static str)> {
     let url = |url: String| json!({ "url": url });
     vec![

@@ -1,4 +1,4 @@
-//! What a node reads once for all who need it at the same time: the directory, and data keys.
+//! Shared reads: a node reads the directory and data keys once for all concurrent requests.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ use view::{
 
 const CALLERS: usize = 50;
 
-/// How often a table was read, by connections that have ended.
+/// Returns how often a table was read, by connections that have ended.
 async fn reads(url: &str, table: &str) -> i64 {
     let client = connect(url).await;
     // A connection tells what it did when it ends.

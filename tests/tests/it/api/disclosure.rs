@@ -1,4 +1,4 @@
-//! What is personal in failed events: hidden, unless somebody says why it has to be seen, which is in the log.
+//! Personal data in failed events: hidden, unless it is revealed for a given reason, which is recorded in the log.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const OF_INSTANCE: &str = "/resources/v3alpha/failed_events";
 const USERS: &str = "/resources/v3alpha/users";
 const REASON: &str = "ticket 4711";
 
-/// A person with a password: the id, and the user name.
+/// Creates a person with a password, and returns the id and the user name.
 pub(crate) async fn person(admin: &Client) -> (String, String) {
     let name = new_name();
     let human = json!({
@@ -29,7 +29,7 @@ pub(crate) async fn person(admin: &Client) -> (String, String) {
     (done(admin, USERS, json!({ "username": name, "human": human })).await.id(), name)
 }
 
-/// Notes by hand that the last event of an aggregate has failed, and tells the id of that.
+/// Inserts the failure of an aggregate's last event, and returns the id of the failed event.
 pub(crate) async fn failed(instance: &Instance, aggregate_type: &str, id: &str) -> String {
     let postgres = connect(&instance.postgres_url()).await;
     let last = HISTORY.sql("select max(sequence) from {schema}.events where aggregate_type = $1 and aggregate_id = $2");
@@ -42,7 +42,7 @@ pub(crate) async fn failed(instance: &Instance, aggregate_type: &str, id: &str) 
     sequence.to_string()
 }
 
-/// Notes that what an answer tells of has failed, and tells the id of that.
+/// Inserts the failure of the event of an answer, and returns the id of the failed event.
 async fn failed_in(instance: &Instance, (aggregate_type, id): (&str, &str), answer: &Answer) -> String {
     let postgres = connect(&instance.postgres_url()).await;
     let sequence = i64::try_from(answer.sequence()).expect("it is small");
@@ -53,7 +53,7 @@ async fn failed_in(instance: &Instance, (aggregate_type, id): (&str, &str), answ
     sequence.to_string()
 }
 
-/// Notes that the event of a sequence has failed.
+/// Inserts the failure of the event with a sequence.
 async fn note(instance: &Instance, (aggregate_type, id): (&str, &str), sequence: i64) {
     let postgres = connect(&instance.postgres_url()).await;
     let text = "insert into platform.failed_events select 'targets', max(version), 0, $1, $2, $3, $4, $4, \
@@ -85,7 +85,7 @@ fn personal(paths: &[&str], state: &str) -> Value {
 /// The members of a user that are sealed.
 const OF_USER: [&str; 2] = ["username", "human.personal"];
 
-/// The disclosures that an administrator finds: all that were made before this was asked, which history may not have yet.
+/// Returns the disclosures that an administrator finds, once history has all that were made before.
 pub(crate) async fn disclosures(admin: &Client, count: usize) -> Vec<Value> {
     let last = created(admin, TARGETS, target("after all of them")).await;
     let request = admin.request(Method::POST, "/resources/v3alpha/events/_search");

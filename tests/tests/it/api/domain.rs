@@ -1,4 +1,4 @@
-//! Domains: they mean nothing before they are validated, and then they belong to one only.
+//! Domains: they have no effect before they are verified, and afterwards belong to one owner only.
 
 use std::{fs::Permissions, net::SocketAddr, os::unix::fs::PermissionsExt, path::PathBuf};
 
@@ -36,7 +36,7 @@ async fn validate(client: &Client, domain: &Answer, kind: &str) -> Answer {
     waited(client, &path, json!({})).await
 }
 
-/// Publishes the token as the answer to a create says.
+/// Publishes the challenge token as the answer to the create says.
 fn publish(dns: &Dns, made: &Answer) {
     let text = |name: &str| made.body["challenge"][name].as_str().expect("it is told").to_owned();
     dns.text(&text("dnsRecord"), &text("token"));
@@ -102,7 +102,7 @@ async fn a_host_serves_once_it_is_validated() {
         .await;
 }
 
-/// The primary domain stays until there is another one.
+/// Checks that the primary domain stays until there is another one.
 async fn goes_back(admin: &Client, (now, before): (&str, &str), issuer: &str) {
     send(admin.request(Method::DELETE, &format!("{DOMAINS}/{now}"))).await.assert_refused(
         "the issuer is made of it",
@@ -249,7 +249,7 @@ async fn who_reads_an_organization_or_an_instance_is_told_its_primary_domain() {
     assert_eq!(read["instance"]["primaryDomain"], new.as_str(), "{read}");
 }
 
-/// A web server on the port of https that shows a text; `None` where this machine lets nobody have that port.
+/// Starts a web server on the https port with a text; `None` where this machine does not permit the port.
 async fn website(address: &str, text: String, (certificate, key): (PathBuf, PathBuf)) -> Option<()> {
     let address: SocketAddr = format!("{address}:443").parse().expect("it is an address");
     let listener = TcpListener::bind(address).await;

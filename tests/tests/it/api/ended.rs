@@ -1,4 +1,4 @@
-//! What is switched off or removed stops at once, on every node, whether Postgres is there or not.
+//! Deactivated and removed objects stop working at once, on every node, with or without Postgres.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use tests::{
 };
 use tokio::time::Instant;
 
-/// How soon what has ended is known everywhere.
+/// How soon every node knows what has ended.
 const KNOWN: Duration = Duration::from_secs(1);
-/// For how long a node may hear nothing of what has ended.
+/// How long a node may receive nothing about what has ended.
 const SILENCE: Duration = Duration::from_secs(5);
 const SLACK: u32 = 5;
 const USERS: &str = "/resources/v3alpha/users";
 const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 
-/// A service user who may read what the instance has, and its token.
+/// Creates a service user who may read the instance, and returns its token.
 async fn reader(admin: &Client, issuing: &str, organization: &str, username: &str) -> (String, Client) {
     let user = service_user(admin, (username, json!({})), &format!("?ctx.orgId={organization}")).await;
     done(admin, MEMBERSHIPS, json!({ "userId": user.user_id, "roles": ["IAM_OWNER_VIEWER"] })).await;
@@ -30,7 +30,7 @@ async fn reader(admin: &Client, issuing: &str, organization: &str, username: &st
     (user.user_id, client)
 }
 
-/// A search, which needs no Postgres.
+/// Sends a search, which needs no Postgres.
 async fn searches(client: &Client) -> StatusCode {
     send(client.request(Method::POST, &format!("{TARGETS}/_search")).json(&json!([]))).await.status
 }
@@ -136,7 +136,7 @@ async fn a_node_that_does_not_hear_what_has_ended_accepts_no_token() {
     assert_eq!(searches(&client).await, StatusCode::UNAUTHORIZED, "what is dead stays dead");
 }
 
-/// Asserts that a node goes on a moment and then accepts no token, and says why.
+/// Asserts that a node goes on for a moment, and then refuses all tokens and reports why.
 async fn refuses_all_tokens(why: &str, asking: &Client) {
     assert_eq!(searches(asking).await, StatusCode::OK, "what was heard a moment ago goes on");
     let begun = Instant::now();

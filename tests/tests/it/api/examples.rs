@@ -1,4 +1,4 @@
-//! The examples of the documents, run as they stand.
+//! The examples of the documents, run unchanged.
 
 use std::{
     collections::BTreeSet,
@@ -25,10 +25,10 @@ const USERS: &str = include_str!("../../../../docs/users.md");
 const SESSIONS: &str = include_str!("../../../../docs/sessions.md");
 const LOGIN: &str = include_str!("../../../../docs/login.md");
 
-/// Where the documents have the platform.
+/// The address of the platform in the documents.
 const DOCUMENTED: &str = "http://127.0.0.1:8080";
 
-/// The fenced blocks of a document in a language.
+/// Returns the fenced blocks of a document in a language.
 pub(crate) fn blocks<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
     let opening = format!("\n```{language}\n");
     let mut blocks = vec![];
@@ -39,12 +39,12 @@ pub(crate) fn blocks<'a>(document: &'a str, language: &str) -> Vec<&'a str> {
     blocks
 }
 
-/// A program of docs/clients.md, and what runs it.
+/// A program of docs/clients.md, and the tool that runs it.
 struct Client {
     language: &'static str,
     file: &'static str,
     command: &'static [&'static str],
-    /// Prints the version of the tool.
+    /// The command that prints the version of the tool.
     version: &'static [&'static str],
     /// The version that is needed.
     needed: [u32; 2],
@@ -70,7 +70,7 @@ const PROGRAMS: [Client; 4] = [
 ];
 
 impl Client {
-    /// Why the program cannot be run here, if it cannot.
+    /// Returns why the program cannot be run here, if it cannot.
     fn missing(&self) -> Option<String> {
         let [tool, arguments @ ..] = self.version else { return None };
         let Ok(output) = Command::new(tool).args(arguments).env("PATH", path()).output() else {
@@ -97,7 +97,7 @@ impl Client {
     }
 }
 
-/// Where the tools are: Node comes with the generators of clients, too.
+/// Returns the PATH of the tools: Node comes with the generators of clients, too.
 fn path() -> OsString {
     match tools::installed("generators") {
         Some(folder) => tools::path_with(&folder.join("bin")),
@@ -105,7 +105,7 @@ fn path() -> OsString {
     }
 }
 
-/// The first two numbers of what a tool says of its version.
+/// Parses the version that a tool prints.
 fn version(printed: &str) -> Option<[u32; 2]> {
     let begin = printed.find(|char: char| char.is_ascii_digit())?;
     let mut numbers = printed[begin..].split(|char: char| !char.is_ascii_digit()).map(|number| number.parse().ok());
@@ -186,7 +186,7 @@ async fn the_api_is_used_as_its_document_says() {
     assert_eq!(reasons(&told), BTreeSet::from(meant), "only what is shown on purpose goes wrong: {told}");
 }
 
-/// Why anything was refused.
+/// Returns the reasons of all refusals.
 fn reasons(told: &str) -> BTreeSet<&str> {
     told.split("\"reason\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }

@@ -1,4 +1,4 @@
-//! Executions as they are kept: put, deleted, found, and what they may name.
+//! Stored executions: put, deleted and searched, and what they may name.
 
 use std::collections::BTreeSet;
 
@@ -223,7 +223,7 @@ async fn a_target_that_is_deleted_leaves_every_execution_whatever_races_with_it(
     }
 }
 
-/// The answer that speaks of more.
+/// Returns the newer answer of two.
 fn newer(one: Answer, other: Answer) -> Answer {
     let sequence = |answer: &Answer| answer.body["details"]["sequence"].as_str().and_then(|it| it.parse::<u64>().ok());
     if sequence(&one) > sequence(&other) { one } else { other }

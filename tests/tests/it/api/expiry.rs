@@ -1,4 +1,4 @@
-//! What is given for a time ends when that time is over: secrets, signing keys, access tokens, stored answers.
+//! Expiry of what is valid for a limited time: secrets, signing keys, access tokens, stored answers.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use tests::{
 const HOUR: Duration = Duration::from_hours(1);
 const USERS: &str = "/resources/v3alpha/users";
 const SESSIONS: &str = "/resources/v3alpha/sessions";
-/// What is asked for to keep the one before.
+/// How long the former secret or key is requested to stay valid.
 const AN_HOUR: &str = "3600s";
 
-/// What the token endpoint answers to a secret of `rotating`.
+/// Returns the status of the token endpoint for a secret of `rotating`.
 async fn token(client: &Client, secret: &Answer) -> u16 {
     let secret = secret.body["clientSecret"].as_str().expect("it is shown");
     let request = client.anonymous(Method::POST, "/oauth/v2/token").basic_auth("rotating", Some(secret));
     send(request.form(&[("grant_type", "client_credentials"), ("scope", "openid")])).await.status.as_u16()
 }
 
-/// By how many keys a call of the endpoint is signed that reading its target makes.
+/// Returns by how many keys the call is signed that a read of the target makes.
 async fn signatures(client: &Client, endpoint: &Endpoint, id: &str) -> usize {
     endpoint.take();
     let read = send(client.request(Method::GET, &format!("{TARGETS}/{id}"))).await;
@@ -33,7 +33,7 @@ async fn signatures(client: &Client, endpoint: &Endpoint, id: &str) -> usize {
     endpoint.called(1).await.remove(0).header("platform-signature").matches("v1=").count()
 }
 
-/// What reading a session, finding it and changing nothing of it come to.
+/// Returns the outcomes of reading a session, of searching it, and of an empty change.
 async fn sessions(client: &Client, id: &str) -> (u16, usize, u16) {
     let path = format!("{SESSIONS}/{id}");
     let read = send(client.request(Method::GET, &path)).await.status.as_u16();
@@ -42,7 +42,7 @@ async fn sessions(client: &Client, id: &str) -> (u16, usize, u16) {
     (read, found.body["result"].as_array().map_or(0, Vec::len), changed)
 }
 
-/// Creates a target under a key, and tells whether that was done before.
+/// Creates a target with an idempotency key, and returns whether the answer is a repetition.
 async fn keyed(client: &Client) -> (String, bool) {
     let request = client.request(Method::POST, TARGETS).header("idempotency-key", "key");
     let answer = send(request.json(&target("keyed"))).await;

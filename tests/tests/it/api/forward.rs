@@ -1,4 +1,4 @@
-//! Any command node answers: a standby passes requests on to the node that writes, and back comes what that one said.
+//! Every command node answers: a standby forwards requests to the writer, and returns its answers.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -28,9 +28,9 @@ use tokio::{
 };
 use tonic::Code;
 
-/// How long a lease lasts at least when its holder is killed: it was renewed a second ago at most.
+/// How long a lease lasts at least after its holder is killed: it was renewed a second before at most.
 const LEFT: Duration = Duration::from_millis(2400);
-/// After what time NATS has heard that a process is gone.
+/// How soon NATS notices that a process has ended.
 const HEARD: Duration = Duration::from_millis(500);
 
 /// A projector, and two command nodes of which the first writes.

@@ -1,5 +1,5 @@
-//! What two generators make of /openapi.json, and programs that use it: the examples of docs/generated-clients.md, run
-//! as they stand. `deploy/setup` installs the generators.
+//! Clients that two generators make from /openapi.json, and programs that use them: the examples of
+//! docs/generated-clients.md, run unchanged. `deploy/setup` installs the generators.
 
 use std::{fs, os::unix::fs::symlink, path::Path, process::Command};
 
@@ -9,7 +9,7 @@ use super::examples::blocks;
 
 const DOCUMENT: &str = include_str!("../../../../docs/generated-clients.md");
 
-/// What the document says of one language: the commands, the program, and the file that it is in.
+/// The example of a language: the commands, the program, and the file that it is in.
 struct Example {
     place: usize,
     language: &'static str,
@@ -36,7 +36,7 @@ impl Example {
     }
 }
 
-/// What both programs print at the end.
+/// Returns what both programs print at the end.
 fn expected() -> &'static str {
     let printed = blocks(DOCUMENT, "text").into_iter().find(|block| block.starts_with("created"));
     printed.expect("the document says what is printed")

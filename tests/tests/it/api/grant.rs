@@ -1,4 +1,4 @@
-//! Roles of projects, and to whom they are granted: what takes them away, and who sees them.
+//! Roles of projects and their grants: how they are withdrawn, and who sees them.
 
 use futures::{StreamExt, stream};
 use reqwest::Method;
@@ -17,7 +17,7 @@ const ROLES: &str = "/resources/v3alpha/roles";
 const USER_GRANTS: &str = "/resources/v3alpha/user_grants";
 const USERS: &str = "/resources/v3alpha/users";
 
-/// A project of the caller's organization with these roles.
+/// Creates a project of the caller's organization with these roles.
 async fn project(client: &Client, keys: &[&str]) -> String {
     let id = created(client, PROJECTS, json!({ "name": "Shop" })).await.id();
     for key in keys {
@@ -35,7 +35,7 @@ async fn user(client: &Client, organization: &str, name: &str) -> String {
     created(client, &format!("{USERS}?ctx.orgId={organization}"), wanted).await.id()
 }
 
-/// A new organization, and a user who owns it.
+/// Creates an organization, and a user with all rights on it.
 async fn owner(tenant: &Instance, admin: &Client, name: &str) -> (String, Client) {
     let organization = created(admin, ORGANIZATIONS, json!({ "name": name })).await.id();
     let username = format!("owner-of-{name}");
@@ -51,12 +51,12 @@ async fn delete(client: &Client, path: &str) -> Answer {
     answer
 }
 
-/// What is read after a write.
+/// Returns what a read after a write returns.
 async fn read(written: &Answer, client: &Client, path: &str) -> Answer {
     after(written, client.request(Method::GET, path)).await
 }
 
-/// The role keys of a grant as it is after a write; `None` where it is gone.
+/// Returns the role keys of a grant after a write; `None` where the grant is removed.
 async fn keys(written: &Answer, client: &Client, path: &str) -> Option<Value> {
     let answer = read(written, client, path).await;
     let grant = if path.starts_with(GRANTS) { "projectGrant" } else { "userGrant" };

@@ -19,7 +19,7 @@ use tonic::{Code, Status};
 use tonic_reflection::pb::{v1, v1alpha};
 use tonic_types::StatusExt;
 
-/// The services.
+/// The services that are built.
 const BUILT: [&str; 29] = [
     "platform.resources.action.v3alpha.PlatformActions",
     "platform.resources.app.v3alpha.PlatformApps",
@@ -124,7 +124,7 @@ async fn a_repeated_call_with_an_idempotency_key_is_answered_alike() {
     assert_eq!((other.code(), reason(&other).as_str()), (Code::FailedPrecondition, "IDEMPOTENCY_KEY_REUSED"));
 }
 
-/// Every refusal has a code, a reason, a message, and the id of its request.
+/// Checks that a refusal has a code, a reason, a message, and the id of its request.
 fn assert_refused(case: &str, status: &Status, code: Code, expected: &str) {
     assert_eq!((status.code(), reason(status).as_str()), (code, expected), "{case}: {status:?}");
     let details = status.get_error_details();
@@ -187,7 +187,7 @@ async fn a_browser_calls_over_http_1() {
     assert!(body.ends_with(b"\x80\x00\x00\x00\x0fgrpc-status:0\r\n"), "{body:?}");
 }
 
-/// Writes what both versions of the protocol have alike: a stream of one question and of its one answer.
+/// Implements the part that both versions of reflection share: a stream of one request and its answer.
 macro_rules! ask {
     ($version:ident, $channel:expr, $question:expr) => {{
         let mut client = $version::server_reflection_client::ServerReflectionClient::new($channel);
@@ -240,7 +240,7 @@ async fn reflection_lists_what_is_built_and_nothing_else() {
     }
 }
 
-/// The full names of all methods in the files.
+/// Returns the full names of all methods in the files.
 fn methods(files: &[Vec<u8>]) -> Vec<String> {
     let mut names = vec![];
     for file in files {

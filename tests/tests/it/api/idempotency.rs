@@ -138,7 +138,7 @@ async fn a_second_request_while_the_first_is_in_progress_is_refused() {
     assert_eq!((&again.body, is_replayed(&again)), (&created.body, true));
 }
 
-/// Starts a platform where two more users may do everything.
+/// Starts a platform with two further users with all rights.
 async fn of_several_owners() -> Platform {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let setup = folder.path().join("setup.toml");

@@ -1,4 +1,4 @@
-//! Identity providers: of every type, in every context, and seen from all below.
+//! Identity providers: of every type, in every context, and inherited by all contexts below.
 
 mod bad;
 mod model;
@@ -23,7 +23,7 @@ async fn patch(client: &Client, path: &str, body: Value) -> Answer {
     send(client.request(Method::PATCH, path).header("prefer", "wait=10").json(&body)).await
 }
 
-/// The same where it must succeed.
+/// Patches a provider, which must succeed.
 async fn patched(client: &Client, path: &str, body: Value) -> Answer {
     let answer = patch(client, path, body).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.body);
@@ -34,7 +34,7 @@ async fn get(client: &Client, path: &str) -> Answer {
     send(client.request(Method::GET, path)).await
 }
 
-/// A provider where it must be shown.
+/// Returns a provider, which must be visible.
 async fn shown(client: &Client, path: &str) -> Value {
     let answer = get(client, path).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.body);
@@ -53,7 +53,7 @@ fn state(is_active: bool) -> &'static str {
     if is_active { "EFFECTIVE_STATE_ACTIVE" } else { "EFFECTIVE_STATE_INACTIVE" }
 }
 
-/// The names of what a search finds, sorted, with the total.
+/// Returns the total and the sorted names of the results of a search.
 async fn names(client: &Client, query: &str, filters: Value) -> (String, Vec<String>) {
     let found =
         post(client, &format!("{IDPS}/_search?query.asc=true&sortingColumn=IDP_FIELD_NAME_NAME{query}"), filters).await;
@@ -276,7 +276,7 @@ async fn a_search_finds_what_is_there_in_its_context_with_the_state_that_it_has_
     large.assert_refused("a large page", 400, "INVALID_REQUEST");
 }
 
-/// A user of an organization with these roles there.
+/// Creates a user of an organization with these roles there.
 async fn member(instance: &Instance, admin: &Client, organization: &str, name: &str, roles: &[&str]) -> Client {
     let user = json!({ "username": name, "service": {} });
     let id = done(admin, &format!("/resources/v3alpha/users?ctx.orgId={organization}"), user).await.id();
@@ -346,7 +346,7 @@ async fn policies_go_with_the_provider_and_with_their_context() {
     gone.assert_refused("from what was removed", 404, "RESOURCE_NOT_FOUND");
 }
 
-/// Waits until so many policies in the instance of a client were removed since it began.
+/// Waits until a number of policies in the instance of a client were removed since it was created.
 async fn policies_are_removed(admin: &Client, count: usize) {
     let wanted = json!([{ "type": "idp_state_policy.removed" }]);
     tests::eventually("policies are removed", async || {

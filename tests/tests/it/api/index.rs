@@ -1,4 +1,4 @@
-//! The search index on other nodes: what was written is found there, and pages stay pages.
+//! The search index on other nodes: writes are found there, and pages are consistent.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use tests::{
     cluster::Cluster,
 };
 
-/// Rounds of a write and a read, and how many at a time; `INDEX_ROUNDS` says otherwise.
+/// Rounds of a write and a read, and how many run at a time; `INDEX_ROUNDS` overrides the first.
 const ROUNDS: usize = 2_000;
 const WRITERS: usize = 100;
 
@@ -119,7 +119,7 @@ async fn pages_neither_repeat_nor_skip_while_others_write() {
     others.abort();
 }
 
-/// Creates, changes and deletes targets that come behind all pages.
+/// Creates, changes and deletes targets that are sorted after all pages.
 async fn write_others(writer: Client) {
     for number in 0.. {
         let created = send(writer.request(Method::POST, TARGETS).json(&target(&format!("other {number}")))).await;

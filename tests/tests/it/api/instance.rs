@@ -1,4 +1,4 @@
-//! Instances: each serves by itself, and what is of one is not there for another.
+//! Instances: each serves by itself, and objects of one are not found in another.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ async fn create(operator: &Client, domain: &str) -> Answer {
     send(request.json(&json!({ "name": "Acme", "domain": domain }))).await
 }
 
-/// A token of the first service user of an instance.
+/// Requests a token for the first service user of an instance.
 async fn log_in(client: &Client, host: &str, made: &Value) -> Answer {
     let user = &made["serviceUser"];
     let text = |name: &str| user[name].as_str().expect("it is shown").to_owned();
@@ -25,7 +25,7 @@ async fn log_in(client: &Client, host: &str, made: &Value) -> Answer {
     send(request.basic_auth(text("clientId"), Some(text("clientSecret"))).form(&form)).await
 }
 
-/// What an instance's own user is told of its targets.
+/// Searches the targets of an instance as its own user.
 async fn targets(client: &Client, host: &str) -> Answer {
     let request = client.request(Method::POST, &format!("{TARGETS}/_search")).header("host", host);
     send(request.json(&json!([]))).await

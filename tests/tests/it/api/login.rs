@@ -1,4 +1,4 @@
-//! Passwords that are said to log in: what is right, what is refused and alike in that, and how often one may try.
+//! Passwords at logins: right ones, refusals that do not differ, and the limit of tries.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,7 +19,7 @@ const SESSIONS: &str = "/resources/v3alpha/sessions";
 const EVENTS: &str = "/resources/v3alpha/events/_search";
 const PASSWORD: &str = "nine-lives-of-a-tabby-cat";
 
-/// A new person, with what is said of the password, and its user name.
+/// Creates a person with these password members, and returns the user name.
 async fn person(admin: &Client, password: Value) -> (String, String) {
     let (name, data) = (new_name(), json!({ "given_name": "Ada", "family_name": "Lovelace" }));
     let user = json!({ "username": name, "human": { "data": data, "password": password } });
@@ -30,7 +30,7 @@ async fn ada(admin: &Client) -> (String, String) {
     person(admin, json!({ "password": PASSWORD })).await
 }
 
-/// A session of whom is named by user name, with a password.
+/// Creates a session by a user name and a password.
 async fn log_in(client: &Client, name: &str, password: &str) -> Answer {
     let checks = json!({ "user": { "loginName": name }, "password": { "password": password } });
     post(client, SESSIONS, json!({ "checks": checks })).await
@@ -57,7 +57,7 @@ async fn state(admin: &Client, id: &str) -> String {
     user.body["user"]["state"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Waits until the events of an object tell that something happened to it, which must not have happened twice.
+/// Waits until an event of an object exists, and checks that it happened only once.
 async fn happened_once(admin: &Client, id: &str, event_type: &str) {
     let count = eventually("it is told", || async {
         let count = happened(admin, id, event_type).await;

@@ -1,4 +1,4 @@
-//! The document at /openapi.json against the platform that it describes, and the page at /docs.
+//! The document at /openapi.json compared with the platform that it describes, and the page at /docs.
 
 mod described;
 
@@ -55,7 +55,7 @@ async fn every_operation_that_is_built_is_described_once_and_no_other() {
     }
 }
 
-/// Sends a request and holds it and its answer against the document.
+/// Sends a request, and checks it and its answer against the document.
 async fn exchange(
     (described, client): (&Described, &Client),
     id: &str,
@@ -209,7 +209,7 @@ async fn what_is_described_as_wrong_is_refused_and_what_as_right_is_not() {
     }
 }
 
-/// The examples of a body.
+/// Returns the examples of a body.
 fn examples<'a>(described: &'a Described, content: &'a Value) -> Vec<&'a Value> {
     let several = content["examples"].as_object().into_iter().flatten();
     let several = several.map(|(_, example)| &described.resolved(example)["value"]);
@@ -283,7 +283,7 @@ async fn the_document_is_for_everybody_and_not_sent_twice() {
     }
 }
 
-/// What stands between the first two of these marks.
+/// Returns the text between the first two of these marks.
 fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
     let (_, rest) = text.split_once(begin).unwrap_or_else(|| panic!("there is {begin}"));
     rest.split_once(end).unwrap_or_else(|| panic!("there is {end}")).0

@@ -1,5 +1,5 @@
-//! Operators who are users of an instance: what they do with rights above it is nobody's business there, and they do not
-//! lock themselves out.
+//! Operators who are users of an instance: what they do with rights above it is not visible there, and they cannot lock
+//! themselves out.
 
 use reqwest::Method;
 use serde_json::json;

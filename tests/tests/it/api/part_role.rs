@@ -1,5 +1,5 @@
-//! Roles on projects, on what was granted of them, and on all projects of an organization: of each it is said what it lets its holder
-//! read and write of what is of a project, there and elsewhere.
+//! Roles on projects, on project grants, and on all projects of an organization: a table states for each what its
+//! holder may read and write of a project's objects, in that part and elsewhere.
 
 use futures::future::join_all;
 use reqwest::{Method, RequestBuilder, StatusCode};
@@ -16,7 +16,7 @@ use self::Fares::*;
 const API: &str = "/resources/v3alpha";
 const FAR: &str = "2099-01-01T00:00:00Z";
 
-/// What there is of a project, in the order in which it is made. The last two are of those to whom it was granted.
+/// The kinds of objects of a project, in the order of creation. The last two belong to the grantee.
 const KINDS: [&str; 9] = [
     "projects",
     "apps",
@@ -29,25 +29,25 @@ const KINDS: [&str; 9] = [
     "memberships of a grant",
 ];
 
-/// What the holder of a role comes to with something.
+/// What the holder of a role may do with an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fares {
-    /// To read and to write it.
+    /// Read and write it.
     Writes,
-    /// To read it, and to be told that writing is refused.
+    /// Read it; writes are refused.
     Reads,
-    /// To read it, and not to find it where it would be written: it is of another organization.
+    /// Read it; it is not found by writes, because it belongs to another organization.
     Shown,
-    /// Not to find it: the role gives the right elsewhere.
+    /// Not found: the role gives the right elsewhere.
     Absent,
-    /// Not to find it, and to be told that writing is refused.
+    /// Not found by reads; writes are refused.
     Unread,
-    /// To be told that all is refused.
+    /// Everything is refused.
     Nothing,
 }
 
 impl Fares {
-    /// The same with what is of nothing that the role is held in.
+    /// Returns what the holder may do with an object outside of what the role is held in.
     fn elsewhere(self) -> Self {
         match self {
             Writes => Absent,
@@ -56,7 +56,7 @@ impl Fares {
         }
     }
 
-    /// The status and reason of a refusal to read, where it is one.
+    /// Returns the status and reason of a refusal to read, where it is refused.
     fn read(self) -> Option<(u16, &'static str)> {
         match self {
             Writes | Reads | Shown => None,
@@ -83,7 +83,7 @@ enum HeldIn {
     Organization,
 }
 
-/// How the holders of each role fare with things of each kind.
+/// What the holders of each role may do with objects of each kind.
 const ROLES: [(&str, HeldIn, [Fares; 9]); 6] = [
     ("PROJECT_OWNER", HeldIn::Project, [Writes, Writes, Writes, Writes, Writes, Writes, Writes, Absent, Absent]),
     ("PROJECT_OWNER_VIEWER", HeldIn::Project, [Reads, Reads, Reads, Reads, Reads, Reads, Reads, Unread, Unread]),
@@ -105,13 +105,13 @@ const ROLES: [(&str, HeldIn, [Fares; 9]); 6] = [
     ),
 ];
 
-/// A project of an organization and something of each kind of it, which is granted to another organization.
+/// A project of an organization with an object of each kind, which is granted to another organization.
 struct Part {
     organization: String,
     grantee: String,
-    /// One that it is not granted to.
+    /// An organization that it is not granted to.
     beside: String,
-    /// The path of each kind, and the id of the thing.
+    /// The path of each kind, and the id of the object.
     things: Vec<(String, String)>,
 }
 
@@ -155,7 +155,8 @@ impl Part {
         &self.things[KINDS.iter().position(|known| *known == kind).expect("it is a kind")].1
     }
 
-    /// A client of a user who holds a role in this, and the id of another user of the same organization.
+    /// Creates a user who holds a role in this part, and returns a client, and the id of another user of the same
+    /// organization.
     async fn holder(&self, tenant: &Instance, admin: &Client, role: &str, held: HeldIn) -> (String, Client) {
         let home = if held == HeldIn::Grant { &self.grantee } else { &self.organization };
         let name = new_name();
@@ -176,7 +177,7 @@ impl Part {
         (user(admin, home).await, client)
     }
 
-    /// What makes another thing of a kind, which is for a user.
+    /// Returns the body that creates another object of a kind, for a user.
     fn another(&self, kind: &str, user: &str) -> Value {
         let (project, grant) = (self.id("projects"), self.id("project_grants"));
         match kind {
@@ -193,7 +194,7 @@ impl Part {
     }
 }
 
-/// What changes a thing of a kind; keys do not change.
+/// Returns the body that changes an object of a kind; keys cannot be changed.
 fn change(kind: &str) -> Option<Value> {
     match kind {
         "projects" | "apps" => Some(json!({ "name": new_name() })),
@@ -213,7 +214,7 @@ fn assert_fares(case: &str, answer: &Answer, refusal: Option<(u16, &str)>) {
     }
 }
 
-/// Somebody who holds a role, and who sees all.
+/// The holder of a role, and an administrator who sees everything.
 struct Holder<'a> {
     role: &'static str,
     held: HeldIn,
@@ -229,13 +230,13 @@ impl Holder<'_> {
         send(body.into_iter().fold(request, RequestBuilder::json)).await
     }
 
-    /// What there really is.
+    /// Returns the object as the administrator reads it.
     async fn there(&self, path: &str) -> (u16, Value) {
         let read = send(self.admin.request(Method::GET, path)).await;
         (read.status.as_u16(), read.body)
     }
 
-    /// Reads a thing, and looks for it among all.
+    /// Reads an object, and searches it among all.
     async fn reads(&self, case: &str, (path, id): &(String, String), fares: Fares) {
         let read = self.ask(&Method::GET, &format!("{path}/{id}"), None).await;
         assert_fares(&format!("{case} is read"), &read, fares.read());
@@ -251,7 +252,7 @@ impl Holder<'_> {
         assert_eq!(ids.contains(&id.as_str()), fares.read().is_none(), "{case} is found: {ids:?}");
     }
 
-    /// Changes a thing, or removes it; what is refused changes nothing.
+    /// Changes or removes an object; a refusal must change nothing.
     async fn writes(&self, case: &str, (method, path, body): (Method, &str, Option<&Value>), fares: Fares) {
         let before = self.there(path).await;
         assert_eq!(before.0, 200, "{case}: {}", before.1);
@@ -264,7 +265,7 @@ impl Holder<'_> {
         }
     }
 
-    /// Makes another thing of a kind.
+    /// Creates another object of a kind.
     async fn makes(&self, kind: &str, (part, path): (&Part, &str), refusal: Option<(u16, &str)>) {
         let context = if kind == "projects" { format!("?ctx.orgId={}", part.organization) } else { String::new() };
         let made =
@@ -275,7 +276,7 @@ impl Holder<'_> {
         }
     }
 
-    /// Goes through all that there is of a part.
+    /// Checks all objects of a part.
     async fn goes_through(&self, place: &str, part: &Part, fares: [Fares; 9]) {
         let all = || KINDS.iter().zip(&part.things).zip(fares);
         for ((kind, thing), fares) in all() {
@@ -321,7 +322,7 @@ async fn a_role_lets_in_where_it_is_held_and_gives_the_right_and_nowhere_else() 
     .await;
 }
 
-/// What is granted to an organization is of it, too, as far as users have it.
+/// A granted project belongs to the grantee's projects, too, as far as users have it.
 #[tokio::test]
 async fn a_role_on_all_projects_is_one_on_what_is_granted_of_others() {
     let tenant = Tenant::start().await;

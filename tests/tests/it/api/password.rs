@@ -1,4 +1,4 @@
-//! Passwords of people: who gives them, what they must be, and what is told of them.
+//! Passwords of people: who may set them, their rules, and what is returned of them.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};

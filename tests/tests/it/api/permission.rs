@@ -1,4 +1,4 @@
-//! Who may do what: a user with all rights, one that may read, one that may nothing.
+//! Permissions: of a user with all rights, of one that may read, and of one without any.
 
 use proto::{
     action::{

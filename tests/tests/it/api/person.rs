@@ -1,4 +1,4 @@
-//! People: what is known of them, who may have which id, and what they do not have.
+//! People: their data, the choice of their ids, and what they do not have.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Projects: their states, whose they are, and the platform's own.
+//! Projects: their states, their owners, and the platform's own.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use reqwest::Method;
@@ -13,7 +13,7 @@ use tests::{
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 const PROJECTS: &str = "/resources/v3alpha/projects";
 
-/// The scopes and the audience of a token that was asked for with the audience of a project.
+/// Requests a token with the audience of a project, and returns its scopes and audience.
 async fn granted(tenant: &Instance, client: &Client, project: &str) -> (String, Value) {
     let user = &tenant.bootstrap.service_user;
     let scope = format!("openid urn:platform:iam:org:project:id:{project}:aud");

@@ -1,4 +1,4 @@
-//! Roles on projects and on project grants: what they let their holders do, and where they end.
+//! Roles on projects and on project grants: what they permit, and where they end.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const ROLES: &str = "/resources/v3alpha/roles";
 const USER_GRANTS: &str = "/resources/v3alpha/user_grants";
 const USERS: &str = "/resources/v3alpha/users";
 
-/// An organization with two projects of the same make, and somebody who owns it.
+/// An organization with two equal projects, and its owner.
 struct Acme {
     tenant: Tenant,
     admin: Client,
@@ -28,7 +28,7 @@ struct Acme {
     other: Project,
 }
 
-/// A project, with something of each kind.
+/// A project with an object of each kind.
 struct Project {
     id: String,
     app: String,
@@ -37,7 +37,7 @@ struct Project {
     user_grant: String,
 }
 
-/// What is of a project, by where it is.
+/// Returns the objects of a project, by their paths.
 fn parts(project: &Project) -> [(&'static str, &str); 5] {
     let Project { id, app, role, grant, user_grant } = project;
     [(PROJECTS, id), (APPS, app), (ROLES, role), (GRANTS, grant), (USER_GRANTS, user_grant)]
@@ -77,7 +77,7 @@ impl Acme {
         Self { tenant, admin, id, owner, own, other }
     }
 
-    /// A user of the organization, with these roles in a project and in all of the organization.
+    /// Creates a user of the organization, with these roles in a project and in the complete organization.
     async fn member(&self, name: &str, of_project: &[&str], of_all: &[&str]) -> (String, Client) {
         let (id, client) = user(&self.tenant, &self.admin, &self.id, name).await;
         if !of_all.is_empty() {
@@ -117,7 +117,7 @@ async fn patch(client: &Client, path: &str, id: &str, body: Value) -> Answer {
     send(client.request(Method::PATCH, &format!("{path}/{id}")).json(&body)).await
 }
 
-/// The ids that a search finds.
+/// Returns the ids that a search finds.
 async fn found(client: &Client, path: &str, context: &str) -> Vec<String> {
     let answer = post(client, &format!("{path}/_search{context}"), json!([])).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.body);
@@ -175,7 +175,7 @@ async fn an_owner_of_a_project_has_all_of_it_and_nothing_else() {
     assert_eq!(asked(&acme.owner, Method::GET, PROJECTS, &other.id).await.status, 200);
 }
 
-/// What is named need not be seen.
+/// Users can be named without being visible.
 #[tokio::test]
 async fn who_owns_a_project_gives_something_of_it_to_users_of_the_organization_by_their_ids() {
     let acme = Acme::start().await;
@@ -237,7 +237,7 @@ async fn who_sees_all_of_an_organization_changes_only_its_own_project() {
     denied(&patch(&plain, PROJECTS, &own.id, json!({ "name": "x" })).await, "a viewer writes");
 }
 
-/// What was made is shown again to whoever may still make it, and to nobody else.
+/// A stored answer is repeated only for callers who still may send the command.
 #[tokio::test]
 async fn an_answer_is_given_once_more_while_the_role_is_held() {
     let acme = Acme::start().await;

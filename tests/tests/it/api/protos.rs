@@ -1,4 +1,4 @@
-//! The proto files that a node serves, compiled as their users compile them.
+//! The proto files that a node serves, compiled like by their users.
 
 use std::{
     path::Path,
@@ -9,7 +9,8 @@ use prost::Message;
 use prost_types::FileDescriptorSet;
 use tests::{tenant::Shared, tools};
 
-/// The program and, as Debian has them, the files of Google that every compiler comes with.
+/// Whether the program is installed with the files of Google that every compiler includes, in Debian as a separate
+/// package.
 fn is_complete(protoc: &Path) -> bool {
     let root = protoc.parent().and_then(Path::parent).unwrap_or(protoc);
     root.join("include/google/protobuf/descriptor.proto").exists()

@@ -1,4 +1,4 @@
-//! What becomes of those that name a removed object: a few go in its own record, many are swept after it.
+//! References to removed objects: a few are changed in the same record, many are swept afterwards.
 
 use futures::{StreamExt, stream};
 use reqwest::Method;
@@ -20,7 +20,7 @@ async fn user(admin: &Client, organization: &str, name: &str) -> String {
     created(admin, &format!("{USERS}?ctx.orgId={organization}"), wanted).await.id()
 }
 
-/// How many events of a type the instance has.
+/// Returns how many events of a type the instance has.
 async fn events(admin: &Client, kind: &str) -> usize {
     let found = post(admin, &format!("{EVENTS}?query.limit=1"), json!([{ "type": kind }])).await;
     let total = found.body["details"]["totalResult"].as_str().expect("it is counted");

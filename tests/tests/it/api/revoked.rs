@@ -1,4 +1,4 @@
-//! A right that was revoked at some place in the log is refused for every command behind it.
+//! A right that was revoked at some place in the log is refused for every command after it.
 
 use std::sync::{
     Arc,
@@ -16,7 +16,7 @@ use tests::{
 const ROUNDS: usize = 5;
 const WRITERS: usize = 8;
 
-/// Creates targets one after another until that is refused, counts them, and tells the sequence of the last.
+/// Creates targets one after another until that is refused, counts them, and returns the sequence of the last.
 async fn write(client: Client, written: Arc<AtomicUsize>) -> u64 {
     let mut last = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Rights and contexts are as new as what the caller has seen, though they are read from a read model.
+//! Rights and contexts are as new as what the caller has seen, although they come from a read model.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio_postgres::Transaction;
 use view::projection::ACCESS;
 
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
-/// For how long the read model does not go on while a request waits for it.
+/// How long the read model is held while a request waits for it.
 const HELD: Duration = Duration::from_millis(200);
 
 async fn organization(client: &Client, name: &str) -> Answer {
@@ -33,14 +33,14 @@ fn search(client: &Client, organization: &Answer, wait: &str) -> RequestBuilder 
     request.header("consistency-token", organization.consistency()).header("consistency-wait", wait)
 }
 
-/// Keeps the read model of rights from going on. It can be read.
+/// Keeps the read model of rights from being updated. It can be read.
 async fn hold(postgres: &mut tokio_postgres::Client) -> Transaction<'_> {
     let held = postgres.transaction().await.expect("Postgres is there");
     held.batch_execute(&ACCESS.sql("lock table {schema}.organizations in share mode")).await.expect("it can be had");
     held
 }
 
-/// The answer to a request that has to wait for the read model, which is then let go on.
+/// Sends a request that has to wait for the held read model, which is then released, and returns the answer.
 async fn answer_after(held: Transaction<'_>, request: RequestBuilder) -> Answer {
     let answer = tokio::spawn(send(request));
     throughout(HELD, "it waits", async || !answer.is_finished()).await;

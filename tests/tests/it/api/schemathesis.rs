@@ -1,6 +1,5 @@
-//! What schemathesis makes of /openapi.json: no request that it can think of gets a server error, or an answer that is
-//! not described. It is a Python program; where it is not installed the test is skipped and says so, and
-//! fails in continuous integration.
+//! Schemathesis with /openapi.json: none of its requests gets a server error, or an undescribed answer. It is a Python
+//! program; where it is not installed, the test is skipped with a notice, and fails in continuous integration.
 
 use std::{ffi::OsStr, path::PathBuf, process::Stdio, time::Duration};
 
@@ -13,21 +12,21 @@ use tests::{
 };
 use tokio::{process::Command, time::timeout};
 
-/// Of what differs in data only it sees one or two.
+/// The operations that differ in data only, of which it tests one or two.
 const ALIKE: &str = "^((Create|Patch|Get)(CodeHostA|CodeHostAES|CodeHostBSelfHosted|DirectoryA|JWT|OAuth|OIDC|SAML|SocialA|SocialB)IDP\
                      |(Set|Resolve)(Password|Lockout|Help|Domain|Oidc)Settings\
                      |(Create|Delete|Get|Search)AppKeys?\
                      |(Get|Delete)(App|Domain|Membership|Organization|ProjectGrant|Role|UserGrant|WebKey)\
                      |(Deactivate|Reactivate)(App|Organization|Project|ProjectGrant|UserGrant))$";
-/// How long it may take on a machine that has other things to do; it takes a third of that, or two.
+/// How long it may take on a busy machine; usually it takes one or two thirds of that.
 const LIMIT: Duration = Duration::from_mins(15);
-/// What it does. It also infers links between operations, which it says are wrong of those that it made itself.
+/// Its phases. A further one infers links between operations, which it then reports as wrong.
 const PHASES: &str = "examples,coverage,fuzzing";
-/// How many requests it makes up for each operation in its random part; in others it makes many more.
+/// How many requests it generates for each operation in its random phase; in the others it makes many more.
 const EXAMPLES: &str = "8";
 const CONFIGURATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schemathesis.toml");
 
-/// What `deploy/setup` installed, else what is on the PATH.
+/// Finds the program that `deploy/setup` has installed, else the one on the PATH.
 fn program() -> Option<PathBuf> {
     let installed = tools::installed("schemathesis").map(|folder| folder.join("bin/schemathesis"));
     installed.or_else(|| tools::on_path("schemathesis"))

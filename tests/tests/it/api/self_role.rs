@@ -1,4 +1,4 @@
-//! Roles of those who begin something of their own: projects in an organization, organizations on an instance.
+//! Roles of users who may create something of their own: projects in an organization, organizations on an instance.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -28,12 +28,12 @@ impl Acme {
         Self { tenant, admin, id }
     }
 
-    /// The context of the organization, in the query of a path.
+    /// Returns a path with the context of the organization in its query.
     fn path(&self, path: &str) -> String {
         format!("{path}?ctx.orgId={}", self.id)
     }
 
-    /// A user of the organization, with a role in the context of a path.
+    /// Creates a user of the organization, with a role in the context of a path.
     async fn user(&self, name: &str, path: &str, role: &str) -> (String, Client) {
         let wanted = json!({ "username": name, "service": {} });
         let id = done(&self.admin, &self.path(USERS), wanted).await.id();
@@ -42,7 +42,7 @@ impl Acme {
         (id, client)
     }
 
-    /// The memberships of a user, as its organization knows them.
+    /// Returns the memberships of a user in its organization.
     async fn memberships(&self, user: &str, made: &Answer) -> Vec<Value> {
         let filter = json!([{ "userId": user }]);
         let search = self.admin.request(Method::POST, &format!("{MEMBERSHIPS}/_search")).json(&filter);
@@ -52,7 +52,7 @@ impl Acme {
     }
 }
 
-/// What a caller is answered who has something made, once its role is known.
+/// Creates an object as soon as the caller's role is known, and returns the answer.
 async fn created(client: &Client, path: &str, name: &str) -> Answer {
     eventually("it may create it", async || {
         let answer = post(client, path, json!({ "name": name })).await;

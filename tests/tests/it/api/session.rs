@@ -1,4 +1,4 @@
-//! Sessions: whom they are of, the token that changes with each change, and how they end.
+//! Sessions: their users, the token that changes with each change, and how they end.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ async fn a_session_is_of_one_person_who_may_log_in() {
     );
 }
 
-/// Whether a session is there, and how many are found of its user.
+/// Returns the status of reading a session, and how many sessions are found of its user.
 async fn standing(admin: &Client, id: &str, user: &str) -> (u16, Value) {
     let found = post(admin, &format!("{SESSIONS}/_search"), json!([{ "userId": user }])).await;
     (read(admin, id).await.status.as_u16(), found.body["details"]["totalResult"].clone())
@@ -182,7 +182,7 @@ async fn a_session_is_read_and_found_at_once_and_ended_once() {
     patched(&admin, &made.id(), json!({})).await.assert_refused("ended", 404, "RESOURCE_NOT_FOUND");
 }
 
-/// A client that has seen both logs tells both, whichever it asks about next.
+/// The consistency token of a client that has seen both logs covers both, for any request.
 #[tokio::test]
 async fn a_consistency_token_goes_on_from_one_log_to_the_other() {
     let tenant = Tenant::start().await;

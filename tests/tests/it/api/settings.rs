@@ -1,4 +1,4 @@
-//! Settings: set, inherited and reset from the system down to an organization, by whom, and seen by whom.
+//! Settings: set, inherited and reset from the system down to an organization, and who may do and see that.
 
 mod asset;
 mod model;
@@ -28,7 +28,7 @@ async fn set(client: &Client, path: &str, body: Value) -> Answer {
     send(client.request(Method::PATCH, path).json(&body)).await
 }
 
-/// The same where it must succeed.
+/// Sets settings, which must succeed.
 async fn was_set(client: &Client, path: &str, body: Value) -> Answer {
     let answer = set(client, path, body).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.body);
@@ -39,7 +39,7 @@ async fn resolve(client: &Client, path: &str) -> Answer {
     send(client.request(Method::GET, path)).await
 }
 
-/// The settings where they must be shown.
+/// Returns the settings, which must be visible.
 async fn resolved(client: &Client, path: &str) -> Value {
     let answer = resolve(client, path).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.body);
@@ -62,7 +62,7 @@ fn supported() -> Vec<Value> {
     languages(&["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh", "ar"])
 }
 
-/// A user of an organization with these roles there.
+/// Creates a user of an organization with these roles there.
 async fn member(instance: &Instance, admin: &Client, organization: &str, name: &str, roles: &[&str]) -> Client {
     let user = json!({ "username": name, "service": {} });
     let id = done(admin, &format!("{USERS}?ctx.orgId={organization}"), user).await.id();

@@ -1,4 +1,4 @@
-//! Targets over HTTP: what is created is read, in every variant.
+//! Targets over HTTP: every variant is read as it was created.
 
 mod address;
 mod consistency;
@@ -51,7 +51,7 @@ async fn a_target_is_created_read_changed_and_deleted() {
     }
 }
 
-/// What is given, and what is read back.
+/// Returns the variants: what is sent, and what is read back.
 fn variants() -> Vec<(&'static str, Value, Value)> {
     let webhook = |more: Value| with(json!({ "name": "n", "restWebhook": { "url": URL } }), &more);
     let read = |more: Value| with(webhook(json!({ "timeout": "10s" })), &more);

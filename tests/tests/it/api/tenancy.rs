@@ -1,4 +1,4 @@
-//! Organizations, users and memberships: who may do what where, and that nothing crosses a tenant.
+//! Organizations, users and memberships: who may do what where, and the isolation of tenants.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn service(username: &str) -> Value {
     json!({ "username": username, "service": { "name": username.to_uppercase() } })
 }
 
-/// A user of an organization with roles there, and a client that is logged in as it.
+/// Creates a user of an organization with roles there, and returns a client that is logged in as it.
 pub(super) async fn member(
     instance: &Instance,
     admin: &Client,
@@ -284,7 +284,7 @@ async fn what_is_held_in_the_system_is_not_shown_to_an_instance() {
     send(keyed(&other.id())).await.assert_refused("another organization", 400, "IDEMPOTENCY_KEY_REUSED");
 }
 
-/// In the context of the system all of it is searched, by its operators alone.
+/// Checks that the context of the system covers everything, for its operators alone.
 async fn everywhere(tenant: &Tenant) {
     let (admin, operator) = (tenant.client().await, tenant.operator().await);
     let other = tenant.shared.instance().await;
@@ -300,7 +300,7 @@ async fn everywhere(tenant: &Tenant) {
     send(search(&admin, "?ctx.system=true")).await.assert_refused("who operates nothing", 403, "PERMISSION_DENIED");
 }
 
-/// 90 of the cases of OpenID Connect that the design lists.
+/// Case 90 of the OpenID Connect cases of the design.
 #[tokio::test]
 async fn an_old_secret_is_valid_as_long_as_it_was_said() {
     let tenant = Tenant::start().await;
@@ -321,21 +321,21 @@ async fn an_old_secret_is_valid_as_long_as_it_was_said() {
     assert_eq!(token(&admin, &ended).await, 200);
 }
 
-/// What the token endpoint answers to a secret of `rotating`.
+/// Returns the status of the token endpoint for a secret of `rotating`.
 async fn token(client: &Client, secret: &Answer) -> u16 {
     let secret = secret.body["clientSecret"].as_str().expect("it is shown");
     let request = client.anonymous(Method::POST, "/oauth/v2/token").basic_auth("rotating", Some(secret));
     send(request.form(&[("grant_type", "client_credentials"), ("scope", "openid")])).await.status.as_u16()
 }
 
-/// What belongs to another organization.
+/// Objects of another organization.
 struct Theirs {
     organization: String,
     user: String,
     membership: String,
 }
 
-/// What is of others is not there, whatever is asked of it.
+/// Checks that objects of others are not found by any request.
 async fn is_not_there(owner: &Client, one: &str, (theirs, own): (&Theirs, &str)) {
     let Theirs { organization: other, user: foreign, membership } = theirs;
     let not_there = [
@@ -367,7 +367,7 @@ async fn is_not_there(owner: &Client, one: &str, (theirs, own): (&Theirs, &str))
     }
 }
 
-/// What is above is refused.
+/// Checks that requests for contexts above are refused.
 async fn is_refused(owner: &Client, one: &str, own: &str) {
     let above = [
         (ORGANIZATIONS.to_owned(), json!({ "name": "Mine" })),

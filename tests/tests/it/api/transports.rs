@@ -1,4 +1,4 @@
-//! The transports themselves: TLS, browsers, health, compression, and clients that mean harm.
+//! The transports: TLS, browsers, health, compression, and malicious clients.
 
 use std::{fs::Permissions, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
@@ -236,7 +236,7 @@ async fn good_clients_are_served_while_others_mean_harm() {
     drop(slow);
 }
 
-/// Asks until it is too often: on a slow machine, one more is allowed before the next one comes.
+/// Repeats a request until it is refused as too frequent: on a slow machine, requests are allowed again meanwhile.
 async fn refused_at_last(request: impl Fn() -> RequestBuilder) -> Answer {
     for _ in 0..100 {
         let answer = send(request()).await;
@@ -322,7 +322,7 @@ async fn an_object_has_the_tag_that_a_change_can_insist_on() {
     assert!(!deleted.headers.contains_key("etag"), "what is gone has none");
 }
 
-/// Opens and resets streams until the server closes the connection; how many it took.
+/// Opens and resets streams until the server closes the connection, and returns how many it took.
 async fn rapid_resets(address: &str, most: usize) -> usize {
     let stream = TcpStream::connect(address).await.expect("there is room");
     let (mut sender, connection) = h2::client::handshake(stream).await.expect("it speaks HTTP/2");

@@ -1,4 +1,4 @@
-//! A random tree of contexts on nodes of their own, read on a node that lags when the test wants it.
+//! A random tree of contexts on nodes of its own, with a node that lags when the test wants it.
 
 use reqwest::{Method, RequestBuilder, Url};
 use rustix::process::Signal;
@@ -21,7 +21,7 @@ const ORGANIZATIONS_AT_MOST: usize = 4;
 
 /// The system, instances of it, and organizations of these.
 pub(super) struct Tree {
-    /// The system is the first one; what is above a context stands before it.
+    /// The contexts: the system first, and each after its parent.
     pub(super) contexts: Vec<Context>,
     projector: Node,
     _nodes: [Node; 2],
@@ -31,15 +31,15 @@ pub(super) struct Tree {
 
 /// A context, with clients that may do everything there.
 pub(super) struct Context {
-    /// The place of the one above it.
+    /// The index of its parent.
     pub(super) parent: Option<usize>,
     /// How requests name it.
     pub(super) query: String,
-    /// What answers say of it.
+    /// The owner as in answers.
     pub(super) owner: Value,
-    /// A client of the node that writes, at the host of the context's instance.
+    /// A client of the writing node, at the host of the context's instance.
     pub(super) writing: Client,
-    /// A client of the node that reads.
+    /// A client of the reading node.
     pub(super) reading: Client,
 }
 
@@ -50,7 +50,7 @@ struct Clients {
 }
 
 impl Tree {
-    /// Makes a random one.
+    /// Creates a random tree.
     pub(super) async fn start(random: &mut fastrand::Rng) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let file = system_owner(folder.path()).display().to_string();
@@ -87,23 +87,24 @@ impl Tree {
         Self { contexts, projector, _nodes: [command, query], _cluster: cluster, _folder: folder }
     }
 
-    /// A context and all above it, the nearest first.
+    /// Returns a context and all above it, the nearest first.
     pub(super) fn chain(&self, context: usize) -> impl Iterator<Item = usize> {
         std::iter::successors(Some(context), |context| self.contexts[*context].parent)
     }
 
-    /// Holds the read models where they are.
+    /// Stops the updates of the read models.
     pub(super) async fn hold(&self) {
         self.projector.process.signal(Signal::STOP);
         eventually("the projector stands", async || self.projector.process.is_stopped().then_some(())).await;
     }
 
-    /// Lets them go on.
+    /// Resumes the updates of the read models.
     pub(super) fn go_on(&self) {
         self.projector.process.signal(Signal::CONT);
     }
 
-    /// What is held is answered without a token, however old it is, and refused with the token of what is not there yet.
+    /// Checks that a held read model answers without a consistency token, and is refused with the token of a newer
+    /// write.
     pub(super) async fn assert_lags(&self, last: &Answer, request: impl Fn() -> RequestBuilder) {
         let old = send(request()).await;
         assert_eq!(old.status, 200, "whoever names nothing is answered: {}", old.body);
@@ -118,19 +119,19 @@ impl Context {
         Self { parent, query: query.to_owned(), owner, writing: writing.clone(), reading: reading.clone() }
     }
 
-    /// A request that writes in the context.
+    /// Returns a request that writes in the context.
     pub(super) fn writes(&self, method: Method, path: &str) -> RequestBuilder {
         self.writing.request(method, &format!("{path}?{}", self.query))
     }
 }
 
-/// An owner as answers have it.
+/// Returns an owner as in answers.
 fn of(kind: &str, id: Option<&str>) -> Value {
     let kind = format!("OWNER_TYPE_{kind}");
     id.map_or_else(|| json!({ "type": kind }), |id| json!({ "type": kind, "id": id }))
 }
 
-/// Makes an instance; gives its id and issuer.
+/// Creates an instance, and returns its id and issuer.
 async fn founded(operator: &Client, first: &str) -> (String, String) {
     let domain = new_host();
     let instance = json!({ "name": "Another", "domain": domain, "organizationName": "Default" });
@@ -138,7 +139,7 @@ async fn founded(operator: &Client, first: &str) -> (String, String) {
     (id, with_port_of(&format!("http://{domain}"), first))
 }
 
-/// An address with the port of another one.
+/// Returns an address with the port of another one.
 fn with_port_of(address: &str, other: &str) -> String {
     let [mut address, other] = [address, other].map(|text| text.parse::<Url>().expect("it is a URL"));
     address.set_port(other.port()).expect("it can have one");

@@ -1,4 +1,5 @@
-//! The user agents of sessions: a request names one when a person is checked, and whoever may read the session reads it.
+//! The user agents of sessions: the request that checks a person may name one, and callers who may read the session see
+//! it.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ async fn patched(who: &Client, id: &str, body: Value) -> Answer {
     send(who.request(Method::PATCH, &format!("{SESSIONS}/{id}")).json(&body)).await
 }
 
-/// The user agent of a session, as it is read alone and in a list, after a write.
+/// Returns the user agent of a session after a write, as it is read alone and in a list.
 async fn read(admin: &Client, written: &Answer, id: &str) -> Value {
     let alone = after(written, admin.request(Method::GET, &format!("{SESSIONS}/{id}"))).await.body;
     let list = admin.request(Method::POST, &format!("{SESSIONS}/_search")).json(&json!([{ "inIds": { "ids": [id] } }]));

@@ -1,4 +1,4 @@
-//! Metadata of users: by key, replaced as a whole, and sealed where it is of a person.
+//! Metadata of users: by key, replaced completely, and sealed for people.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ async fn read(admin: &Client, user: &str, key: &str) -> (u16, Value) {
     (answer.status.as_u16(), answer.body["metadata"]["value"].clone())
 }
 
-/// The events of an entry, as they are searched.
+/// Searches the events of an entry.
 async fn events(tenant: &Tenant, user: &str, key: &str) -> Vec<Value> {
     let id = format!("{user}/{key}");
     let body = json!({ "filters": [{ "aggregateType": "user_metadata" }, { "aggregateId": id }] });

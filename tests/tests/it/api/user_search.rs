@@ -1,4 +1,4 @@
-//! Filters of users that are combined.
+//! Combined filters of users.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ fn nested(depth: usize) -> Value {
     (1..depth).fold(has("username", "zz"), |inner, _| json!({ "notFilter": { "filter": inner } }))
 }
 
-/// Makes people of two organizations and a program. Returns the id of the second organization.
+/// Creates people of two organizations and a service user. Returns the id of the second organization.
 async fn people(admin: &Client) -> String {
     let other = created(admin, "/resources/v3alpha/organizations", json!({ "name": "Analysts" })).await.id();
     for (username, given, family, at) in

@@ -1,4 +1,4 @@
-//! What admits requests, where an event of that fails: what is parked counts as ended, and all others go on.
+//! Failed events in the projections that admit requests: parked objects count as ended, and all others work.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
 const INSTANCES: &str = "/resources/v3alpha/instances";
 const FAILED: &str = "/system/v1/failedevents";
 
-/// A platform whose projections fail at every event of what they have tables for, while a file is there.
+/// A platform whose projections of tables fail at every event while a file exists.
 struct Failing {
     platform: Platform,
     servers: Servers,
@@ -33,7 +33,7 @@ struct Failing {
     operator: Client,
 }
 
-/// An organization, and a user of it who may read its users.
+/// An organization, and a user who may read its users.
 struct Member {
     organization: String,
     id: String,
@@ -78,14 +78,14 @@ impl Failing {
         renamed
     }
 
-    /// Has what a view has parked of an aggregate left out.
+    /// Discards the parked events of an aggregate in a view.
     async fn discard(&self, aggregate_id: &str, view: &str) {
         let path = format!("{FAILED}/{}/_discard", self.in_view(aggregate_id, view).await);
         let discarded = post(&self.operator, &path, json!({ "reason": "it is known" })).await;
         assert_eq!(discarded.status, StatusCode::OK, "{}", discarded.body);
     }
 
-    /// Renames an organization, which fails, and waits until the views say so.
+    /// Renames an organization, which fails, and waits until the views report that.
     async fn parked(&self, organization: &str) -> Answer {
         self.fail();
         let renamed = self.rename(organization, "Renamed").await;
@@ -100,7 +100,7 @@ impl Failing {
         failed(&self.operator, json!([{ "aggregateId": aggregate_id }])).await
     }
 
-    /// The views that have parked something.
+    /// Returns the views that have parked an aggregate.
     async fn views(&self, aggregate_id: &str) -> Vec<String> {
         let found = self.failed(aggregate_id).await;
         let mut views: Vec<_> = found.iter().filter_map(|event| Some(event["viewName"].as_str()?.to_owned())).collect();
@@ -108,7 +108,7 @@ impl Failing {
         views
     }
 
-    /// The id of what a view has parked.
+    /// Returns the id of the failed event of an aggregate in a view.
     async fn in_view(&self, aggregate_id: &str, view: &str) -> String {
         let found = self.failed(aggregate_id).await;
         let event = found.iter().find(|event| event["viewName"] == view).expect("the view has parked it");
@@ -123,7 +123,7 @@ impl Failing {
         self.get(organization).await.body["organization"]["organization"]["name"].clone()
     }
 
-    /// Changes a table of what requests are admitted by.
+    /// Changes a table that requests are admitted by.
     async fn alter(&self, table: &str, change: &str) {
         let postgres = connect(&self.servers.places.postgres_url).await;
         let alter = ACCESS.sql(&format!("alter table {{{table}}} {change}"));
@@ -285,12 +285,12 @@ async fn where_postgres_refuses_what_everybody_needs_it_stands_still_and_names_i
     assert_eq!(after(&made, read).await.status, StatusCode::OK, "it goes on by itself");
 }
 
-/// A person who is logged in by the API, whose session fails from the first event on.
+/// Logs in a person by the API, whose session fails from the first event on.
 async fn logged_in(failing: &Failing, username: &str) -> (String, String) {
     logged_in_of(failing, "", username).await
 }
 
-/// The same in a context.
+/// Logs in a person in a context, whose session fails from the first event on.
 async fn logged_in_of(failing: &Failing, context: &str, username: &str) -> (String, String) {
     let data = json!({ "given_name": "Ada", "family_name": username });
     let person = json!({ "username": username, "human": { "data": data } });
@@ -303,7 +303,7 @@ async fn logged_in_of(failing: &Failing, context: &str, username: &str) -> (Stri
     (id, session)
 }
 
-/// A session that is parked, of somebody whose organization is switched off then.
+/// Parks a session of a user whose organization is deactivated then.
 async fn ends_with_its_organization(failing: &Failing) -> String {
     let organization = created(&failing.admin, ORGANIZATIONS, json!({ "name": "Carols" })).await.id();
     let (_, session) = logged_in_of(failing, &format!("?ctx.orgId={organization}"), "carol").await;

@@ -19,15 +19,15 @@ use view::{
     projection::{index_of, rows_of},
 };
 
-/// How many events a batch has. A record is never divided, so that each is a batch of its own.
+/// The number of events of a batch. A record is never divided, so that each is a batch of its own.
 const OF_BATCH: u64 = 1000;
 /// How many targets change while one is parked, how many in each record, and how often one comes.
 const OTHERS: u64 = 10_000;
 const AT_ONCE: u64 = 100;
 const EVERY: Duration = Duration::from_millis(100);
-/// How soon one that fails is noted.
+/// How soon a failed event is recorded.
 const SEEN: Duration = Duration::from_secs(1);
-/// How far the others may be behind meanwhile.
+/// How far the others may lag meanwhile.
 const BEHIND: Duration = Duration::from_secs(1);
 const SLACK: u32 = 5;
 /// The views of targets.

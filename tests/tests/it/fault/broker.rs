@@ -1,4 +1,5 @@
-//! Three brokers of which one dies, one is drained, and two are away: what was acknowledged is there, and it goes on.
+//! Three brokers of which one dies, one is drained, and two are unavailable: acknowledged events are preserved, and
+//! work goes on.
 
 use std::time::Duration;
 

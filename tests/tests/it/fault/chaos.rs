@@ -1,5 +1,5 @@
 //! Nodes are killed, stopped and ended in any order under load: every command that was acknowledged is in the log once,
-//! changes of one target have one order, and the read models are what the log says.
+//! changes of one target have one order, and the read models match the log.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use tests::{
 use tokio::time::{Instant, sleep};
 
 const NODES: usize = 3;
-/// How long the nodes are left alone between two blows.
+/// How long the nodes are left alone between two faults.
 const PEACE: Duration = Duration::from_secs(2);
-/// A run that takes longer has lost its way.
+/// The longest duration of a run.
 const LIMIT: Duration = Duration::from_mins(20);
-/// Each falls as often as this, in an order that the seed says.
+/// How often each fault happens, in an order that the seed determines.
 const TIMES: usize = 2;
 const BLOWS: [Blow; 4] = [Blow::KillsCommand, Blow::StopsCommand, Blow::EndsCommand, Blow::KillsProjector];
 
-/// What happens to a node.
+/// A fault of a node.
 #[derive(Debug, Clone, Copy)]
 enum Blow {
     KillsCommand,
@@ -36,7 +36,7 @@ struct Fleet {
     cluster: Cluster,
     commands: Vec<Node>,
     projectors: Vec<Node>,
-    /// A small generator of its own: a run is told by its seed.
+    /// The state of a small random generator, so that a run is determined by its seed.
     random: u64,
 }
 
@@ -51,7 +51,7 @@ impl Fleet {
         fleet
     }
 
-    /// A command node; one that takes another's place listens where that one did.
+    /// Starts a command node; a replacement listens at the address of the former node.
     fn command(&self, number: usize, place: Option<&Node>) -> Node {
         let own = number.to_string();
         let listen = place.map(|node| node.url.trim_start_matches("http://").to_owned());
@@ -73,7 +73,7 @@ impl Fleet {
         usize::try_from(self.random >> 33).unwrap_or_default() % bound
     }
 
-    /// All blows in any order, and then again, as long as somebody asks for the next.
+    /// Returns the next fault: all faults in a random order, and then again.
     fn next(&mut self, left: &mut Vec<Blow>) -> Blow {
         if left.is_empty() {
             left.extend(BLOWS);

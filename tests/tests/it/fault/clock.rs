@@ -1,4 +1,4 @@
-//! Nodes whose clock is not that of NATS and Postgres.
+//! Nodes whose clock differs from that of NATS and Postgres.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn a_node_that_starts_with_a_wrong_clock_writes_nothing() {
     assert_no_time_of_the_future(&cluster).await;
 }
 
-/// A record of such a time would hold back the times of all that come after it.
+/// A record with a time in the future would hold back the times of all later ones.
 async fn assert_no_time_of_the_future(cluster: &Cluster) {
     let until = clock::now() + AHEAD / 2;
     for record in cluster.audit().await.records {

@@ -10,12 +10,13 @@ use tests::{
 };
 use tokio::time::Instant;
 
-/// How long a debug build may take from its start until it has committed a write, beside other tests on two processors;
-/// with five times the slack.
+/// How long a debug build may take from its start to the first committed write, while other tests run on two
+/// processors; with five times that as slack.
 const RECOVERY: Duration = Duration::from_secs(4);
 const SLACK: u32 = 5;
 
-/// Every step of a commit, with the hits at which the process dies. The first two publishes of a start are its barrier.
+/// Every step of a commit, with the hits at which the process dies. The first two publishes of a start are its barrier
+/// records.
 const STEPS: &[(&str, &[u32])] = &[
     ("activate.barrier", &[1]),
     ("commit.decided", &[1, 2, 7]),

@@ -1,4 +1,4 @@
-//! What is decided about failed events: by administrators of an instance, and in a way that nobody can read.
+//! Decisions about failed events: by administrators of an instance, and unreadable ones.
 
 use jiff::SignedDuration;
 use reqwest::{Method, StatusCode};
@@ -109,6 +109,6 @@ async fn a_decision_that_cannot_be_read_is_in_nobodys_way() {
     assert!(listed["firstFailed"].is_string(), "{listed}");
 }
 
-/// A discard whose sequence is no number.
+/// A discard with an invalid sequence.
 const OF_NO_NUMBER: &[u8] =
     br#"{"view":"targets","instance_id":"1","aggregate_type":"target","aggregate_id":"2","sequence":"x"}"#;

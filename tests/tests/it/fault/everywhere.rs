@@ -1,5 +1,5 @@
-//! All sessions of a person end while a node is in the middle of what one of them is shown for: nothing comes of it that counts as made
-//! after they ended.
+//! All sessions of a person end while a node is in the middle of a request with one of them: its outcome does not count
+//! as made after the end.
 
 use reqwest::{Method, StatusCode};
 use rustix::process::Signal;
@@ -12,7 +12,8 @@ use tests::{
 
 use crate::oidc::flow::{API, App, Flow, answered};
 
-/// What a node answers that stands still at some point until all sessions of a person have ended, which everybody else knows then.
+/// Returns the answer of a node that is paused at a point until all sessions of a person have ended, which all other
+/// nodes know then.
 async fn meanwhile(node: &Node, writer: &Client, user: &str, asked: impl Future<Output = Answer>) -> Answer {
     let ending = async {
         eventually("it stands still", async || node.process.is_stopped().then_some(())).await;
@@ -24,7 +25,7 @@ async fn meanwhile(node: &Node, writer: &Client, user: &str, asked: impl Future<
     tokio::join!(asked, ending).0
 }
 
-/// An app on a node, and a person; the node stands still at a point.
+/// Starts an app with a person on a node that is paused at a point.
 async fn start(point: &str) -> (Flow<Cluster>, Client, Node, [Node; 2]) {
     let cluster = Cluster::start().await;
     let others = ["command", "projector"].map(|role| cluster.node(role, role, &[], &[]));
@@ -37,7 +38,7 @@ async fn start(point: &str) -> (Flow<Cluster>, Client, Node, [Node; 2]) {
     (flow, writer, node, others)
 }
 
-/// The token of a session of the person.
+/// Creates a session of the person, and returns its token.
 async fn session(flow: &mut Flow<Cluster>, (writer, node): (&Client, &Node)) -> String {
     flow.admin = writer.clone();
     let (_, token) = flow.session().await;

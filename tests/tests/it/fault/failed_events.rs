@@ -1,4 +1,4 @@
-//! Failed events as they are seen: of those that are being tried again, by administrators, in large numbers and sizes.
+//! Views of failed events: of retried ones, by administrators, in large numbers and sizes.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ use super::{
 pub(super) const OF_INSTANCE: &str = "/resources/v3alpha/failed_events";
 /// How many failed events a filter matches.
 const MANY: i64 = 1_000_000;
-/// How long a name is that a record can hardly have: one is a message of 1 MiB at most.
+/// The length of a name that a record can hardly contain: a record is a message of at most 1 MiB.
 const LARGEST: usize = 1_000_000;
 
 fn state(name: &str) -> Value {
@@ -97,7 +97,7 @@ async fn who_has_something_tried_again_is_shown_until_that_is_done() {
     assert_eq!(left.get::<_, i64>(0), 0);
 }
 
-/// Notes by hand that events failed, as many as a statement finds as `a (type, id, number)`.
+/// Inserts failed events, for the rows of a statement as `a (type, id, number)`.
 pub(crate) async fn note(url: &str, instance_id: &str, found: &str) {
     let text = format!(
         "insert into platform.failed_events select 'targets', c.version, 0, $1, a.type, a.id, a.number, a.number, 0, 0, '', 1, \
@@ -172,7 +172,7 @@ async fn a_filter_may_match_a_million() {
     assert_eq!(of_instance.body["details"]["totalResult"], "0", "history has no such target");
 }
 
-/// The page and the tool show the first of a million.
+/// Checks that the page and the tool show the first of a million.
 async fn many_are_looked_at(platform: &Platform) {
     let mut browser = Browser::signed_in(&platform.bootstrap.issuer, &link(&platform.data(), &[])).await;
     for (path, says) in [
@@ -194,7 +194,7 @@ async fn many_are_looked_at(platform: &Platform) {
     assert!(said.contains("1000 of 1000000 failed events; `failed-events export` prints all of them"), "{said}");
 }
 
-/// The tool exports more than one answer has, of which all failed at the same time.
+/// Checks that the tool exports more than one page, where all events failed at the same time.
 async fn many_are_exported(platform: &Platform, url: &str) {
     let data = platform.data().display().to_string();
     let others = "select 'user', n::text, n from generate_series(2000001, 2002500) as n";
@@ -278,7 +278,7 @@ async fn what_fails_at_another_event_has_failed_there_once() {
     }
 }
 
-/// A rebuild meets at once what has failed in a year. That is no bad build.
+/// A rebuild meets the failures of a year at once, which does not make it a bad build.
 #[tokio::test]
 async fn what_failed_at_different_times_is_parked_though_it_is_met_at_once() {
     const AT_ONCE: i64 = 90;

@@ -1,4 +1,4 @@
-//! Writers that were stopped, resumed or doubled: only one at a time writes, and only that one answers.
+//! Writers that are stopped, resumed or doubled: only one at a time writes and answers.
 
 use std::time::Duration;
 
@@ -16,12 +16,13 @@ use tests::{
 };
 use tokio::{task::JoinHandle, time::Instant};
 
-/// A lease ends 3.5 s after its last renewal, less in most tests; then the next writer has to raise its barrier.
+/// How long a takeover may take: a lease ends 3.5 s after its last renewal, less in most tests; then the next writer
+/// raises its barrier.
 const TAKE_OVER: Duration = Duration::from_secs(5);
 const SLACK: u32 = 5;
-/// How long a lease lasts at least when its holder is stopped: it was renewed a second ago at most.
+/// How long a lease lasts at least after its holder is stopped: it was renewed a second before at most.
 const LEFT: Duration = Duration::from_millis(2400);
-/// How often two nodes take the writing from each other.
+/// How often two nodes take over the writing from each other.
 const TAKE_OVERS: u64 = 20;
 
 /// A cluster with a projector and two command nodes, of which the first writes.

@@ -1,4 +1,4 @@
-//! So much fails at once that the build is wrong, and not the events: the projection stands still, and says so.
+//! So many failures at once that the build must be bad: the projection stops, and reports that.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use tests::{
 };
 use tokio::time::Instant;
 
-/// How long old answers are looked at.
+/// How long the old answers are observed.
 const WHILE: Duration = Duration::from_secs(3);
 
 /// The views that fail.
@@ -37,7 +37,7 @@ async fn parked(postgres: &tokio_postgres::Client, view: &str) -> i64 {
     postgres.query_one(text, &[&view]).await.expect("the table is there").get(0)
 }
 
-/// How many targets a search finds, and the name that a get answers.
+/// Returns how many targets a search finds, and the name that a get returns.
 async fn answers(client: &Client, id: &str) -> (Value, Value) {
     let found = post(client, &format!("{TARGETS}/_search"), json!([])).await.body["details"]["totalResult"].clone();
     (found, client.get_target(id, None).await.body["target"]["target"]["name"].clone())

@@ -1,4 +1,4 @@
-//! Readers of one process share what they read of the log, and each hears all of it, whatever its place and its pace.
+//! Readers of one process share their reads of the log, and each gets all of it, whatever its place and its pace.
 
 use std::time::Duration;
 
@@ -20,18 +20,18 @@ use tokio::{
 
 const EARLY: u64 = 200;
 const LATE: u64 = 600;
-/// Of each event, in bytes: those that come late are more than is kept for one that is slow.
+/// The size of each event in bytes: more arrive late than is buffered for a slow reader.
 const LARGE: usize = 16 * 1024;
 
-/// Reads a log.
+/// A reader of a log.
 struct Reader {
     task: JoinHandle<Vec<Position>>,
-    /// How far it is, once it follows the log.
+    /// The progress of the reader, once it follows the log.
     place: watch::Receiver<Option<u64>>,
 }
 
 impl Reader {
-    /// Reads the log from a position to an end, with a pause behind so many records, and checks that it is all there.
+    /// Reads the log from a position to an end, with a pause after a number of records, and checks that it is complete.
     fn start(log: &Log, from: Position, end: u64, (pause, every): (Duration, u64)) -> Self {
         let (log, (known, place)) = (log.clone(), watch::channel(None));
         let task = tokio::spawn(async move {
@@ -52,13 +52,13 @@ impl Reader {
         Self { task, place }
     }
 
-    /// Waits until it is there.
+    /// Waits until the reader has reached a place.
     async fn reaches(&mut self, wanted: u64) {
         let reached = self.place.wait_for(|place| place.is_some_and(|place| place >= wanted));
         timeout(Duration::from_mins(1), reached).await.expect("it reads in time").expect("it reads");
     }
 
-    /// All that it read.
+    /// Returns the positions of all records that it has read.
     async fn read(self) -> Vec<Position> {
         self.task.await.expect("it reads everything")
     }

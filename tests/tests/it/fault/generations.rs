@@ -1,4 +1,4 @@
-//! Read models are built anew beside those that answer, and take their place: nobody notices, whatever is killed.
+//! Read models are built again beside those that answer, and replace them: nobody notices, whatever is killed.
 
 use std::{
     os::unix::process::ExitStatusExt,
@@ -31,22 +31,23 @@ use super::{
 const VIEWS: &str = "/system/v1/views";
 const NEXT: &str = "VIEW_GENERATION_PLACE_NEXT";
 const PREVIOUS: &str = "VIEW_GENERATION_PLACE_PREVIOUS";
-/// What a projector needs several batches for, in bytes of the log.
+/// A size of the log, in bytes, for which a projector needs several batches.
 const LARGE: usize = 24 * 1024 * 1024;
-/// How long it may take until another generation answers. What is given up for locks or for being behind is refused before the slack ends.
+/// How long an exchange of generations may take. One that is given up because of locks or lag is refused before the
+/// slack ends.
 const EXCHANGED: Duration = Duration::from_secs(1);
-/// How long a read may be held up meanwhile.
+/// How long a read may be delayed meanwhile.
 const STALLED: Duration = Duration::from_millis(400);
 const SLACK: u32 = 5;
 
-/// A generation of a view at a place, if there is one.
+/// Returns the generation of a view at a place, if there is one.
 async fn generation(operator: &Client, view: &str, place: &str) -> Option<Value> {
     let views = post(operator, &format!("{VIEWS}/_search"), json!({})).await.body;
     let of = views["result"].as_array()?.iter().find(|known| known["viewName"] == view)?;
     of["generations"].as_array()?.iter().find(|found| found["place"] == place).cloned()
 }
 
-/// Waits until a generation was compared with the one that answers, and says how many rows differ.
+/// Waits until a generation was compared with the one that answers, and returns it.
 async fn compared(operator: &Client, view: &str, place: &str) -> Value {
     let compared = async || generation(operator, view, place).await.filter(|found| found["verifiedAt"].is_string());
     eventually(&format!("{view} is compared"), compared).await
@@ -56,7 +57,7 @@ async fn ask(operator: &Client, view: &str, what: &str) -> StatusCode {
     send(operator.request(Method::POST, &format!("{VIEWS}/{view}/{what}"))).await.status
 }
 
-/// Who creates targets and reads each at once.
+/// Clients that create targets, and read each at once.
 struct Readers {
     is_over: Arc<AtomicBool>,
     tasks: Vec<tokio::task::JoinHandle<(usize, Duration)>>,
@@ -88,7 +89,7 @@ impl Readers {
         Self { is_over, tasks }
     }
 
-    /// How many reads there were, and how long the slowest took.
+    /// Ends the clients, and returns how many reads there were, and the slowest.
     async fn end(self) -> (usize, Duration) {
         self.is_over.store(true, Ordering::SeqCst);
         let (mut reads, mut slowest) = (0, Duration::ZERO);
@@ -204,7 +205,7 @@ async fn a_generation_goes_on_where_its_projector_was_killed() {
     assert_eq!((verified.differing, verified.examples), (0, vec![]));
 }
 
-/// How far the next generation of targets is.
+/// Returns the progress of the next generation of targets.
 async fn reached(database: &view::database::Database) -> u64 {
     let all = view::generation::generations(database, 0).await.expect("Postgres answers");
     all[0].checkpoint.map_or(0, |checkpoint| checkpoint.position.sequence)

@@ -1,4 +1,4 @@
-//! Postgres loses commits, is away, or is empty: the log tells what is true.
+//! Postgres loses commits, is unavailable, or is empty: the log has the truth.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use view::projection::ACCESS;
 
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
-/// How long read models may stay behind after a loss.
+/// How long read models may lag after a loss.
 const HEALED: Duration = Duration::from_secs(3);
 const SLACK: u32 = 5;
 
@@ -231,7 +231,7 @@ async fn history_stands_at(url: &str) -> Option<i64> {
     Some(client.query_one(text, &[]).await.ok()?.get(0))
 }
 
-/// The child of a process whose command line has this word.
+/// Finds the child of a process with this word in its command line.
 fn child(parent: Pid, word: &str) -> Option<Pid> {
     let parent = parent.as_raw_nonzero().to_string();
     let is_child = |process: &Path| {
@@ -330,7 +330,7 @@ async fn audit_of(platform: &Platform) -> Audit {
     Audit::of(async_nats::ConnectOptions::with_token(token).connect(url).await.expect("NATS is there")).await
 }
 
-/// All rows, once all projections have the whole log.
+/// Returns all rows, once all projections have the complete log.
 async fn rows_of(platform: &Platform) -> std::collections::BTreeMap<String, Vec<String>> {
     let url = platform.postgres_url();
     audit_of(platform).await.assert_projected(&url).await;

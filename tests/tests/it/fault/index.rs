@@ -1,4 +1,4 @@
-//! The search index under failure: whatever is killed, stopped, damaged or lost, the answers are the same afterwards.
+//! The search index under failure: after kills, stops, damage and loss, the answers are the same.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use tests::{
 use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
 use view::projection::{Kind, index_of};
 
-/// How long an index may stand still where its keeper was killed.
+/// How long an index may stay unchanged after its projector was killed.
 const RECOVERY: Duration = Duration::from_secs(6);
 const SLACK: u32 = 5;
 
@@ -33,7 +33,7 @@ const STEPS: &[(&str, &[u32])] = &[
     ("index.published", &[1, 5]),
 ];
 
-/// What happens to a file, and how.
+/// A kind of damage to a file: its name, and the function.
 type Damage = (&'static str, fn(&Path));
 
 const DAMAGES: &[Damage] = &[
@@ -52,7 +52,7 @@ const DAMAGES: &[Damage] = &[
     }),
 ];
 
-/// Harms every file of every index in a folder.
+/// Damages every file of every index in a folder.
 fn harm_all(folder: &Path, harm: fn(&Path)) {
     for index in fs::read_dir(folder).expect("it is there").flatten() {
         for file in fs::read_dir(index.path()).expect("it is a folder").flatten() {
@@ -65,7 +65,7 @@ async fn search(client: &Client, path: &str) -> Answer {
     send(client.request(Method::POST, &format!("{TARGETS}/_search?{path}")).json(&json!([]))).await
 }
 
-/// What all targets are, however many, as of the last event of the log.
+/// Returns all targets, as of the last event of the log.
 async fn everything(client: &Client, sequence: u64) -> Value {
     let current = eventually("an index that is current", || async {
         let answer = search(client, "query.limit=1000&query.asc=true&sortingColumn=TARGET_FIELD_NAME_ID").await;
@@ -119,8 +119,8 @@ async fn a_keeper_that_is_killed_at_any_step_leaves_an_index_that_goes_on() {
     assert!(slowest < RECOVERY * SLACK, "{slowest:?}");
 }
 
-/// Watches what is published: whoever was taken over publishes nothing behind the one who took over. Ends only with a
-/// manifest that goes back.
+/// Watches the published manifests: a publisher that was replaced publishes nothing after its successor. Ends only with
+/// a manifest that goes back.
 async fn watch_epochs(cluster: &Cluster) -> JoinHandle<()> {
     let context = async_nats::jetstream::new(cluster.servers.nats().await);
     let bucket = context.get_key_value("INDEX_MANIFESTS").await.expect("it is there");
@@ -323,7 +323,7 @@ async fn what_another_version_published_is_left_alone() {
     assert_eq!(answer.status, 200, "what was shown goes on: {}", answer.body);
 }
 
-/// Searches all the time: what is processed never goes back.
+/// Searches continuously, and checks that the processed sequence never goes back.
 struct Forward {
     end: oneshot::Sender<()>,
     watching: JoinHandle<()>,

@@ -1,4 +1,4 @@
-//! What goes wrong for one command, event or tenant, and what goes on for all others.
+//! Failures of one command, event or tenant do not affect all others.
 
 use std::{fs, time::Duration};
 
@@ -32,7 +32,7 @@ async fn writer(cluster: &Cluster, name: &str, fault: &str) -> (Node, Client) {
     (node, client)
 }
 
-/// Sends a create and goes on without its answer.
+/// Sends a create without waiting for its answer.
 fn creating(client: &Client, name: &str, key: Option<&str>) -> JoinHandle<Answer> {
     let mut request = client.request(Method::POST, TARGETS).timeout(Duration::from_secs(50)).json(&target(name));
     if let Some(key) = key {
@@ -232,7 +232,7 @@ async fn a_tenant_that_floods_the_writer_keeps_no_other_from_its_turn() {
     assert!(quiet.len() == 2 && quiet[1] <= 5, "they waited for the flood: {quiet:?}");
 }
 
-/// A service user whose token reads targets: its id, and the token.
+/// Creates a service user whose token reads targets, and returns its id and the token.
 async fn reader(client: &Client, oidc: &Node) -> (String, String) {
     let user = service_user(client, ("reader", json!({})), "").await;
     let role = json!({ "userId": user.user_id, "roles": ["IAM_OWNER_VIEWER"] });

@@ -1,5 +1,5 @@
-//! Whoever does what was decided about failed events dies at every step of that: nothing is lost, nothing is folded twice, and what was
-//! left out stays so.
+//! Processes are killed at every step of retries and discards of failed events: nothing is lost, nothing is processed
+//! twice, and what was discarded stays discarded.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use super::{
     parking::{failed, name, rename},
 };
 
-/// Where a retry can die: when it is decided, and where rows and index do it.
+/// The steps at which a retry can be killed: at the decision, in rows and in the index.
 const OF_RETRY: &[&str] = &[
     "turn.decided/RetryFailedEvents",
     "commit.decided",
@@ -39,7 +39,7 @@ const OF_RETRY: &[&str] = &[
     "index.published",
 ];
 
-/// The same of what is left out. Nothing of it is written to an index, so that it has fewer steps.
+/// The steps of a discard. It writes nothing to an index, so that it has fewer steps.
 const OF_DISCARD: &[&str] = &[
     "turn.decided/DiscardFailedEvent",
     "commit.decided",
@@ -53,14 +53,14 @@ const OF_DISCARD: &[&str] = &[
     "retry.committed/targets",
 ];
 
-/// The same of an index whose events are in the other log: it is told in another way what was decided.
+/// The steps of a retry in an index whose events are in the other log, which learns of decisions in another way.
 const OF_SESSIONS: &[&str] = &["retry.taken/sessions_index", "retry.folded/sessions_index"];
 
-/// The same of a delivery that is left out.
+/// The steps of discarding a delivery.
 const OF_LEFT_OUT: &[&str] =
     &["turn.decided/DiscardFailedEvent", "mending.met", "mending.found", "mending.taken", "mending.done"];
 
-/// The same of deliveries that are made again.
+/// The steps of retrying deliveries.
 const OF_DELIVERIES: &[&str] = &[
     "turn.decided/RetryFailedEvents",
     "mending.met",
@@ -71,12 +71,12 @@ const OF_DELIVERIES: &[&str] = &[
     "deliveries.delivered",
 ];
 
-/// Each step with the next one, and with none at the end.
+/// Returns each step with the next one, and `nowhere` at the end.
 fn steps(all: &'static [&str]) -> impl Iterator<Item = (&'static str, &'static str)> {
     all.iter().copied().zip(all.iter().copied().skip(1).chain(["nowhere"]))
 }
 
-/// Asks for something, whose answer may never come.
+/// Sends a request whose answer may never come.
 async fn ask(operator: &Client, path: &str, body: Value) {
     let _ = operator.request(Method::POST, path).json(&body).send().await;
 }
@@ -179,7 +179,7 @@ async fn a_retry_of_sessions_that_is_killed_at_any_step_is_done_once() {
     }
 }
 
-/// A platform with a target that takes nothing, which is killed at a point while a file is there.
+/// A platform with a target that fails at everything, which is killed at a point while a file exists.
 struct Delivering {
     _servers: Servers,
     platform: Platform,
@@ -205,7 +205,7 @@ impl Delivering {
         Self { _servers: servers, platform, client, operator, endpoint, hook, switch }
     }
 
-    /// The ids of those whose events are delivered.
+    /// Returns the ids of the targets whose events are delivered.
     async fn targets(&self) -> Vec<String> {
         let found = post(&self.client, &format!("{TARGETS}/_search"), json!({})).await.body;
         let all = found["result"].as_array().cloned().unwrap_or_default();
@@ -232,7 +232,7 @@ impl Delivering {
         eventually(step, || std::future::ready(self.platform.process().has_ended().then_some(()))).await;
     }
 
-    /// A target of which one delivery was given up, and whose next ones are taken.
+    /// Creates a target of which one delivery was given up, and whose next ones succeed.
     async fn gives_up(&self, name: &str) -> String {
         self.endpoint.reply(Reply::status(503));
         let created = self.client.create_target(name).await.expect("it is created");
@@ -242,8 +242,8 @@ impl Delivering {
         created
     }
 
-    /// Asks for something at which it dies at a step, and asks once more where it dies at the next one: it may have died before anything was
-    /// decided.
+    /// Sends a request during which the platform is killed at a step, and repeats it for the next step: it may have
+    /// been killed before anything was decided.
     async fn dies_at(&mut self, (step, next): (&str, &str), (path, body): (&str, Value)) {
         self.kills(true);
         ask(&self.operator, path, body.clone()).await;
@@ -258,7 +258,7 @@ impl Delivering {
         self.are_given_up(0).await;
     }
 
-    /// All calls about a target before one about its new name, which waits for those before it.
+    /// Returns all calls about a target before the one about its new name, which waits for those before it.
     async fn told_of(&self, id: &str) -> Vec<Called> {
         rename(&self.client, id, "the end").await;
         let is_last = |call: &Called| call.json()["event_type"] == "target.changed" && call.json()["aggregateID"] == id;

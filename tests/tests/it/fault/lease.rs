@@ -1,4 +1,4 @@
-//! Leases on a real NATS: what a holder may believe that was cut off, stands still, or is held up.
+//! Leases on a real NATS server: the beliefs of a holder that is cut off, paused, or delayed.
 
 use std::{thread, time::Duration};
 
@@ -14,7 +14,7 @@ use tokio::{
     time::{Instant, interval, timeout},
 };
 
-/// The leases of a process that reaches NATS at this address.
+/// Opens the leases of a process that connects to NATS at this address.
 async fn leases_at(servers: &Servers, address: &str, name: &str) -> Leases {
     let (token, url) = (servers.places.nats_token.clone(), format!("nats://{address}"));
     let connect = move || {

@@ -1,4 +1,4 @@
-//! A log that could lose events is not used, and one that holds something else is not written or read any further.
+//! A log that could lose events is not used, and a log with a foreign message is not written or read any further.
 
 use std::{fs::File, process::Stdio, time::Duration};
 
@@ -24,7 +24,7 @@ use tests::{
 };
 use tokio::time::timeout;
 
-/// The stream as the platform makes it.
+/// Returns the configuration of the stream as the platform makes it.
 fn rules() -> Config {
     Config {
         name: "EVENTS_0".into(),

@@ -1,5 +1,5 @@
-//! People who log in while nodes die: whose request was not in the hands of one that died notices nothing, and nobody ends in the
-//! account of somebody else.
+//! Logins while nodes are killed: people whose request was not being handled by a killed node notice nothing, and
+//! nobody gets the account of somebody else.
 
 use std::{
     sync::{
@@ -23,22 +23,22 @@ use crate::oidc::{
     pages::on_pages,
 };
 
-/// How many log in; `LOGINS` says otherwise.
+/// How many people log in; `LOGINS` overrides it.
 const LOGINS: usize = 100;
-/// How many log in at a time: so many requests are in the hands of all nodes together, at most.
+/// How many people log in at a time, and so the most requests that all nodes handle together.
 const AT_ONCE: usize = 8;
 
-/// Why a login has come to no end.
+/// Why a login has failed.
 #[derive(Debug)]
 enum Broken {
-    /// A node died with a request in its hands: it was cut off, or a password was with the node that wrote, which nobody sends again
-    /// because each is a try.
+    /// A node was killed while it handled a request: the connection was closed, or a password was at the writer, and is
+    /// not sent again because each is a try.
     Lost,
-    /// A node said something else than what comes next.
+    /// A node answered something unexpected.
     Refused(String),
 }
 
-/// What a proxy in front of oidc nodes knows: where they are, and who is next.
+/// The state of a proxy in front of oidc nodes: their addresses, and the next one.
 struct Front {
     nodes: Mutex<Vec<String>>,
     next: AtomicUsize,
@@ -54,7 +54,7 @@ impl Front {
         nodes[self.next.fetch_add(1, Ordering::Relaxed) % nodes.len()].clone()
     }
 
-    /// Asks one node after the other until one takes the request.
+    /// Sends a request to one node after the other until one accepts it.
     async fn ask<T>(&self, mut ask: impl AsyncFnMut(String) -> reqwest::Result<T>) -> Result<T, Broken> {
         for _ in 0..20 {
             match ask(self.next()).await {
@@ -67,7 +67,7 @@ impl Front {
     }
 }
 
-/// Somebody at a browser.
+/// A person at a browser.
 struct Visitor<'a> {
     flow: &'a Flow<Cluster>,
     front: &'a Front,
@@ -94,7 +94,7 @@ impl Visitor<'_> {
         self.follow(shown).await
     }
 
-    /// Follows where pages lead, until there is something to ask, or the browser is back at the app.
+    /// Follows redirects until a page asks something, or the browser is back at the app.
     async fn follow(&mut self, mut shown: Shown) -> Result<Shown, Broken> {
         for _ in 0..5 {
             let location = shown.location().to_owned();
@@ -107,7 +107,7 @@ impl Visitor<'_> {
         Ok(shown)
     }
 
-    /// Logs in by the pages; whose tokens the app gets then.
+    /// Logs in by the pages, and returns whose tokens the app gets.
     async fn log_in(&mut self, name: &str) -> Result<String, Broken> {
         let query = serde_urlencoded::to_string(self.flow.asked(&[])).expect("it is a query");
         let shown = self.get(&format!("/oauth/v2/authorize?{query}")).await?;
@@ -151,7 +151,7 @@ impl Visitor<'_> {
     }
 }
 
-/// Somebody logs in, once more where a node died with a request; how often that was.
+/// Logs a person in, again where a node was killed with a request, and returns how often that was.
 async fn logs_in(flow: &Flow<Cluster>, front: &Front, (id, name): &(String, String)) -> usize {
     let browser = Browser::behind_proxy(&flow.tenant.bootstrap.issuer);
     let mut visitor = Visitor { flow, front, browser };

@@ -1,4 +1,4 @@
-//! What operators do about failed events: they look at one, have it tried again, or have it left out.
+//! Failed events and operators: they look at one, retry it, or discard it.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,14 +27,14 @@ use super::{
 pub(super) const FAILED: &str = "/system/v1/failedevents";
 pub(super) const SESSIONS: &str = "/resources/v3alpha/sessions";
 
-/// The id of what failed of an aggregate in a view, once it has.
+/// Waits for a failed event of an aggregate in a view, and returns its id.
 pub(super) async fn id_in(operator: &Client, view: &str, aggregate_id: &str) -> String {
     let filters = json!([{ "viewName": view }, { "aggregateId": aggregate_id }]);
     let one = async || Some(failed(operator, filters.clone()).await.first()?["id"].as_str()?.to_owned());
     eventually("it fails", one).await
 }
 
-/// One failed event, with the event itself.
+/// Returns a failed event, with the event itself.
 pub(super) async fn one(operator: &Client, id: &str) -> Value {
     send(operator.request(Method::GET, &format!("{FAILED}/{id}"))).await.body
 }
@@ -43,7 +43,7 @@ pub(super) async fn is_named(client: &Client, id: &str, wanted: &str) {
     eventually(wanted, async || (name(client, id).await == wanted).then_some(())).await;
 }
 
-/// Waits until a search finds so many targets of a name.
+/// Waits until a search finds a number of targets with a name.
 pub(super) async fn is_found(client: &Client, name: &str, times: usize) {
     let search = format!("{TARGETS}/_search");
     let found = async || {
@@ -58,7 +58,7 @@ fn fault(point: &str, switch: &Path) -> String {
     format!("{point}:1:panic-while={}", switch.display())
 }
 
-/// A platform whose views fail at everything as long as a file is there.
+/// A platform whose views fail at everything while a file exists.
 pub(super) struct Failing {
     servers: Servers,
     platform: Platform,
@@ -79,18 +79,19 @@ impl Failing {
         Self { servers, platform, client, operator, switch }
     }
 
-    /// Stops the platform, and gives a client of its NATS.
+    /// Stops the platform, and returns a client of its NATS server.
     pub(super) async fn stop(&mut self) -> async_nats::Client {
         self.platform.stop().await;
         self.servers.nats().await
     }
 
-    /// Starts it when it was stopped, and it fails at this from now on.
+    /// Starts the stopped platform, which fails at this point from now on.
     pub(super) async fn start_at(&mut self, point: &str) {
         self.platform.restart(&[("PLATFORM_FAULT", &fault(point, &self.switch))]).await;
     }
 
-    /// Starts it anew. It fails at everything while that is switched on, and is killed at this point while that is.
+    /// Restarts the platform. It fails at everything while that is switched on, and is killed at this point while that
+    /// is.
     pub(super) async fn restart_killed_at(&mut self, point: &str) {
         if !self.platform.process().has_ended() {
             self.platform.stop().await;
@@ -113,20 +114,20 @@ impl Failing {
         eventually(point, || std::future::ready(self.platform.process().has_ended().then_some(()))).await;
     }
 
-    /// Fails unless rows and what searches find are what the log adds up to.
+    /// Fails unless rows and search results match the log.
     pub(super) async fn assert_projected(&self) {
         let audit = Audit::of(self.servers.nats().await).await;
         audit.assert_projected(&self.servers.places.postgres_url).await;
         assert_found(&audit, &self.client, &self.platform.bootstrap.instance_id).await;
     }
 
-    /// Starts it anew without any search index.
+    /// Restarts the platform without any search index.
     pub(super) async fn index_anew(&mut self) {
         drop_indexes(self.stop().await).await;
         self.platform.restart(&[]).await;
     }
 
-    /// Starts it anew without any read model.
+    /// Restarts the platform without any read model.
     pub(super) async fn rebuild(&mut self) {
         self.platform.stop().await;
         drop_read_models(&self.servers.places.postgres_url).await;
@@ -138,7 +139,7 @@ impl Failing {
         switched.expect("the folder can be written");
     }
 
-    /// Targets with these names, which views know.
+    /// Creates targets with these names, and waits until the views have them.
     pub(super) async fn targets<const N: usize>(&self, names: [&str; N]) -> [String; N] {
         let mut ids = vec![];
         for name in names {
@@ -152,14 +153,14 @@ impl Failing {
         self.servers.places.postgres_url.clone()
     }
 
-    /// What a tool is given that asks its servers, which is all but the master key at the end.
+    /// Returns the flags of a tool that connects to the servers, without the master key at the end.
     pub(super) fn flags(&self) -> Vec<String> {
         let mut flags = self.servers.flags();
         flags.truncate(flags.len() - 2);
         flags
     }
 
-    /// Where the platform has its data.
+    /// Returns the data directory of the platform.
     pub(super) fn data(&self) -> String {
         self.platform.data().display().to_string()
     }
@@ -304,7 +305,7 @@ async fn what_is_left_out_stays_so_when_the_view_is_built_again() {
     is_named(&client, &a, "a renamed").await;
 }
 
-/// Their events are in the other log, and what is decided about them is not. Their rows stand still instead.
+/// The events of sessions are in the other log, unlike the decisions about them. Their rows stop instead.
 #[tokio::test]
 async fn what_fails_in_the_index_of_sessions_is_tried_again_and_left_out_too() {
     let failing = Failing::start().await;

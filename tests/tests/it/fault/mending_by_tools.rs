@@ -1,4 +1,4 @@
-//! Failed events on the command line: each command, as sentences and as JSON.
+//! Failed events on the command line: each command, with sentences and with JSON.
 
 use std::process::Stdio;
 
@@ -13,14 +13,14 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::mending::{Failing, id_in};
 
-/// What a tool prints that succeeds.
+/// Runs a tool, which must succeed, and returns what it prints.
 fn printed(failing: &Failing, arguments: &[&str]) -> String {
     let (is_done, printed, said) = failing.tool(arguments);
     assert!(is_done, "{arguments:?}: {said}");
     printed
 }
 
-/// The same as JSON, one value a line.
+/// Runs a tool, which must succeed, and returns the JSON values that it prints, one a line.
 fn values(failing: &Failing, arguments: &[&str]) -> Vec<Value> {
     let printed = printed(failing, arguments);
     printed.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("JSON: {line}"))).collect()
@@ -69,7 +69,7 @@ async fn operators_find_look_at_retry_and_discard_on_the_command_line() {
     decides(&failing, (&of_a, &of_b)).await;
 }
 
-/// What failed of an aggregate is found and shown, and what failed of another one.
+/// Checks that the failed events of an aggregate are found and shown, and those of another one.
 fn looks(failing: &Failing, (a, of_a): (&str, &str), of_b: &str) {
     let of_view = ["list", "--view", "targets"];
     assert_eq!(printed(failing, &of_view).lines().count(), 2);
@@ -102,7 +102,7 @@ fn looks(failing: &Failing, (a, of_a): (&str, &str), of_b: &str) {
     assert_eq!((&shown["failedEvent"]["id"], &shown["waiting"]), (&json!(of_a), &json!("1")));
 }
 
-/// One is left out, and the other tried again.
+/// Discards one failed event, and retries the other.
 async fn decides(failing: &Failing, (of_a, of_b): (&str, &str)) {
     let discarded = values(failing, &["discard", of_b, "--reason", "it is a test", "--json"]);
     assert_eq!(discarded, [json!({ "id": of_b })]);

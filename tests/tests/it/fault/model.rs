@@ -1,6 +1,6 @@
-//! The rules of the write node, checked in every order of events that a small model of it can have: no server runs here.
+//! A small model of the rules of the writer, checked in every order of events: no server runs here.
 //!
-//! What stands for what:
+//! The steps of the model, and the code that they represent:
 //!
 //! | step of the model | code |
 //! |---|---|
@@ -65,14 +65,14 @@ fn properties() -> Vec<Property<Rules>> {
     ]
 }
 
-/// Goes through everything that can happen, and expects no fault.
+/// Explores all states, and expects no fault.
 fn assert_safe(rules: Rules) {
     let checker = rules.checker().threads(1).spawn_bfs().join();
     println!("{} states, {} steps deep", checker.unique_state_count(), checker.max_depth());
     checker.assert_properties();
 }
 
-/// Leaves a rule out and looks for a run in which this property fails.
+/// Leaves out a rule, and expects a run in which this property fails.
 fn assert_unsafe(without: Rule, property: &'static str) {
     let rules = Rules { without: Some(without), ..BUILT };
     let finish = HasDiscoveries::AnyOf([property].into());

@@ -1,4 +1,5 @@
-//! Events that a projection cannot process: their aggregates wait, everything else goes on, and a build that can processes them.
+//! Events that a projection cannot process: their aggregates wait, everything else goes on, and a capable build
+//! processes them.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use tests::{
 use tokio::time::Instant;
 
 const FAILED: &str = "/system/v1/failedevents/_search";
-/// How soon an operator sees what failed.
+/// How soon an operator sees a failed event.
 const SEEN: Duration = Duration::from_secs(1);
 const SLACK: u32 = 5;
 
@@ -29,7 +30,7 @@ pub(super) async fn rename(client: &Client, id: &str, name: &str) {
     assert_eq!(send(patch).await.status, StatusCode::OK);
 }
 
-/// The failed events that a filter finds.
+/// Returns the failed events that filters match.
 pub(super) async fn failed(operator: &Client, filters: Value) -> Vec<Value> {
     let answer = post(operator, FAILED, json!({ "filters": filters })).await;
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
@@ -40,7 +41,7 @@ pub(super) async fn name(client: &Client, id: &str) -> Value {
     client.get_target(id, None).await.body["target"]["target"]["name"].clone()
 }
 
-/// How many targets of a name a search finds.
+/// Returns how many targets with a name a search finds.
 async fn found(client: &Client, name: &str) -> Option<u64> {
     let filter = json!([{ "name": { "name": name } }]);
     let answer = post(client, &format!("{TARGETS}/_search"), filter).await;
@@ -50,7 +51,7 @@ async fn found(client: &Client, name: &str) -> Option<u64> {
     answer.body["details"]["totalResult"].as_str().unwrap_or("0").parse().ok()
 }
 
-/// What rows and search index say of the same event.
+/// Checks what rows and search index report about the same event.
 fn assert_told(events: &[Value], instance_id: &str) {
     for (database, view) in [("postgres", "targets"), ("tantivy", "targets_index")] {
         let event = events.iter().find(|event| event["viewName"] == view).expect("it is among them");
@@ -62,7 +63,7 @@ fn assert_told(events: &[Value], instance_id: &str) {
     }
 }
 
-/// What failed in the rows fails once more, and failed for the first time when it did before.
+/// Checks that a retry in the rows fails again, and that the first failure stays the same.
 async fn fails_again(operator: &Client, before: &[Value]) {
     let first = before.iter().find(|event| event["viewName"] == "targets").expect("it is among them");
     let again = async || {
@@ -74,12 +75,12 @@ async fn fails_again(operator: &Client, before: &[Value]) {
     assert_ne!(again["lastFailed"], again["firstFailed"]);
 }
 
-/// The time, as metrics have it.
+/// Returns the time as in metrics.
 fn now() -> f64 {
     clock::now().as_duration().as_secs_f64()
 }
 
-/// Metrics tell of the same event, which failed after a time.
+/// Checks the metrics of the event, which failed after a time.
 async fn assert_measured(management: &Management, begin: f64) {
     for (view, count) in [("targets", 1.0), ("targets_index", 1.0), ("organizations_index", 0.0)] {
         let told = async |metric: &str| management.cells(metric, &[&format!("\"{view}\"")]).await;
@@ -97,7 +98,7 @@ async fn assert_measured(management: &Management, begin: f64) {
     }
 }
 
-/// Each filter finds what it shall and nothing else.
+/// Checks that each filter finds the event, and nothing with another value.
 async fn assert_filters(operator: &Client, event: &Value) {
     let other_state = json!("FAILED_EVENT_STATE_DISCARDED");
     for (filter, other) in [
@@ -117,7 +118,7 @@ async fn assert_filters(operator: &Client, event: &Value) {
     }
 }
 
-/// How many events failed in views, all of which have processed what comes after one of them.
+/// Returns how many events failed in views, all of which have processed what comes after one of them.
 async fn counts(operator: &Client, names: &[&str], event: &Value) -> Vec<String> {
     let views = post(operator, "/system/v1/views/_search", json!({})).await;
     let count = |view: &&str| {

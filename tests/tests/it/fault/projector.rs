@@ -10,7 +10,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// How long a projector may take until it has caught up where another one was killed: first the leases of that end.
+/// How long a projector may take to catch up after another one was killed, including the end of the latter's leases.
 const TAKE_OVER: Duration = Duration::from_secs(6);
 const SLACK: u32 = 5;
 
@@ -92,7 +92,7 @@ async fn a_projector_that_was_stopped_changes_nothing() {
     watch.end().await;
 }
 
-/// Looks at the checkpoints all the time: neither epochs nor sequences ever go back.
+/// Watches the checkpoints continuously: neither epochs nor sequences ever go back.
 struct Checkpoints {
     end: oneshot::Sender<()>,
     watching: JoinHandle<usize>,

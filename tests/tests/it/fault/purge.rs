@@ -1,4 +1,5 @@
-//! What has aged out of the log of sessions is purged, and nothing else; nobody takes that for a loss, nor a loss for that.
+//! The purge of the log of sessions removes exactly what has aged out; it is not mistaken for a loss, nor a loss for a
+//! purge.
 
 use std::{collections::BTreeMap, os::unix::process::ExitStatusExt, time::Duration};
 
@@ -29,7 +30,7 @@ use view::{checkpoint, database::Database};
 const SESSIONS: &str = "/resources/v3alpha/sessions";
 const DAY: Duration = Duration::from_hours(24);
 
-/// A platform on servers of its own, whose world can be put ahead by days.
+/// A platform on servers of its own, whose clock can be set ahead by days.
 struct World {
     servers: Servers,
     clock: Clock,
@@ -56,7 +57,7 @@ impl World {
         Log::find(self.servers.nats().await, (LogClass::Sessions, 0)).await.expect("it is there")
     }
 
-    /// The stream sequence of the last message that was purged, once there is one.
+    /// Returns the stream sequence of the last message that was purged, once there is one.
     async fn purged(&self) -> u64 {
         let log = self.log().await;
         eventually("what has aged out is purged", async || log.purged().await.ok().filter(|purged| *purged > 0)).await
@@ -89,7 +90,7 @@ async fn count(postgres: &tokio_postgres::Client, text: &str, id: &str) -> i64 {
 const ROWS: &str = "select count(*) from sessions_3.sessions where id = $1";
 const EVENTS: &str = "select count(*) from session_history_1.events where aggregate_id = $1";
 
-/// All rows of what follows the log of sessions.
+/// Returns all rows of the projections of the log of sessions.
 async fn rows(postgres_url: &str) -> BTreeMap<String, Vec<String>> {
     let mut all = dump(postgres_url).await;
     all.retain(|table, _| table.starts_with("session"));
@@ -191,7 +192,7 @@ async fn who_dies_before_it_purges_leaves_it_to_the_next_and_more_than_is_permit
     loses_more(&world, permitted).await;
 }
 
-/// Nobody starts where more is gone than is permitted, at the beginning or later.
+/// Checks that no node starts where more messages are missing than is permitted, at the beginning or later.
 async fn loses_more(world: &World, permitted: u64) {
     let context = jetstream::new(world.servers.nats().await);
     let mut stream = context.get_stream("SESSIONS_0").await.expect("it is there");
@@ -231,7 +232,7 @@ async fn nothing_is_purged_that_a_projection_has_not_taken_up() {
     eventually("it is purged", async || log.purged().await.ok().filter(|purged| *purged > 0)).await;
 }
 
-/// What was permitted is also where a build takes over that knows nothing of purges.
+/// Checks that the permitted purge stays valid after a takeover by a build without purges.
 async fn an_old_build_changes_nothing(world: &mut World, (log, permitted): (&Log, u64)) {
     world.platform.stop().await;
     is_taken_over_by_an_old_build(world).await;
@@ -245,7 +246,7 @@ async fn an_old_build_changes_nothing(world: &mut World, (log, permitted): (&Log
     assert!(is_whole, "{told}");
 }
 
-/// Begins an epoch in both logs as a build does that knows nothing of purges.
+/// Begins an epoch in both logs like a build without purges.
 async fn is_taken_over_by_an_old_build(world: &World) {
     let context = jetstream::new(world.servers.nats().await);
     for (class, subject) in [(LogClass::Events, "events.0"), (LogClass::Sessions, "sessions.0")] {
@@ -266,7 +267,7 @@ async fn is_taken_over_by_an_old_build(world: &World) {
     }
 }
 
-/// Whoever stands at the beginning, or at what was purged, goes on with the first record that is left.
+/// Checks that a reader at the beginning, or at a purged record, continues with the first record that is left.
 async fn goes_on_with(log: &Log, (gone, purged): (Position, u64)) {
     for from in [Position::default(), gone] {
         assert!(log.has(from).await.expect("NATS is there"));
@@ -278,7 +279,7 @@ async fn goes_on_with(log: &Log, (gone, purged): (Position, u64)) {
     assert!(!log.has(of_another).await.expect("NATS is there"), "what is left is compared");
 }
 
-/// What the messages of a stream hold.
+/// Returns the payloads of messages of a stream.
 async fn messages(stream: &jetstream::stream::Stream, of: std::ops::RangeInclusive<u64>) -> Vec<bytes::Bytes> {
     let mut found = vec![];
     for sequence in of {
@@ -287,7 +288,7 @@ async fn messages(stream: &jetstream::stream::Stream, of: std::ops::RangeInclusi
     found
 }
 
-/// No node starts, and the doctor says why.
+/// Checks that no node starts, and that the doctor reports why.
 fn refuses(world: &World, words: &str) {
     let mut flags = world.servers.flags();
     flags.insert(0, "projector".to_owned());

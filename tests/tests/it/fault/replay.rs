@@ -1,4 +1,4 @@
-//! A log of more and larger records than NATS keeps for a slow reader (64 MiB): everything is made of it again.
+//! A log of more and larger records than NATS buffers for a slow reader (64 MiB): everything is built from it again.
 
 use std::{fs, time::Duration};
 
@@ -29,7 +29,7 @@ async fn patch(client: &Client, id: &str) -> StatusCode {
     send(request.json(&json!({ "timeout": "3s" }))).await.status
 }
 
-/// NATS lost nothing on its way to a reader that it thought too slow.
+/// Checks that NATS has dropped nothing for a reader that it considered too slow.
 fn assert_nothing_lost(servers: &Servers) {
     let said = fs::read_to_string(servers.folder().join("logs/nats.log")).expect("NATS has a log");
     let lost: Vec<_> = said.lines().filter(|line| line.contains("Slow Consumer")).collect();

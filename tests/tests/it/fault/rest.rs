@@ -1,4 +1,4 @@
-//! What is written into NATS beside the log where little happens.
+//! Writes to NATS other than the log while little happens.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tests::{
 };
 use tokio::time::sleep;
 
-/// How long it is looked.
+/// The duration of the observation.
 const WHILE: Duration = Duration::from_secs(6);
 
-/// How many messages were ever written into all streams beside the log.
+/// Returns how many messages were ever written to all streams except for the logs.
 async fn written(context: &Context) -> u64 {
     let mut sum = 0;
     for stream in eventlog::streams::BESIDE {
@@ -24,7 +24,7 @@ async fn written(context: &Context) -> u64 {
     sum
 }
 
-/// The revision of the manifest of an index.
+/// Returns the revision of the manifest of an index.
 async fn published(context: &Context, index: &str) -> u64 {
     let bucket = context.get_key_value("INDEX_MANIFESTS").await.expect("it is there");
     let names: Vec<String> =
@@ -33,7 +33,7 @@ async fn published(context: &Context, index: &str) -> u64 {
     bucket.entry(name.as_str()).await.expect("NATS is there").expect("it is published").revision
 }
 
-/// Waits until a search of users knows what was written.
+/// Waits until a search of users has a sequence.
 async fn is_fresh(client: &Client, sequence: u64) {
     let fresh = || async {
         let answer = send(client.request(Method::POST, "/resources/v3alpha/users/_search").json(&json!([]))).await;

@@ -1,4 +1,4 @@
-//! Retries where history, from which they read what waits, is behind, and where others write without pause.
+//! Retries while history, from which they read the waiting events, lags, and while others write without pause.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -14,10 +14,10 @@ use super::{
     parking::{failed, name, rename},
 };
 
-/// How many batches come while a retry waits: a pause that doubled before each had no end.
+/// How many batches arrive while a retry waits: a pause that doubled before each would never end.
 const BATCHES: u32 = 100;
 
-/// Holds history where it is until it is dropped.
+/// Locks history until the transaction is dropped.
 async fn held(postgres: &mut Postgres) -> Transaction<'_> {
     let held = postgres.transaction().await.expect("Postgres answers");
     let lock = "select from platform.checkpoints where projection = 'history' for update";

@@ -1,4 +1,5 @@
-//! The second log: who dies between the two, or is stopped there, loses no revocation that was acknowledged and invents none.
+//! The second log: a process that is killed or stopped between the two logs loses no acknowledged revocation, and
+//! invents none.
 
 use std::{os::unix::process::ExitStatusExt, time::Duration};
 
@@ -22,7 +23,7 @@ use tests::{
     servers::{Servers, drop_read_models},
 };
 
-/// Where a process dies, and with which hit. The first publish to that log is its barrier.
+/// The steps at which a process is killed, with the hit. The first publish to that log is its barrier record.
 const STEPS: [(&str, u32); 6] = [
     ("activate.between", 1),
     ("commit.publishing/SESSIONS", 1),
@@ -36,14 +37,14 @@ async fn status(client: &Client, token: &str) -> StatusCode {
     send(client.anonymous(Method::GET, &format!("{TARGETS}/1")).bearer_auth(token)).await.status
 }
 
-/// Whether it is acknowledged that a token is revoked.
+/// Revokes a token, and returns whether that was acknowledged.
 async fn revoke(client: &Client, user: &ServiceUser, token: &str) -> bool {
     let request = client.anonymous(Method::POST, "/oauth/v2/revoke").timeout(Duration::from_secs(15));
     let request = request.basic_auth(&user.client_id, Some(&user.client_secret)).form(&[("token", token)]);
     request.send().await.is_ok_and(|answer| answer.status() == StatusCode::OK)
 }
 
-/// The records of the second log, each of which continues the one before.
+/// Returns the records of the second log, each of which continues the one before.
 async fn records(client: async_nats::Client) -> Vec<Record> {
     let log = Log::open(client, (LogClass::Sessions, 0), 1).await.expect("it is there");
     let end = log.end().await.expect("it can be read");
@@ -141,7 +142,7 @@ async fn a_writer_that_was_stopped_before_it_publishes_a_revocation_leaves_it_to
     assert_eq!(written, [last], "and the one who was stopped has not written it");
 }
 
-/// What history has of an aggregate of the second log: how many days from now each event is.
+/// Returns the events of an aggregate of the second log in history, by how many days from now each is.
 async fn history(postgres: &tokio_postgres::Client, id: &str) -> Vec<i64> {
     let select = "select version, (extract(epoch from committed_at - clock_timestamp()) / 86400)::bigint \
                   from session_history_1.events where aggregate_id = $1 order by version";

@@ -1,4 +1,4 @@
-//! A publish whose answer is lost, and a broker that is away: every record is settled rightly.
+//! A publish whose answer is lost, and an unavailable broker: every record is settled correctly.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ use tests::{
 };
 use tokio::time::Instant;
 
-/// The log waits 1 s for the answer to a publish; then it is settled at once.
+/// How long settling may take: the log waits 1 s for the answer to a publish, and then settles it at once.
 const SETTLED_WITHIN: Duration = Duration::from_millis(1500);
 const SLACK: u32 = 5;
 
-/// The same log seen through the proxy and directly.
+/// The same log through the proxy and directly.
 struct Logs {
     proxied: Log,
     direct: Log,
@@ -33,7 +33,7 @@ struct Logs {
 }
 
 impl Logs {
-    /// A log of a shard with a first record.
+    /// Opens a log of a shard with a first record.
     async fn start(servers: &Servers, proxy: &Proxy, shard: u16) -> Self {
         let token = servers.places.nats_token.clone();
         let proxied = async_nats::ConnectOptions::with_token(token).connect(&proxy.address).await;
@@ -140,7 +140,7 @@ async fn a_record_whose_place_was_taken_is_not_committed() {
     assert_eq!((taken.length().await, proxy.seen()), (2, 4));
 }
 
-/// A cluster whose command node reaches NATS through a proxy.
+/// Starts a cluster whose command node connects to NATS through a proxy.
 async fn behind_proxy() -> (Cluster, Proxy, Node, Node) {
     let cluster = Cluster::start_with_short_leases().await;
     let proxy = Proxy::start(&nats_address(&cluster.servers)).await;

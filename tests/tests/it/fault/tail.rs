@@ -1,4 +1,4 @@
-//! The tail of the log that history has not reached is bounded; until then writes do not need history.
+//! The tail of the log, which history does not have yet, is bounded; up to the bound, writes do not need history.
 
 use std::time::Duration;
 

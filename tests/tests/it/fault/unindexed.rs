@@ -1,4 +1,4 @@
-//! Documents that cannot be made or written: what fails in a search index, and in nothing else.
+//! Documents that cannot be made or written: failures of a search index only.
 
 use serde_json::json;
 use tests::{

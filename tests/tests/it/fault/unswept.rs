@@ -1,4 +1,4 @@
-//! What stands on a removed thing is gone for every read, also where the node that sweeps died on the way.
+//! Dependents of a removed object are gone for every read, even if the node that sweeps them was killed meanwhile.
 
 use futures::{StreamExt, stream};
 use reqwest::Method;
@@ -11,7 +11,7 @@ use tests::{
 };
 
 const API: &str = "/resources/v3alpha";
-/// More than two steps of a sweep take.
+/// More objects than two steps of a sweep remove.
 const MANY: usize = 450;
 
 #[tokio::test]
@@ -59,12 +59,12 @@ async fn what_a_sweep_has_not_reached_is_neither_shown_nor_found_nor_counted() {
     eventually("they are swept", async || (rows(&cluster).await == 1).then_some(())).await;
 }
 
-/// How many roles of projects a search counts.
+/// Returns how many roles of projects a search counts.
 async fn found(reader: &Client) -> Value {
     post(reader, &format!("{API}/roles/_search?query.limit=1"), json!([])).await.body["details"]["totalResult"].take()
 }
 
-/// How many of them the read model has.
+/// Returns how many roles of projects the read model has.
 async fn rows(cluster: &Cluster) -> i64 {
     let postgres = connect(&cluster.servers.places.postgres_url).await;
     let text = "select count(*) from access_10.project_roles";

@@ -1,4 +1,4 @@
-//! Access tokens at the API: only a whole, unexpired one of this instance and for the platform gets in.
+//! Access tokens at the API: only complete, unexpired ones of this instance and for the platform are accepted.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -24,11 +24,11 @@ use super::{
     signer::{FAR, Signer, exchanged},
 };
 
-/// How long a key is published before it signs.
+/// How long a key is published before it signs tokens.
 const PUBLISHED_FOR: Duration = Duration::from_mins(10);
 const A_MINUTE: Duration = Duration::from_mins(1);
 
-/// A platform whose clock is put ahead, and a user who signs for tokens.
+/// A platform whose clock is set ahead, and a user who requests tokens by assertions.
 struct World {
     clock: Clock,
     platform: Platform,
@@ -48,7 +48,7 @@ impl World {
         Self { clock, platform, admin, signer }
     }
 
-    /// An access token and an ID token, where the clock is so far ahead or will be in a moment.
+    /// Requests an access token and an ID token, while the clock is ahead by this time or is about to be.
     async fn tokens(&self, ahead: Duration) -> [String; 2] {
         let ahead = i64::try_from(ahead.as_secs()).expect("it is not for ever");
         let end = base::clock::now().as_second() + ahead + 1800;
@@ -57,7 +57,7 @@ impl World {
         ["access_token", "id_token"].map(|name| token(name).to_owned())
     }
 
-    /// The tokens that are issued while something is done, and what comes of that.
+    /// Does some work, and returns the tokens that are issued meanwhile, and the result.
     async fn during<T>(&self, ahead: Duration, work: impl Future<Output = T>) -> (Vec<String>, T) {
         let is_done = AtomicBool::new(false);
         let issuing = async {
@@ -75,7 +75,7 @@ impl World {
         tokio::join!(issuing, working)
     }
 
-    /// Makes keys: their ids, and a key set that has them all.
+    /// Creates keys, and returns their ids, and a key set with all of them.
     async fn publish(&self, wanted: Vec<Value>) -> (Vec<String>, JwkSet) {
         let made = join_all(wanted.into_iter().map(|wanted| created(&self.admin, KEYS, wanted))).await;
         let made: Vec<String> = made.iter().map(Answer::id).collect();
@@ -87,7 +87,7 @@ impl World {
         (made, keys)
     }
 
-    /// All keys as the API shows them.
+    /// Returns all keys from the API.
     async fn keys(&self) -> Vec<Value> {
         let found = post(&self.admin, &format!("{KEYS}/_search"), json!([])).await;
         found.body["result"].as_array().unwrap_or_else(|| panic!("there are keys: {}", found.body)).clone()
@@ -102,13 +102,13 @@ fn time(key: &Value, name: &str) -> Option<Timestamp> {
     key[name].as_str().map(|time| time.parse().expect("it is a time"))
 }
 
-/// The ids of the keys of an algorithm that sign.
+/// Returns the ids of the active keys of an algorithm.
 fn active<'a>(keys: &'a [Value], algorithm: &str) -> Vec<&'a str> {
     let active = |key: &&Value| key["state"] == "WEB_KEY_STATE_ACTIVE" && key["algorithm"] == algorithm;
     keys.iter().filter(active).map(id).collect()
 }
 
-/// The ids of the keys that have signed, by their algorithms; each token verifies by the key set.
+/// Verifies tokens by the key set, and returns the ids of the keys that have signed them, by algorithm.
 fn signed(tokens: &[String], keys: &JwkSet) -> BTreeMap<String, BTreeSet<String>> {
     let mut signed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for token in tokens {
@@ -118,7 +118,7 @@ fn signed(tokens: &[String], keys: &JwkSet) -> BTreeMap<String, BTreeSet<String>
     signed
 }
 
-/// The keys of an algorithm that sign at some time, in their order, of which each ends when the next one begins. The id of the last.
+/// Checks that the keys of an algorithm follow each other without gaps, and returns the id of the last.
 fn assert_chain(keys: &[Value], algorithm: &str, count: usize) -> String {
     let mut chain: Vec<&Value> =
         keys.iter().filter(|key| key["algorithm"] == algorithm && key["signsFrom"].is_string()).collect();

@@ -1,5 +1,5 @@
-//! Case 147: whatever the discovery document says works, and whatever works it says. Each member has candidates, which are all words that
-//! there are for it; those that work must be those that are listed.
+//! Case 147: the discovery document lists exactly what works. Each member has candidates, which are all standard values
+//! for it; those that work must be those that are listed.
 
 mod login;
 
@@ -34,25 +34,25 @@ async fn discovery(instance: &Instance) -> Value {
     send(client.anonymous(Method::GET, "/.well-known/openid-configuration")).await.body
 }
 
-/// The words of a member.
+/// Returns the values of a member.
 fn listed(document: &Value, member: &str) -> BTreeSet<String> {
     let words = document[member].as_array().unwrap_or_else(|| panic!("{member} is there: {document}"));
     words.iter().map(|word| word.as_str().expect("it is a word").to_owned()).collect()
 }
 
-/// Fails unless those that work are those that are listed, which are among the candidates.
+/// Fails unless the working candidates are those that are listed.
 fn assert_listed(document: &Value, member: &str, works: &[&str]) {
     let works: BTreeSet<String> = works.iter().map(|word| (*word).to_owned()).collect();
     assert_eq!(listed(document, member), works, "{member}: what is listed, and what works");
 }
 
-/// What a JWT can be signed with (RFC 7518, section 3.1; RFC 8037; RFC 8812; RFC 9864).
+/// The algorithms of JWTs (RFC 7518, section 3.1; RFC 8037; RFC 8812; RFC 9864).
 const ALGORITHMS: [&str; 17] = [
     "none", "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512",
     "ES256K", "EdDSA", "Ed25519", "Ed448",
 ];
 
-/// The keys that somebody at a path has.
+/// The keys of the holder at a path.
 struct Ring {
     rsa: Signer,
     p256: Signer,
@@ -75,7 +75,7 @@ impl Ring {
         Self { rsa, p256, p384, ed25519 }
     }
 
-    /// A JWT that says that it is signed so, and is as far as that can be.
+    /// Returns a JWT with this algorithm in its header, signed accordingly as far as possible.
     fn signed(&self, algorithm: &str, claims: &Value) -> String {
         let signer = match algorithm {
             "ES384" | "ES512" => &self.p384,
@@ -99,7 +99,7 @@ impl Ring {
         }
     }
 
-    /// An assertion.
+    /// Returns an assertion.
     fn assertion(&self, algorithm: &str) -> String {
         self.signed(algorithm, &self.rsa.claims())
     }
@@ -207,7 +207,7 @@ async fn id_tokens_are_signed_by_what_is_listed_and_nothing_else() {
     }
 }
 
-/// How a client can authenticate (RFC 7591, section 2; RFC 8705, section 2).
+/// The authentication methods of clients (RFC 7591, section 2; RFC 8705, section 2).
 const METHODS: [&str; 7] = [
     "client_secret_basic",
     "client_secret_post",
@@ -218,7 +218,7 @@ const METHODS: [&str; 7] = [
     "self_signed_tls_client_auth",
 ];
 
-/// A request of a client that has a secret, or a key, or neither, in one of these ways.
+/// Returns a request of a client with a secret, a key, or neither, authenticated by one of these methods.
 fn by_method(
     request: RequestBuilder,
     (method, client, signer): (&str, &ServiceUser, &Signer),
@@ -246,7 +246,7 @@ fn by_method(
     }
 }
 
-/// An app of a project that authenticates in a way.
+/// Creates an app of a project with an authentication method.
 async fn api_app(shop: &Shop, method: &str) -> (ServiceUser, Signer) {
     let method = json!({ "authMethodType": format!("API_AUTH_METHOD_TYPE_{method}") });
     let app = json!({ "projectId": shop.project, "name": new_name(), "api": method });
@@ -293,7 +293,7 @@ async fn clients_authenticate_in_the_ways_that_are_listed_and_in_no_other() {
     assert_listed(&document, "revocation_endpoint_auth_methods_supported", &ending);
 }
 
-/// What a client can get tokens for (RFC 6749; RFC 7522, 7523, 8628, 8693; OpenID CIBA).
+/// The grant types (RFC 6749; RFC 7522, 7523, 8628, 8693; OpenID CIBA).
 const GRANTS: [&str; 10] = [
     "authorization_code",
     "implicit",

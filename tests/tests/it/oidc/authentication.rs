@@ -1,5 +1,5 @@
-//! How clients authenticate, with a secret or by what they sign. The numbers are those of the cases that the design lists; 95 is about keys that apps publish
-//! themselves, and none do here: nobody is asked for any.
+//! Client authentication, by a secret or by an assertion. The numbers are those of the cases of the design; case 95 is
+//! about keys that apps publish themselves, which is not supported: no key is fetched.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use super::{
 const TOKEN: &str = "/oauth/v2/token";
 const FORM: [(&str, &str); 2] = [("grant_type", "client_credentials"), ("scope", "openid")];
 
-/// A text of which each byte is coded as in a form.
+/// Percent-encodes each byte of a text.
 fn coded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
@@ -134,7 +134,7 @@ async fn a_client_that_signs_does_so_once_and_does_nothing_else() {
     assert_eq!((answer.status.as_u16(), answer.body.get("refresh_token")), (200, None), "101: {}", answer.body);
 }
 
-/// What an app is told of a token that shows a secret.
+/// Introspects a token as an app with a secret.
 async fn told(admin: &Client, app: &str, (secret, token): (&str, &str)) -> Answer {
     let request = admin.anonymous(Method::POST, "/oauth/v2/introspect").basic_auth(app, Some(secret));
     send(request.form(&[("token", token)])).await

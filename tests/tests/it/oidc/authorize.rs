@@ -1,5 +1,5 @@
-//! The authorization endpoint: what an app may ask for, and who is told what is wrong. The numbers are those of the cases that the design
-//! lists.
+//! The authorization endpoint: what an app may request, and who gets which error. The numbers are those of the cases of
+//! the design.
 
 use futures::future::join_all;
 use reqwest::{Method, StatusCode};
@@ -21,7 +21,7 @@ fn assert_shown(case: &str, answer: &Answer) {
     assert!(policy.contains("frame-ancestors 'none'"), "{case}: {policy}");
 }
 
-/// Fails unless the app is told an error, with its state and by whom.
+/// Fails unless the app gets an error, with its state and the issuer.
 fn assert_told(flow: &Flow, case: &str, answer: &Answer, error: &str) {
     let url = location(answer);
     assert!(url.starts_with(CALLBACK), "{case}: {url}");

@@ -1,4 +1,4 @@
-//! What nodes say of tokens while Postgres is away.
+//! Tokens at nodes while Postgres is unavailable.
 
 use std::time::Duration;
 
@@ -15,20 +15,20 @@ use tokio::time::Instant;
 
 use super::{shop::API, signer::FAR};
 
-/// For longer than what Postgres has said is fresh.
+/// A time longer than data from Postgres stays fresh.
 const A_WHILE: Duration = Duration::from_secs(3);
-/// How soon what has ended is known, on a machine that is busy.
+/// How soon a node knows what has ended, on a busy machine.
 const KNOWN: Duration = Duration::from_secs(5);
 
-/// A node without a Postgres, when that is cut off, and tokens of users for a project with an app.
+/// A node whose Postgres can be cut off, and tokens of users for a project with an app.
 struct World {
     _cluster: Cluster,
     _nodes: [Node; 4],
     postgres: Proxy,
-    /// At the node that writes, and at one that ends tokens: they keep their Postgres.
+    /// Clients of the writer, and of a node that revokes tokens: both keep their Postgres.
     admin: Client,
     ending: Client,
-    /// At the node that is without one.
+    /// A client of the node without Postgres.
     asking: Client,
     project: String,
     app: (String, String),
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// A token of a user for the project, which the node has given.
+    /// Requests a token of a user for the project from the node.
     async fn token(&self, user: &ServiceUser) -> String {
         let scope = format!("openid urn:platform:iam:org:project:id:{}:aud", self.project);
         let given = async || {
@@ -77,7 +77,7 @@ impl World {
         eventually("the node knows the user", given).await
     }
 
-    /// A user whose tokens are of a form, and one of these.
+    /// Creates a user whose tokens have a format, and returns it with a token.
     async fn user(&self, name: &str, form: &str) -> (ServiceUser, String) {
         let service = json!({ "accessTokenType": format!("ACCESS_TOKEN_TYPE_{form}") });
         let user = service_user(&self.admin, (name, service), "").await;
@@ -86,7 +86,7 @@ impl World {
         (user, token)
     }
 
-    /// A personal token of a user: its id, and the token.
+    /// Creates a personal access token of a user, and returns its id and the token.
     async fn personal(&self, user: &ServiceUser) -> (String, String) {
         let path = format!("{API}/users/{}/tokens", user.user_id);
         let made = done(&self.admin, &path, json!({ "expirationDate": FAR })).await;
@@ -98,7 +98,7 @@ impl World {
         send(request.basic_auth(&self.app.0, Some(&self.app.1)).form(&[("token", token)])).await
     }
 
-    /// Fails unless a token is that of a user, and active.
+    /// Fails unless a token is active, and belongs to a user.
     async fn is_active(&self, case: &str, (user, token): (&ServiceUser, &str)) {
         let told = self.introspected(token).await;
         let stands = (told.status, &told.body["active"], &told.body["sub"]);
@@ -106,7 +106,7 @@ impl World {
         assert_eq!(told.body["aud"], json!([self.project]), "{case}");
     }
 
-    /// Fails unless a token is over within the time that it may take, and then stays so.
+    /// Fails unless a token becomes inactive within the time that it may take, and stays so.
     async fn is_over(&self, case: &str, token: &str) {
         let begun = Instant::now();
         let over = async || {
@@ -121,7 +121,7 @@ impl World {
         assert!(over().await.is_some(), "{case}");
     }
 
-    /// A client ends a token of its own at a node.
+    /// Revokes a token of a client at a node.
     async fn revoke(&self, at: &Client, client: &ServiceUser, token: &str) {
         let request = at.anonymous(Method::POST, "/oauth/v2/revoke").form(&[("token", token)]);
         let ended = send(request.basic_auth(&client.client_id, Some(&client.client_secret))).await;

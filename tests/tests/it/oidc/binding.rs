@@ -1,6 +1,6 @@
-//! Classes S2 and S22 of the security cases that the design lists: whatever somebody was given is shown at every place that takes
-//! something, by who it is for, by another app, and to another instance. A place takes what it is for, and nothing else. So case 120 is
-//! here, too: refresh and ID tokens are no access tokens at introspection.
+//! Security classes S2 and S22 of the design: every artefact is presented at every place that accepts one, by the app
+//! it was issued to, by another app, and at another instance. A place accepts the artefacts that it is for, and no
+//! other. So case 120 is here, too: refresh and ID tokens are no access tokens at introspection.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::{
 
 const SCOPE: &str = "openid offline_access urn:platform:iam:org:project:id:platform:aud";
 
-/// What somebody can be given.
+/// The artefacts that are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Artefact {
     AuthRequest,
@@ -53,29 +53,29 @@ const ARTEFACTS: [Artefact; 12] = [
     UserId,
 ];
 
-/// Where something is shown.
+/// The places where an artefact is presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PresentedAt {
-    /// As who calls the API, and whose claims are asked for.
+    /// As the access token of an API call, and of userinfo.
     Bearer,
     Userinfo,
-    /// As the token that an app asks about.
+    /// As the token to introspect.
     Introspection,
-    /// As what an app gets tokens for.
+    /// As the code or refresh token that an app gets tokens for.
     Redemption,
     Refreshing,
     Subject,
     SubjectId,
     Assertion,
-    /// As what an app proves itself by.
+    /// As the credentials of an app.
     Secret,
     ClientAssertion,
-    /// As the request that waits, and as the session that ends it.
+    /// As the pending authorization request, and as the session that finishes it.
     Request,
     Finish,
-    /// As who the app thinks that logs in.
+    /// As the hint of the user who logs in.
     Hint,
-    /// As how fresh an answer has to be.
+    /// As the consistency token of a request.
     Consistency,
 }
 
@@ -97,7 +97,7 @@ const PLACES: [PresentedAt; 14] = [
 ];
 
 impl PresentedAt {
-    /// What it takes of who it is for.
+    /// Returns the artefacts that are accepted from the app they were issued to.
     fn takes(self) -> &'static [Artefact] {
         match self {
             Self::Bearer | Self::Userinfo | Self::Introspection => &[SignedToken, OpaqueToken, PersonalToken],
@@ -113,23 +113,23 @@ impl PresentedAt {
         }
     }
 
-    /// Whether it is no app that shows something there.
+    /// Whether the artefact is not presented by an app.
     fn is_for_all_apps(self) -> bool {
         matches!(self, Self::Bearer | Self::Userinfo | Self::Request | Self::Finish | Self::Consistency)
     }
 
-    /// Whether it takes something of whichever app. A personal access token is for no app, and each is told of it what its own project
-    /// says.
+    /// Whether an artefact of any app is accepted. A personal access token is for no app, and each app gets the claims
+    /// of its own project.
     fn takes_of_all_apps(self, shown: Artefact) -> bool {
         self == Self::Introspection && shown == PersonalToken
     }
 
-    /// Whether it takes something of whichever instance: how far the log was that all of them are in.
+    /// Whether an artefact of any instance is accepted: a consistency token, since all instances share the log.
     fn takes_of_all_instances(self, shown: Artefact) -> bool {
         self == Self::Consistency && shown == ConsistencyToken
     }
 
-    /// Whether it takes something that the app of a flow shows there.
+    /// Whether an artefact is accepted that the app of a flow presents.
     async fn accepts(self, flow: &Flow, shown: &str) -> bool {
         let get = |path: &str| flow.admin.anonymous(Method::GET, path);
         let token = |form: &[(&str, &str)]| send(as_app(flow, "/oauth/v2/token", form));
@@ -178,13 +178,13 @@ impl PresentedAt {
     }
 }
 
-/// A form that the app of a flow sends.
+/// Returns the request with a form of the app of a flow.
 fn as_app(flow: &Flow, path: &str, form: &[(&str, &str)]) -> reqwest::RequestBuilder {
     let request = flow.admin.anonymous(Method::POST, path);
     request.basic_auth(&flow.app.id, flow.app.secret.as_ref()).form(form)
 }
 
-/// Everything that can be given to an app and its person, anew.
+/// Issues all artefacts for an app and its person.
 async fn given(flow: &Flow, opaque: &App) -> BTreeMap<Artefact, String> {
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_else(|| panic!("it is text: {value}")).to_owned();
     let (tokens, _) = flow.tokens(&[("scope", SCOPE)]).await;
@@ -212,13 +212,13 @@ async fn given(flow: &Flow, opaque: &App) -> BTreeMap<Artefact, String> {
     ])
 }
 
-/// The same for another app to begin with.
+/// Returns a flow without a tenant, as a base for another app.
 fn without_tenant(flow: &Flow) -> Flow<()> {
     let Flow { admin, project, app, person, .. } = flow;
     Flow { tenant: (), admin: admin.clone(), project: project.clone(), app: app.clone(), person: person.clone() }
 }
 
-/// An app with a secret that gets everything, in a project of its own.
+/// Starts an app with a secret and all grants, in a project of its own.
 async fn start(tenant: Tenant) -> Flow {
     let admin = tenant.client().await;
     let flow = Flow::on(tenant, admin, exchanging()).await;

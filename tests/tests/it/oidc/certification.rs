@@ -1,5 +1,5 @@
-//! More modules of the OpenID Foundation's conformance suite, each under its name: of the plan for basic providers those that are not
-//! with the others, and of the plan for dynamic ones those that need no registration by the client.
+//! More modules of the OpenID Foundation's conformance suite, under their names: of the plan for basic providers those
+//! that are not in `conformance`, and of the plan for dynamic ones those that need no registration by the client.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +12,20 @@ use super::{
     token::parts,
 };
 
-/// An app with these redirect URIs.
+/// Starts an app with these redirect URIs.
 async fn registered(uris: &[&str]) -> Flow {
     let mut settings = App::public();
     settings["redirectUris"] = json!(uris);
     Flow::with(settings).await
 }
 
-/// Fails unless a browser is led nowhere.
+/// Fails unless a browser is not redirected.
 fn assert_stays(answer: &Answer) {
     assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{answer:?}");
     assert!(!answer.headers.contains_key("location"), "{answer:?}");
 }
 
-/// Ends a request with a new session: what the app is answered.
+/// Finishes a request with a new session, and returns the answer to the app.
 async fn ended(flow: &Flow, led: &Answer) -> Parameters {
     let request = answered(&location(led)).remove("authRequest").expect("it waits");
     let (_, token) = flow.session().await;

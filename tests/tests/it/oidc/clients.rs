@@ -1,4 +1,4 @@
-//! Clients of others, unmodified, get tokens, ask what they are worth, and end them. `deploy/setup` installs them.
+//! Unmodified third-party clients get, introspect and revoke tokens. `deploy/setup` installs them.
 
 mod apache;
 mod web_app;
@@ -30,21 +30,21 @@ const OAUTH4WEBAPI_LOGIN: &str = include_str!("clients/oauth4webapi-login.mts");
 const AUTH_CORE: &str = include_str!("clients/auth-core.mts");
 const AUTHLIB: &str = include_str!("clients/authlib_client.py");
 const AUTHLIB_LOGIN: &str = include_str!("clients/authlib_login.py");
-/// The login page that programs play.
+/// The login page of programs.
 const LOGIN: &str = include_str!("clients/login.mts");
 
-/// The ways to authenticate that a program tries; it prints a line for each.
+/// The authentication methods that a program tries; it prints a line for each.
 const WITH_SECRETS: [&str; 3] = ["private_key_jwt", "client_secret_basic", "client_secret_post"];
 
-/// The private half of a new key of what is at a path of the API.
+/// Creates a key of the holder at a path of the API, and returns its private half.
 async fn jwk(admin: &Client, path: &str) -> String {
     let key = json!({ "keyType": "KEY_TYPE_EC", "expirationDate": FAR });
     let made = done(admin, &format!("{API}/{path}/keys"), key).await;
     made.body["privateKey"]["jwk"].as_str().expect("it is shown").to_owned()
 }
 
-/// What a program needs to know: a user with a secret and a key, and an app with a key. They are of the first instance, whose host
-/// has an address that every resolver knows.
+/// Returns the environment of a program: a user with a secret and a key, and an app with a key. They belong to the
+/// first instance, whose host every resolver knows.
 async fn environment(shared: &Shared) -> Vec<(&'static str, String)> {
     let admin = shared.client().await;
     let made = async |kind: &str, body| created(&admin, &format!("{API}/{kind}"), body).await.id();
@@ -68,7 +68,7 @@ async fn environment(shared: &Shared) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What a program for machines does in each way.
+/// Runs a program for service users, and checks its lines.
 async fn assert_works((tool, file): (&str, &str), program: &str, expected: &[&str]) {
     let Some(tools) = tools::installed("generators") else { return tools::skip(file) };
     let environment = environment(&Shared::find().await).await;
@@ -76,7 +76,7 @@ async fn assert_works((tool, file): (&str, &str), program: &str, expected: &[&st
     assert_tells(&tools, (tool, file, program), environment, &expected);
 }
 
-/// Runs a program in an empty folder that has what the program imports, and fails unless it tells what it shall.
+/// Runs a program in an empty folder with its imports, and fails unless it prints what is expected.
 fn assert_tells(
     tools: &Path,
     (tool, file, program): (&str, &str, &str),
@@ -97,7 +97,7 @@ fn assert_tells(
     assert_eq!(told, expected, "{faults}");
 }
 
-/// An app that refreshes, and what a program needs to know that logs people in to it.
+/// Creates an app with refresh tokens, and returns the environment of a program that logs people in to it.
 async fn app(name: &str, mut settings: Value) -> Option<(PathBuf, Flow<Shared>, Vec<(&'static str, String)>)> {
     let Some(tools) = tools::installed("generators") else {
         tools::skip(name);

@@ -1,4 +1,4 @@
-//! Codes: who gets tokens for one, once, and how what was got ends. The numbers are those of the cases that the design lists.
+//! Codes: who gets tokens for one, and how those end. The numbers are those of the cases of the design.
 
 use futures::future::join_all;
 use reqwest::{Method, StatusCode};
@@ -14,7 +14,7 @@ use super::{
     token::{assert_error, parts},
 };
 
-/// What an app that checks tokens of the project is told of one.
+/// Introspects a token as an app of the project.
 async fn introspected(flow: &Flow, token: &str) -> Value {
     let app = json!({ "projectId": flow.project, "name": "Checks", "api": {} });
     let app = done(&flow.admin, &format!("{API}/apps"), app).await;
@@ -345,7 +345,7 @@ async fn a_login_page_can_refuse_and_needs_the_permission() {
     assert!(!told.contains_key("code"), "{told:?}");
 }
 
-/// Another instance knows nothing of a request.
+/// Checks that another instance does not find a request.
 async fn other_instance(client: &Client, request: &str, token: &str) {
     let path = format!("{API}/auth_requests/{request}");
     send(client.request(Method::GET, &path)).await.assert_refused("another instance", 404, "RESOURCE_NOT_FOUND");

@@ -1,4 +1,4 @@
-//! The modules of the OpenID Foundation's conformance suite that apply so far, each under its name.
+//! The applicable modules of the OpenID Foundation's conformance suite, each under its name.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::{
     token::{assert_error, parts},
 };
 
-/// The claims of an ID token, which the key set of the instance verifies.
+/// Verifies an ID token by the key set of the instance, and returns its claims.
 async fn verified(flow: &Flow, tokens: &Value) -> Value {
     let token = tokens["id_token"].as_str().expect("there is one");
     let keys = send(flow.admin.anonymous(Method::GET, "/oauth/v2/keys")).await.body;
@@ -36,7 +36,7 @@ async fn claims(flow: &Flow, others: &[(&str, &str)]) -> Value {
     said
 }
 
-/// Whether a login with these parameters succeeds.
+/// Fails unless a login with these parameters succeeds.
 async fn succeeds(others: &[(&str, &str)]) {
     claims(&Flow::start().await, others).await;
 }
@@ -97,7 +97,7 @@ async fn oidcc_idtoken_signature() {
     assert_eq!((header.alg, header.kid.is_some()), (Algorithm::RS256, true));
 }
 
-/// Fails unless a scope has userinfo say claims.
+/// Fails unless userinfo returns the claims of a scope.
 async fn assert_scope(scope: &str, claims_of_it: &[&str]) {
     let said = claims(&Flow::start().await, &[("scope", scope)]).await;
     assert!(claims_of_it.iter().all(|claim| said.get(claim).is_some()), "{scope}: {said}");
@@ -124,7 +124,7 @@ async fn oidcc_scope_phone() {
     assert_scope("openid phone", &["phone_number", "phone_number_verified"]).await;
 }
 
-/// Fails unless userinfo answers a request with a token.
+/// Fails unless userinfo accepts a token in this kind of request.
 async fn assert_userinfo(request: impl Fn(RequestBuilder, &str) -> RequestBuilder, method: Method) {
     let flow = Flow::start().await;
     let (tokens, _) = flow.tokens(&[]).await;
@@ -149,7 +149,7 @@ async fn oidcc_userinfo_post_body() {
     assert_userinfo(|asked, token| asked.form(&[("access_token", token)]), Method::POST).await;
 }
 
-/// Fails unless a request has the password checked anew, though there is a session.
+/// Fails unless a request asks for the password again, despite a session.
 async fn assert_checks_anew(others: &[(&str, &str)]) {
     let flow = Flow::start().await;
     let (tokens, _) = flow.tokens(&[]).await;
@@ -172,7 +172,7 @@ async fn oidcc_max_age_1() {
     assert_checks_anew(&[("max_age", "1")]).await;
 }
 
-/// A browser in which the person of an app has logged in, and the ID token of that.
+/// A browser in which the person of an app has logged in, and the ID token of that login.
 struct LoggedIn {
     flow: Flow,
     browser: Browser,
@@ -188,7 +188,7 @@ impl LoggedIn {
         Self { flow, browser, id_token }
     }
 
-    /// Fails unless the app is answered with the same login when it asks so, a while later.
+    /// Fails unless a later request with these parameters is answered with the same login.
     async fn assert_same(&mut self, others: &[(&str, &str)]) {
         sleep(Duration::from_secs(1)).await;
         let shown = self.flow.sent_by(&mut self.browser, others).await;
@@ -249,7 +249,7 @@ async fn oidcc_claims_essential() {
     succeeds(&[("claims", r#"{"userinfo":{"name":{"essential":true}}}"#)]).await;
 }
 
-/// Fails unless the app is told that a request is wrong.
+/// Fails unless the app gets this error for a request.
 async fn assert_told(others: &[(&str, &str)], error: &str) {
     let flow = Flow::start().await;
     let told = answered(&location(&flow.sent(&flow.asked(others)).await));

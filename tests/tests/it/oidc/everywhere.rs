@@ -1,4 +1,4 @@
-//! All sessions of a person end together: what was made before is refused wherever it is shown, and what comes after lives.
+//! The end of all sessions of a person: what was issued before is refused everywhere, and what comes after works.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -13,16 +13,16 @@ use super::{
     token::assert_error,
 };
 
-/// What an app may ask for that acts for a person at the platform's API, and stays logged in.
+/// The scopes of an app that calls the platform's API for a person, and stays logged in.
 const SCOPE: &str = "openid offline_access urn:platform:iam:org:project:id:platform:aud";
 
-/// An app with a secret that stays logged in.
+/// Starts an app with a secret and refresh tokens.
 async fn start() -> Flow {
     let grants = ["OIDC_GRANT_TYPE_AUTHORIZATION_CODE", "OIDC_GRANT_TYPE_REFRESH_TOKEN"];
     Flow::with(json!({ "responseTypes": ["OIDC_RESPONSE_TYPE_CODE"], "grantTypes": grants })).await
 }
 
-/// The tokens of a new login, and the id of the session.
+/// Logs the person in, and returns the tokens, and the id of the session.
 async fn logged_in(flow: &Flow) -> (Value, String) {
     flow.tokens(&[("scope", SCOPE)]).await
 }
@@ -33,7 +33,7 @@ async fn end(client: &Client, user: &str) -> Answer {
     send(request.header("prefer", "wait=10").json(&json!({}))).await
 }
 
-/// Whether an access token is good: at userinfo, at the API, and as the app is told.
+/// Returns whether an access token is valid: at userinfo, at the API, and at introspection.
 async fn is_good(flow: &Flow, tokens: &Value) -> [bool; 3] {
     let token = access_token(tokens);
     let secret = flow.app.secret.as_deref();
@@ -47,7 +47,7 @@ async fn is_good(flow: &Flow, tokens: &Value) -> [bool; 3] {
     ]
 }
 
-/// Waits until it is known everywhere that a token is over: 124 of the cases that the design lists.
+/// Waits until a token is invalid everywhere: case 124 of the design.
 async fn is_over(flow: &Flow, tokens: &Value) {
     eventually("the token is over", async || (is_good(flow, tokens).await == [false; 3]).then_some(())).await;
 }

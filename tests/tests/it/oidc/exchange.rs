@@ -1,4 +1,5 @@
-//! Token exchange without an actor: an app gets tokens for those that it has. The numbers are those of the cases that the design lists.
+//! Token exchange without an actor: an app gets tokens for those that it has. The numbers are those of the cases of the
+//! design.
 
 mod ends;
 
@@ -27,7 +28,7 @@ pub(super) const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 pub(super) const USER_ID: &str = "urn:platform:params:oauth:token-type:user_id";
 const REFRESH: &str = "urn:ietf:params:oauth:token-type:refresh_token";
 
-/// How an app is set up that exchanges tokens.
+/// Returns the settings of an app that exchanges tokens.
 pub(super) fn exchanging() -> Value {
     let grants = ["AUTHORIZATION_CODE", "REFRESH_TOKEN", "TOKEN_EXCHANGE"];
     json!({
@@ -37,12 +38,12 @@ pub(super) fn exchanging() -> Value {
     })
 }
 
-/// Has an instance exchange tokens, also those of an actor.
+/// Enables token exchange in an instance, also with an actor.
 pub(super) async fn enable(admin: &Client) {
     enable_at(admin, admin).await;
 }
 
-/// The same, until another node knows.
+/// Enables token exchange in an instance, and waits until another node knows.
 pub(super) async fn enable_at(admin: &Client, asking: &Client) {
     for (path, property) in [("oidc", "enableImpersonation"), ("features", "tokenExchange")] {
         set(admin, path, property, true).await;
@@ -66,7 +67,7 @@ pub(super) async fn start() -> Flow {
     flow
 }
 
-/// What an app is answered that sends these for other tokens.
+/// Sends the form of a token exchange as an app.
 pub(super) async fn asked(admin: &Client, app: &App, form: &[(&str, &str)]) -> Answer {
     let form = [&[("grant_type", EXCHANGE)], form].concat();
     let request = admin.anonymous(Method::POST, "/oauth/v2/token");
@@ -77,13 +78,13 @@ pub(super) async fn asked(admin: &Client, app: &App, form: &[(&str, &str)]) -> A
     .await
 }
 
-/// What the app of a flow is answered for a token of a type, and more.
+/// Exchanges a token of a type as the app of a flow, with further parameters.
 pub(super) async fn exchange<T>(flow: &Flow<T>, (token, kind): (&str, &str), more: &[(&str, &str)]) -> Answer {
     let form = [&[("subject_token", token), ("subject_token_type", kind)], more].concat();
     asked(&flow.admin, &flow.app, &form).await
 }
 
-/// What it gets.
+/// Exchanges a token, which must succeed, and returns the body.
 pub(super) async fn exchanged<T>(flow: &Flow<T>, of: (&str, &str), more: &[(&str, &str)]) -> Value {
     let answer = exchange(flow, of, more).await;
     assert_eq!(answer.status, StatusCode::OK, "{more:?}: {}", answer.body);
@@ -91,7 +92,7 @@ pub(super) async fn exchanged<T>(flow: &Flow<T>, of: (&str, &str), more: &[(&str
     answer.body
 }
 
-/// What the app is told of a token.
+/// Introspects a token as the app.
 pub(super) async fn told<T>(flow: &Flow<T>, token: &str) -> Value {
     let request = flow.admin.anonymous(Method::POST, "/oauth/v2/introspect");
     let secret = flow.app.secret.as_ref();
@@ -300,7 +301,7 @@ async fn only_an_app_that_is_set_up_for_it_exchanges_what_is_for_it() {
     assert!(!listed.contains(&json!(EXCHANGE)), "103: {listed:?}");
 }
 
-/// Waits until a token does not count any more.
+/// Waits until a token is inactive.
 pub(super) async fn is_over<T>(flow: &Flow<T>, case: &str, token: &str) {
     eventually(case, async || (told(flow, token).await == json!({ "active": false })).then_some(())).await;
     assert_eq!(flow.userinfo(token).await.status, StatusCode::UNAUTHORIZED, "{case}");

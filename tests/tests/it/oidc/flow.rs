@@ -1,4 +1,4 @@
-//! An app, a person, and a login page of a test's own: the code flow, step by step.
+//! An app, a person, and a login page of the test's own: the code flow, step by step.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(crate) const API: &str = "/resources/v3alpha";
 pub(crate) const PASSWORD: &str = "nine-lives-of-a-tabby-cat";
 pub(crate) const CALLBACK: &str = "https://shop.example/callback";
 const LOGIN: &str = "https://login.example/start";
-/// The verifier that a test's app sends, and makes its challenge of.
+/// The PKCE verifier of a test's app.
 pub(crate) const VERIFIER: &str = "the-app-draws-something-random-and-long-enough";
 
 /// Parameters by name.
@@ -32,14 +32,14 @@ pub(crate) struct Flow<T = Tenant> {
     pub(crate) person: (String, String),
 }
 
-/// An app as it authenticates.
+/// An app with its credentials.
 #[derive(Clone)]
 pub(crate) struct App {
     pub(crate) id: String,
     pub(crate) secret: Option<String>,
 }
 
-/// The challenge of a verifier.
+/// Returns the challenge of a verifier.
 pub(crate) fn challenge(verifier: &str) -> String {
     URL_SAFE_NO_PAD.encode(sha256(verifier.as_bytes()))
 }
@@ -49,14 +49,14 @@ pub(crate) fn parameters(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// What stands in the query of a URL, or behind its hash sign.
+/// Returns the parameters in the query of a URL, or in its fragment.
 pub(crate) fn answered(url: &str) -> Parameters {
     let url: Url = url.parse().unwrap_or_else(|_| panic!("it is a URL: {url}"));
     let fragment = Url::parse(&format!("x:?{}", url.fragment().unwrap_or_default())).expect("it is one");
     url.query_pairs().chain(fragment.query_pairs()).map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// A person of an instance, with a password: the id and the user name.
+/// Creates a person of an instance with a password, and returns the id and the user name.
 pub(crate) async fn person(admin: &Client) -> (String, String) {
     let name = new_name();
     let user = json!({ "username": name, "human": {
@@ -69,7 +69,7 @@ pub(crate) async fn person(admin: &Client) -> (String, String) {
 }
 
 impl App {
-    /// An app of a project that is set up so, beside what each has.
+    /// Creates an app of a project with these settings in addition to the common ones.
     pub(crate) async fn create(admin: &Client, project: &str, settings: Value) -> Self {
         let mut oidc = json!({ "redirectUris": [CALLBACK], "loginUri": LOGIN });
         oidc.as_object_mut().expect("it is one").extend(settings.as_object().expect("settings are an object").clone());
@@ -78,19 +78,19 @@ impl App {
         Self { id: made.id(), secret: made.body["clientSecret"].as_str().map(str::to_owned) }
     }
 
-    /// One that cannot keep a secret.
+    /// Returns the settings of an app that cannot keep a secret.
     pub(crate) fn public() -> Value {
         json!({ "appType": "OIDC_APP_TYPE_USER_AGENT", "authMethodType": "OIDC_AUTH_METHOD_TYPE_NONE" })
     }
 }
 
 impl Flow {
-    /// An app that cannot keep a secret.
+    /// Starts a flow with an app that cannot keep a secret.
     pub(crate) async fn start() -> Self {
         Self::with(App::public()).await
     }
 
-    /// An app that is set up so.
+    /// Starts a flow with an app with these settings.
     pub(crate) async fn with(settings: Value) -> Self {
         let tenant = Tenant::start().await;
         let admin = tenant.client().await;
@@ -99,7 +99,7 @@ impl Flow {
 }
 
 impl<T> Flow<T> {
-    /// The same on what a test has started.
+    /// Starts a flow on an instance that the test has started.
     pub(crate) async fn on(tenant: T, admin: Client, settings: Value) -> Self {
         let project = done(&admin, &format!("{API}/projects"), json!({ "name": "Shop" })).await.id();
         let app = App::create(&admin, &project, settings).await;
@@ -107,7 +107,7 @@ impl<T> Flow<T> {
         Self { tenant, admin, project, app, person }
     }
 
-    /// What a request of the app has that is right, with other values, or without those that are empty.
+    /// Returns the parameters of a valid request of the app, with other values, or without those that are empty.
     pub(crate) fn asked(&self, others: &[(&str, &str)]) -> Vec<(String, String)> {
         let challenge = challenge(VERIFIER);
         let mut asked: Parameters = parameters(&[
@@ -126,12 +126,12 @@ impl<T> Flow<T> {
         asked.into_iter().filter(|(_, value)| !value.is_empty()).collect()
     }
 
-    /// What a browser is answered that the app sends.
+    /// Sends an authorization request of the app.
     pub(crate) async fn sent(&self, parameters: &[(String, String)]) -> Answer {
         send(self.admin.anonymous(Method::GET, "/oauth/v2/authorize").query(parameters)).await
     }
 
-    /// The id of the request that waits then.
+    /// Sends an authorization request of the app, and returns its id.
     pub(crate) async fn waiting(&self, others: &[(&str, &str)]) -> String {
         let answer = self.sent(&self.asked(others)).await;
         let url = location(&answer);
@@ -139,7 +139,7 @@ impl<T> Flow<T> {
         answered(&url).remove("authRequest").unwrap_or_else(|| panic!("it waits: {url}"))
     }
 
-    /// Switches something on again, and waits until the app can send people.
+    /// Reactivates something, and waits until the app can send people.
     pub(crate) async fn switch_on(&self, path: &str) {
         done(&self.admin, &format!("{path}/_reactivate"), json!({})).await;
         eventually("the app is on", async || {
@@ -149,7 +149,7 @@ impl<T> Flow<T> {
         .await;
     }
 
-    /// The id and the token of a new session, in which the person and the password are checked.
+    /// Creates a session in which the person and the password are checked, and returns its id and its token.
     pub(crate) async fn session(&self) -> (String, String) {
         let checks = json!({ "user": { "userId": self.person.0 }, "password": { "password": PASSWORD } });
         let made = post(&self.admin, &format!("{API}/sessions"), json!({ "checks": checks })).await;
@@ -157,13 +157,13 @@ impl<T> Flow<T> {
         (made.id(), token.to_owned())
     }
 
-    /// What the login page is answered that ends a request with a session.
+    /// Finishes a request with a session, as the login page.
     pub(crate) async fn finished(&self, request: &str, session: &str) -> Answer {
         let path = format!("{API}/auth_requests/{request}/_finish");
         post(&self.admin, &path, json!({ "sessionToken": session })).await
     }
 
-    /// Logs the person in, in a session of its own: what the app is answered, and the id of the session.
+    /// Logs the person in, in a session of its own, and returns the answer to the app, and the id of the session.
     pub(crate) async fn log_in(&self, others: &[(&str, &str)]) -> (Parameters, String) {
         let request = self.waiting(others).await;
         let (id, token) = self.session().await;
@@ -172,7 +172,7 @@ impl<T> Flow<T> {
         (answered(url), id)
     }
 
-    /// A request of the app for tokens, with what is right, other values, or without those that are empty.
+    /// Returns a request of the app for tokens with a code, with other values, or without those that are empty.
     pub(crate) fn redeeming(&self, code: &str, others: &[(&str, &str)]) -> RequestBuilder {
         let mut form: Parameters = parameters(&[
             ("grant_type", "authorization_code"),
@@ -196,7 +196,7 @@ impl<T> Flow<T> {
         }
     }
 
-    /// What the app gets for a code.
+    /// Returns what the app gets for a code.
     pub(crate) async fn redeemed(&self, code: &str) -> Value {
         let answer = send(self.redeeming(code, &[])).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
@@ -204,20 +204,20 @@ impl<T> Flow<T> {
         answer.body
     }
 
-    /// The tokens of a new login, and the id of the session.
+    /// Logs the person in, and returns the tokens, and the id of the session.
     pub(crate) async fn tokens(&self, others: &[(&str, &str)]) -> (Value, String) {
         let (answer, session) = self.log_in(others).await;
         (self.redeemed(&answer["code"]).await, session)
     }
 
-    /// A request of the app for the next tokens, with other values beside, or without those that are empty.
+    /// Returns a request of the app for the next tokens, with other values, or without those that are empty.
     pub(crate) fn refreshing(&self, token: &str, others: &[(&str, &str)]) -> RequestBuilder {
         let fixed = [("grant_type", "refresh_token"), ("refresh_token", token)];
         let without = [("code", ""), ("redirect_uri", ""), ("code_verifier", "")];
         self.redeeming("", &[&without[..], &fixed, others].concat())
     }
 
-    /// What the app gets for a refresh token.
+    /// Returns what the app gets for a refresh token.
     pub(crate) async fn refreshed(&self, token: &str) -> Value {
         let answer = send(self.refreshing(token, &[])).await;
         assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
@@ -225,13 +225,13 @@ impl<T> Flow<T> {
         answer.body
     }
 
-    /// What is said of the user of an access token.
+    /// Requests userinfo with an access token.
     pub(crate) async fn userinfo(&self, token: &str) -> Answer {
         send(self.admin.anonymous(Method::GET, "/oidc/v1/userinfo").bearer_auth(token)).await
     }
 }
 
-/// Where an answer leads.
+/// Returns the location that an answer redirects to.
 pub(crate) fn location(answer: &Answer) -> String {
     let location = answer.headers.get("location").unwrap_or_else(|| panic!("it leads on: {answer:?}"));
     assert!([StatusCode::FOUND, StatusCode::SEE_OTHER].contains(&answer.status), "{answer:?}");
@@ -239,17 +239,17 @@ pub(crate) fn location(answer: &Answer) -> String {
     location.to_str().expect("it is text").to_owned()
 }
 
-/// The access token of an answer.
+/// Returns the access token of an answer.
 pub(crate) fn access_token(tokens: &Value) -> &str {
     tokens["access_token"].as_str().unwrap_or_else(|| panic!("there is one: {tokens}"))
 }
 
-/// The refresh token of an answer.
+/// Returns the refresh token of an answer.
 pub(crate) fn refresh_token(tokens: &Value) -> &str {
     tokens["refresh_token"].as_str().unwrap_or_else(|| panic!("there is one: {tokens}"))
 }
 
-/// A verifier that nobody has.
+/// Returns a random verifier.
 pub(crate) fn other_verifier() -> String {
     random_secret()
 }

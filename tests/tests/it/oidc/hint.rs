@@ -1,5 +1,5 @@
-//! Hints of who logs in: ID tokens that an app got before, and what looks like them. The numbers are those of the cases that the design
-//! lists.
+//! Hints of who logs in: ID tokens that an app got before, and look-alikes. The numbers are those of the cases of the
+//! design.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, Header};
@@ -13,7 +13,7 @@ fn now() -> i64 {
     base::clock::now().as_second()
 }
 
-/// The claims of an ID token that has expired, with changes.
+/// Returns the claims of an expired ID token, with changes.
 fn claims(flow: &Flow, changes: &Value) -> Value {
     let mut claims = json!({
         "iss": flow.tenant.bootstrap.issuer, "sub": flow.person.0, "aud": [flow.app.id], "azp": flow.app.id,
@@ -23,7 +23,7 @@ fn claims(flow: &Flow, changes: &Value) -> Value {
     claims
 }
 
-/// The header of what the instance signs with its key for ES256.
+/// Returns the header of tokens that the instance signs with its ES256 key.
 pub(super) async fn header(flow: &Flow) -> Header {
     let keys = send(flow.admin.anonymous(Method::GET, "/oauth/v2/keys")).await.body;
     let key = keys["keys"].as_array().expect("they are a list").iter().find(|key| key["alg"] == "ES256");
@@ -31,7 +31,7 @@ pub(super) async fn header(flow: &Flow) -> Header {
     Header { typ: Some("JWT".into()), kid, ..Header::new(Algorithm::ES256) }
 }
 
-/// What nobody has signed.
+/// Returns an unsigned token.
 fn unsigned(header: &Value, claims: &Value) -> String {
     let [header, claims] = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
     format!("{header}.{claims}.")

@@ -1,4 +1,4 @@
-//! Token exchange with an actor: somebody acts as a user. The numbers are those of the cases that the design lists.
+//! Token exchange with an actor, who acts as a user. The numbers are those of the cases of the design.
 
 mod actor;
 
@@ -22,14 +22,14 @@ use super::{
     token::{assert_error, parts},
 };
 
-/// An app, a person, and somebody who helps.
+/// An app, a person, and a helper.
 struct Stage {
     flow: Flow,
     helper: ServiceUser,
 }
 
 impl Stage {
-    /// The helper has these roles in the organization of the person.
+    /// Starts with a helper who has these roles in the organization of the person.
     async fn with(roles: &[&str]) -> Self {
         let flow = exchange::start().await;
         let helper = shop::user(&flow.admin, "helper", "").await;
@@ -57,7 +57,7 @@ impl Stage {
         assert_eq!(send(request).await.status, StatusCode::OK, "{path}");
     }
 
-    /// A token of a service user for the project of the app.
+    /// Requests a token of a service user for the project of the app.
     async fn token_of(&self, user: &ServiceUser) -> String {
         let audience = |id: &str| format!("urn:platform:iam:org:project:id:{id}:aud");
         let scope = format!("openid profile {} {}", audience(&self.flow.project), audience("platform"));
@@ -67,13 +67,13 @@ impl Stage {
         access_token(&answer.body).to_owned()
     }
 
-    /// What the app is answered for whom the holder of a token acts as.
+    /// Exchanges tokens as the app, for one by which the holder of the actor token acts as the subject.
     async fn acting(&self, actor: &str, subject: (&str, &str), more: &[(&str, &str)]) -> Answer {
         let actor = [("actor_token", actor), ("actor_token_type", ACCESS)];
         exchange(&self.flow, subject, &[&actor[..], more].concat()).await
     }
 
-    /// The same with a new token of the helper.
+    /// Exchanges tokens with a new token of the helper as the actor token.
     async fn helping(&self, subject: (&str, &str), more: &[(&str, &str)]) -> Answer {
         self.acting(&self.token_of(&self.helper).await, subject, more).await
     }
@@ -85,7 +85,7 @@ impl Stage {
         assert_eq!(told, "the actor may not act as this user, or there is none", "{case}");
     }
 
-    /// Waits until a token counts: of rights that somebody has just got, other nodes know within a second.
+    /// Waits until a token is active: other nodes learn of new rights within a second.
     async fn counts(&self, case: &str, token: &str) {
         eventually(case, async || (told(&self.flow, token).await["active"] == true).then_some(())).await;
     }

@@ -1,5 +1,5 @@
-//! Tokens at the login itself, without a code, and answers by form; by the names of the certification's modules, and by the numbers of the
-//! cases that the design lists.
+//! Tokens from the authorization endpoint, without a code, and answers by form; under the names of the certification's
+//! modules, and by the numbers of the cases of the design.
 
 use base::secret::sha256;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -12,7 +12,7 @@ use super::{
     pages::{back, browser, on_pages, said},
 };
 
-/// An app that may have everything at once.
+/// Returns the settings of an app with all response types.
 fn settings() -> Value {
     let mut settings = App::public();
     settings["responseTypes"] =
@@ -21,11 +21,11 @@ fn settings() -> Value {
     settings
 }
 
-/// A request for tokens, without what belongs to codes.
+/// The parameters of a request for tokens, without those for codes.
 const TOKENS: [(&str, &str); 3] =
     [("response_type", "id_token token"), ("code_challenge", ""), ("code_challenge_method", "")];
 
-/// What an ID token in an answer says.
+/// Returns the claims of the ID token in an answer.
 fn claims(told: &Parameters) -> Value {
     said(&json!({ "id_token": told["id_token"] }))
 }

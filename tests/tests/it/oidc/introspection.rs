@@ -1,5 +1,5 @@
-//! Token introspection: what apps are told of the tokens that they were sent. The numbers are those of the cases that the
-//! design lists.
+//! Token introspection: the answers to apps about the tokens that they receive. The numbers are those of the cases of
+//! the design.
 
 use jsonwebtoken::{Algorithm, Header};
 use reqwest::{Method, RequestBuilder};

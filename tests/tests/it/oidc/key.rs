@@ -1,5 +1,4 @@
-//! Keys of service users and of apps: what is signed with them, and what of it counts. The numbers are those of the cases that the
-//! design lists.
+//! Keys of service users and of apps, and which assertions are valid. The numbers are those of the cases of the design.
 
 use base64::{
     Engine,
@@ -84,7 +83,7 @@ async fn keys_sign_with_all_algorithms_of_their_type_or_with_the_one_that_they_n
     }
 }
 
-/// Assertions with a key of another that their header brings along, or says where it is. Nobody is asked there.
+/// Returns assertions with a foreign key in their header, or its URL, which is never fetched.
 pub(super) fn brought(signer: &Signer, of_other: &Signer, place: &str) -> Vec<(&'static str, String)> {
     let (good, kid) = (signer.claims().to_string(), &signer.kid);
     let pair = rcgen::KeyPair::from_pem(&of_other.pem).expect("it is a key");
@@ -104,7 +103,7 @@ pub(super) fn brought(signer: &Signer, of_other: &Signer, place: &str) -> Vec<(&
     all.collect()
 }
 
-/// Assertions that no valid key of their subject has signed, or whose header asks for more.
+/// Returns assertions that no valid key of their subject has signed, or with unsupported headers.
 pub(super) fn unsigned(signer: &Signer, of_other: &Signer, rsa: &Signer) -> Vec<(&'static str, String)> {
     let (header, claims, kid) = (signer.header(), signer.claims(), &signer.kid);
     let good = claims.to_string();
@@ -156,7 +155,7 @@ pub(super) fn unsigned(signer: &Signer, of_other: &Signer, rsa: &Signer) -> Vec<
     ]
 }
 
-/// Assertions that are signed rightly and claim what they must not.
+/// Returns assertions with valid signatures and wrong claims.
 pub(super) fn claiming_wrongly(signer: &Signer, other: &str) -> Vec<(&'static str, String)> {
     let now = base::clock::now().as_second();
     let endpoint = format!("{}/oauth/v2/token", signer.issuer);

@@ -1,5 +1,5 @@
-//! Login pages of somebody's own: who may end authorization requests, with what, and how often. The numbers are those of the cases that
-//! the design lists.
+//! Login clients: who may finish authorization requests, with what, and how often. The numbers are those of the cases
+//! of the design.
 
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -25,7 +25,7 @@ async fn refused(client: &Client, request: &str, refusal: Value) -> Answer {
     post(client, &format!("{}/_refuse", path(request)), refusal).await
 }
 
-/// Where the app is told that somebody was refused.
+/// Returns the URL that answers the app.
 fn callback(answer: &Answer) -> &str {
     answer.body["callbackUrl"].as_str().unwrap_or_else(|| panic!("it is ended: {}", answer.body))
 }

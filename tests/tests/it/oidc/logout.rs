@@ -1,5 +1,5 @@
-//! Logout that apps begin: whose session ends, and where the browser goes on. Modules of the OpenID Foundation's conformance suite, cases
-//! 129 to 139, stand under their names; the other numbers are those of the cases that the design lists.
+//! Logout by apps: which session ends, and where the browser goes on. Modules of the OpenID Foundation's conformance
+//! suite, cases 129 to 139, have their names; the other numbers are those of the cases of the design.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ async fn is_over(flow: &Flow, tokens: &Value) {
     .await;
 }
 
-/// Fails unless a page says so and leads nowhere.
+/// Fails unless a page has this title, and does not redirect.
 async fn assert_page(flow: &Flow, case: &str, parameters: &[(&str, &str)], (status, title): (u16, &str)) {
     let request = flow.admin.anonymous(Method::GET, END).query(parameters);
     let answer = request.send().await.expect("it is answered");
@@ -242,7 +242,7 @@ async fn oidcc_rp_initiated_logout_bad_and_modified_id_token_hint() {
     is_over(&flow, &tokens).await;
 }
 
-/// An app on the platform's own pages that says where browsers go on.
+/// Starts an app on the platform's own pages with registered logout URIs.
 async fn on_own_pages() -> Flow {
     let mut settings = App::public();
     settings["postLogoutRedirectUris"] = json!([BYE]);
@@ -301,7 +301,7 @@ async fn a_person_is_asked_where_the_hint_is_of_another_browser() {
     assert_signed_out(&flow, &mut own).await;
 }
 
-/// A form of an app comes without the cookies of the platform; the page that it leads to is asked for with them.
+/// A form of an app comes without the cookies of the platform; the page that it redirects to gets them.
 #[tokio::test]
 async fn a_form_of_another_site_signs_out_whom_it_names_and_asks_about_others() {
     let flow = on_own_pages().await;

@@ -1,5 +1,5 @@
-//! Random grants, removals and changes of roles against a model that follows the documents and knows no events: tokens,
-//! and what apps are told of them, must have the roles that it says. A seed tells a run.
+//! Random grants, removals and changes of roles compared with a model that follows the documents and knows no events:
+//! tokens, and introspection of them, must have the roles of the model. A seed determines a run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,28 +17,28 @@ use super::{
     token::parts,
 };
 
-/// How many changes are made, and how many of them between two looks at everything.
+/// How many changes are made, and how many between two comparisons of everything.
 const STEPS: usize = 45;
 const STEPS_A_LOOK: usize = 9;
-/// After this nothing is told from memory: what tokens stand on is remembered for a second.
+/// The time after which nothing is answered from a cache: the basis of tokens is cached for a second.
 const FORGOTTEN: Duration = Duration::from_millis(1200);
 /// The keys of roles, the same in both projects.
 const KEYS: [&str; 4] = ["admin", "clerk", "guest", "owner"];
 /// How many organizations there are, each with a user.
 const ORGANIZATIONS: usize = 3;
-/// For each project the place of its organization.
+/// For each project the index of its organization.
 const OWNERS: [usize; 2] = [0, 1];
 
 type Keys = BTreeSet<&'static str>;
 
-/// Something that is there or not, named by places. What it stands on comes before it.
+/// An object that exists or not, named by indexes. An object comes after those that it depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Thing {
     Organization(usize),
     Project(usize),
-    /// That of the organization of the same place.
+    /// The user of the organization with the same index.
     User(usize),
-    /// Its project and its key.
+    /// A role, by its project and its key.
     Role(usize, &'static str),
     /// The project, and the organization that it is granted to.
     ProjectGrant(usize, usize),
@@ -68,7 +68,7 @@ impl Thing {
         self < Self::Role(0, "")
     }
 
-    /// Without which it is not there, and does not count where they are switched off.
+    /// Returns the objects without which it does not exist, and which must be active for it to count.
     fn stands_on(self) -> Vec<Self> {
         match self {
             Self::Organization(_) => vec![],
@@ -104,7 +104,7 @@ enum Verb {
     Remove,
 }
 
-/// What is asked of the platform. Only grants have keys.
+/// A request to the platform. Only grants have keys.
 #[derive(Debug)]
 struct Step {
     verb: Verb,
@@ -133,7 +133,7 @@ impl Step {
 
 #[derive(Default)]
 struct Model {
-    /// What is there, with the roles that it has if it is a grant.
+    /// The existing objects, with the roles of grants.
     there: BTreeMap<Thing, Keys>,
     off: BTreeSet<Thing>,
 }
@@ -143,7 +143,7 @@ impl Model {
         self.there.contains_key(&thing)
     }
 
-    /// Whether it is there and switched on, with all that it stands on.
+    /// Whether an object exists and is active, with everything that it depends on.
     fn counts(&self, thing: Thing) -> bool {
         let is_on = self.is_there(thing) && !self.off.contains(&thing);
         is_on && thing.stands_on().into_iter().all(|other| self.counts(other))
@@ -163,7 +163,7 @@ impl Model {
         }
     }
 
-    /// A random step, which is mostly one that is not refused.
+    /// Draws a random step, which is mostly one that is not refused.
     fn draw(&self, random: &mut fastrand::Rng) -> Step {
         let is_allowed = random.u8(..10) > 0;
         // A second one of the same name would be another one.
@@ -181,7 +181,7 @@ impl Model {
         }
     }
 
-    /// With which statuses a step may be refused; none where it is not.
+    /// Returns the statuses by which a step may be refused; none where it is not.
     fn refusals(&self, &Step { verb, thing, ref keys }: &Step) -> Vec<u16> {
         let is_new = verb == Verb::Add;
         let lacks = |other| !self.is_there(other);
@@ -198,7 +198,7 @@ impl Model {
         reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, status)| status).collect()
     }
 
-    /// Does what is not refused, and all that follows from it at once.
+    /// Applies a step that is not refused, with all its consequences.
     fn take(&mut self, Step { verb, thing, keys }: Step) {
         match verb {
             Verb::Add | Verb::Change => self.there.extend([(thing, keys)]),
@@ -220,22 +220,22 @@ impl Model {
 
 struct World {
     admin: Client,
-    /// What is told as the domain of organizations, which have none of their own.
+    /// The domain in claims of organizations, which have none of their own.
     host: String,
     model: Model,
-    /// The id that each thing has, or had when it was there last.
+    /// The id of each object, or the last one that it had.
     ids: BTreeMap<Thing, String>,
-    /// As what users and the apps of projects authenticate, and with which secrets.
+    /// The client ids and secrets of users and of the apps of projects.
     clients: BTreeMap<Thing, (String, String)>,
 }
 
 impl World {
-    /// The id of something, or one that nothing has.
+    /// Returns the id of an object, or one that nothing has.
     fn id(&self, thing: Thing) -> &str {
         self.ids.get(&thing).map_or("1", String::as_str)
     }
 
-    /// Does a step, or is refused, as the model says.
+    /// Sends a step, which succeeds or is refused as in the model.
     async fn take(&mut self, step: Step) {
         println!("{step:?}");
         let refusals = self.model.refusals(&step);
@@ -302,7 +302,7 @@ impl World {
         self.clients.insert(thing, (answer.id(), secret));
     }
 
-    /// What a client is answered that may be gone.
+    /// Sends a form as a client that may not exist any more.
     async fn ask(&self, client: Thing, path: &str, form: &[(&str, &str)]) -> Answer {
         let (id, secret) = &self.clients[&client];
         let answer = send(self.admin.anonymous(Method::POST, path).basic_auth(id, Some(secret)).form(form)).await;
@@ -310,8 +310,7 @@ impl World {
         answer
     }
 
-    /// Everybody must be told what the model says. What was told of before could be right by chance, so that it must be
-    /// forgotten first.
+    /// Compares all answers with the model. Cached answers could be right by chance, so it waits for their end first.
     async fn look(&self) {
         let since = Instant::now();
         eventually("a moment is over", async || (since.elapsed() > FORGOTTEN).then_some(())).await;
@@ -322,7 +321,7 @@ impl World {
         }
     }
 
-    /// What tokens and apps tell otherwise than the model says.
+    /// Returns the differences of tokens and introspection from the model.
     async fn faults(&self) -> Vec<String> {
         let mut faults = vec![];
         let audience = |place| format!("urn:platform:iam:org:project:id:{}:aud", self.id(Thing::Project(place)));
@@ -349,7 +348,7 @@ impl World {
         faults
     }
 
-    /// The claim of the roles that a user has of a project; null where there is none.
+    /// Returns the claim of the roles of a user in a project; null where there is none.
     fn roles(&self, user: usize, project: usize) -> Value {
         let mut claim = Value::Null;
         for by in (0..ORGANIZATIONS).map(Some).chain([None]) {

@@ -1,4 +1,4 @@
-//! What tokens of people say because of how the app and its project are set up, and because of the organization that is asked for.
+//! Claims of people's tokens that depend on the settings of the app and its project, and on the requested organization.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use super::{
     token::{assert_error, parts},
 };
 
-/// What an API app of the flow's project is told of a token.
+/// Introspects a token as an API app of the flow's project.
 async fn introspected(flow: &Flow, token: &str) -> Value {
     let app = json!({ "projectId": flow.project, "name": "Checks", "api": {} });
     let app = done(&flow.admin, &format!("{API}/apps"), app).await;
@@ -107,7 +107,7 @@ async fn id_tokens_suit_a_clock_that_differs_by_as_much_as_the_app_says() {
     }
 }
 
-/// Signed tokens, and a flow on a platform that asks this server for domains.
+/// Starts a flow with signed tokens, on a platform that verifies domains by this DNS server.
 async fn with_domains(dns: &Dns) -> Flow<Platform> {
     let flags = ["--dns-server".to_owned(), dns.address.to_string()];
     let platform = Platform::start_with(&flags, &[]).await;

@@ -1,4 +1,5 @@
-//! 93, and the class S3: an assertion is taken once, by whichever node, at whatever time, and whoever dies meanwhile.
+//! Case 93, and security class S3: an assertion is accepted once, by any node, at any time, whatever is killed
+//! meanwhile.
 
 use std::{
     collections::BTreeMap,
@@ -21,13 +22,13 @@ use super::{
     token::assert_error,
 };
 
-/// How many assertions are sent while a platform dies, and how many of these it has taken by then.
+/// How many assertions are sent while a platform is killed, and how many it has accepted by then.
 const MANY: usize = 200;
 const SOME: usize = 16;
-/// What an assertion is used for.
+/// The uses of an assertion.
 const USES: [&str; 2] = ["to get a token", "to authenticate"];
 
-/// A user with a key, on a platform of the test's own.
+/// Creates a user with a key, on a platform of the test's own.
 async fn signer(admin: &Client, issuer: &str) -> Signer {
     let user = json!({ "username": "robot", "service": {} });
     let user = done(admin, &format!("{API}/users"), user).await.id();
@@ -35,7 +36,7 @@ async fn signer(admin: &Client, issuer: &str) -> Signer {
     Signer::made(admin, issuer, &format!("users/{user}"), wanted).await
 }
 
-/// One that is valid for as long as a test takes, however slow the machine is.
+/// Returns an assertion that is valid longer than the test takes on a slow machine.
 fn lasting(signer: &Signer) -> String {
     signer.with(&json!({ "exp": base::clock::now().as_second() + 1800 }))
 }
@@ -55,7 +56,7 @@ async fn used(node: &Client, r#use: &str, assertion: &str) -> Answer {
     send(using(node, r#use, assertion)).await
 }
 
-/// Fails unless an assertion that was used is good for nothing at a node.
+/// Fails unless a used assertion is refused at a node.
 async fn is_used(case: &str, node: &Client, assertion: &str) {
     assert_error(case, &used(node, USES[0], assertion).await, 400, "invalid_grant");
     assert_error(case, &used(node, USES[1], assertion).await, 401, "invalid_client");

@@ -1,4 +1,4 @@
-//! Opaque access tokens: they are worth what a signed one is, and say nothing to anybody but the platform.
+//! Opaque access tokens: they are equivalent to signed ones, but only the platform can read them.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use super::{
     token::parts,
 };
 
-/// What a user is told who asks for a token with a scope.
+/// Requests a token of a user with a scope.
 async fn asked(admin: &Client, user: &ServiceUser, scope: &str) -> String {
     let form = [("grant_type", "client_credentials"), ("scope", scope)];
     let request = admin.anonymous(Method::POST, "/oauth/v2/token");
@@ -21,7 +21,7 @@ async fn asked(admin: &Client, user: &ServiceUser, scope: &str) -> String {
     answer.body["access_token"].as_str().unwrap_or_else(|| panic!("there is a token: {}", answer.body)).to_owned()
 }
 
-/// Has the tokens of a user be of a form, and waits until one is, which it returns.
+/// Sets the format of a user's tokens, and returns the first token with it.
 async fn choose(admin: &Client, user: &ServiceUser, form: &str, scope: &str) -> String {
     let change = json!({ "service": { "accessTokenType": form } });
     let path = format!("{API}/users/{}", user.user_id);
@@ -35,7 +35,7 @@ async fn choose(admin: &Client, user: &ServiceUser, form: &str, scope: &str) -> 
     .await
 }
 
-/// What the API says to who sends a token; 404 is what somebody gets who may.
+/// Returns the status of the API for a token; a caller with the permission gets 404.
 async fn status(client: &Client, token: &str) -> u16 {
     send(client.anonymous(Method::GET, &format!("{TARGETS}/1")).bearer_auth(token)).await.status.as_u16()
 }

@@ -1,4 +1,4 @@
-//! From which pages an app's tokens are used at the API: from its own, and the platform's.
+//! The origins from which an app's tokens can be used at the API: its own, and the platform's.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::flow::{API, App, Flow, access_token};
 /// The origin of the redirect URI of the app.
 const OWN: &str = "https://shop.example";
 
-/// An app, and an access token for the API of a person who may read.
+/// Starts an app, with an access token for the API of a person who may read.
 async fn start() -> (Flow, String) {
     let flow = Flow::with(App::public()).await;
     let role = json!({ "userId": flow.person.0, "roles": ["IAM_OWNER_VIEWER"] });

@@ -25,40 +25,40 @@ use tests::{
 
 use super::flow::{App, Flow, PASSWORD, Parameters, answered};
 
-/// The name of the cookie of a browser, without what tells ports apart.
+/// The name of the cookie of a browser, without the part for the port.
 const COOKIE: &str = "login";
 
-/// An app whose people log in on the platform's own pages.
+/// Starts an app whose people log in on the platform's own pages.
 pub(super) async fn start() -> Flow {
     Flow::with(on_pages(&App::public())).await
 }
 
-/// Settings with which people log in on the platform's own pages.
+/// Returns settings by which people log in on the platform's own pages.
 pub(crate) fn on_pages(settings: &Value) -> Value {
     let mut settings = settings.clone();
     settings["loginUri"] = json!("");
     settings
 }
 
-/// A browser that looks at an instance.
+/// Returns a browser of an instance.
 pub(super) fn browser(instance: &Instance) -> Browser {
     Browser::new(&instance.bootstrap.issuer)
 }
 
 impl<T: Deref<Target = Instance>> Flow<T> {
-    /// Where the app sends a browser.
+    /// Returns the path that the app sends a browser to.
     pub(super) fn sends(&self, others: &[(&str, &str)]) -> String {
         let query = serde_urlencoded::to_string(self.asked(others)).expect("it is a query");
         format!("/oauth/v2/authorize?{query}")
     }
 
-    /// Sends a browser, and follows it as far as the pages lead it by themselves.
+    /// Sends a browser, and follows redirects.
     pub(super) async fn sent_by(&self, browser: &mut Browser, others: &[(&str, &str)]) -> Shown {
         let shown = browser.get(&self.sends(others)).await;
         self.follow(browser, shown).await
     }
 
-    /// Follows where pages lead, until there is something to ask, or the browser is back at the app.
+    /// Follows redirects until a page asks something, or the browser is back at the app.
     pub(super) async fn follow(&self, browser: &mut Browser, mut shown: Shown) -> Shown {
         let issuer = &self.tenant.bootstrap.issuer;
         for _ in 0..5 {
@@ -76,13 +76,13 @@ impl<T: Deref<Target = Instance>> Flow<T> {
         panic!("it leads round and round: {}", shown.location());
     }
 
-    /// Sends the form of a page, and follows.
+    /// Sends the form of a page, and follows redirects.
     pub(super) async fn send(&self, browser: &mut Browser, shown: &Shown, fields: &[(&str, &str)]) -> Shown {
         let sent = browser.post(&shown.action(), &shown.form(fields)).await;
         self.follow(browser, sent).await
     }
 
-    /// Sends a browser, and logs somebody in there who is asked for name and password.
+    /// Sends a browser, and logs somebody in with name and password.
     pub(super) async fn logs_in(&self, browser: &mut Browser, name: &str, others: &[(&str, &str)]) -> Shown {
         let shown = self.sent_by(browser, others).await;
         assert!(shown.text.contains("name=\"username\""), "it asks for the name: {} {}", shown.location(), shown.text);
@@ -92,7 +92,7 @@ impl<T: Deref<Target = Instance>> Flow<T> {
     }
 }
 
-/// What the app is answered, where the browser is back there.
+/// Returns the answer to the app, where the browser is back there.
 pub(super) fn back(shown: &Shown) -> Parameters {
     assert!(shown.location().starts_with(super::flow::CALLBACK), "{} {}", shown.status, shown.text);
     assert_eq!(shown.status, StatusCode::SEE_OTHER);
@@ -100,20 +100,20 @@ pub(super) fn back(shown: &Shown) -> Parameters {
     answered(shown.location())
 }
 
-/// What an ID token says.
+/// Returns the claims of an ID token.
 pub(super) fn said(tokens: &Value) -> Value {
     let payload = tokens["id_token"].as_str().and_then(|token| token.split('.').nth(1)).expect("there is an ID token");
     let payload = base64::Engine::decode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, payload);
     serde_json::from_slice(&payload.expect("it is base64url")).expect("it is JSON")
 }
 
-/// The title of a page.
+/// Returns the title of a page.
 pub(crate) fn title(shown: &Shown) -> &str {
     let rest = shown.text.split_once("<title>").map_or("", |(_, rest)| rest);
     rest.split("</title>").next().unwrap_or_default()
 }
 
-/// Sets something of an instance.
+/// Sets settings of an instance.
 pub(super) async fn set(admin: &Client, path: &str, body: Value) {
     let answer = tests::client::send(admin.request(reqwest::Method::PATCH, path).json(&body)).await;
     assert_eq!(answer.status, StatusCode::OK, "{path}: {}", answer.body);

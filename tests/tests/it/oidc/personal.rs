@@ -1,4 +1,4 @@
-//! Personal access tokens: at the API and at introspection, as long as all that they stand on is there.
+//! Personal access tokens: valid at the API and at introspection as long as everything exists that they depend on.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ use super::shop::{API, Shop};
 
 const FAR: &str = "2099-01-01T00:00:00Z";
 
-/// A new token of a user: its id, and the token.
+/// Creates a token of a user, and returns its id and the token.
 async fn token(admin: &Client, user: &str, end: &str) -> (String, String) {
     let made = done(admin, &format!("{API}/users/{user}/tokens"), json!({ "expirationDate": end })).await;
     (made.id(), made.body["token"].as_str().expect("it is shown").to_owned())
 }
 
-/// What the API answers to who sends a token; 404 is what somebody gets who may.
+/// Returns the answer of the API for a token; a caller with the permission gets 404.
 async fn answered(client: &Client, token: &str) -> (u16, Value) {
     let answer = send(client.anonymous(Method::GET, &format!("{TARGETS}/1")).bearer_auth(token)).await;
     (answer.status.as_u16(), answer.body)
 }
 
-/// A user with a role that reads targets.
+/// Creates a user with a role that reads targets.
 async fn reader(admin: &Client) -> String {
     let user = json!({ "username": "reader", "service": {} });
     let user = created(admin, &format!("{API}/users"), user).await.id();

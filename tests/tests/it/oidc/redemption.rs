@@ -1,5 +1,5 @@
-//! Codes that are redeemed in other ways than the usual one: by apps that sign, by whoever is not the app, at once, too late, and
-//! elsewhere. The numbers are those of the cases that the design lists.
+//! Unusual redemptions of codes: by apps that sign assertions, by others than the app, concurrently, too late, and
+//! elsewhere. The numbers are those of the cases of the design.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -24,12 +24,12 @@ use super::{
 
 const TOKEN: &str = "/oauth/v2/token";
 
-/// How an app is set up that authenticates by what it signs.
+/// Returns the settings of an app that authenticates by assertions.
 fn by_key() -> Value {
     json!({ "authMethodType": "OIDC_AUTH_METHOD_TYPE_PRIVATE_KEY_JWT" })
 }
 
-/// The parameters of an app that authenticates by what it has signed.
+/// Returns the parameters of an app that authenticates by an assertion.
 fn signed(assertion: &str) -> [(&str, &str); 2] {
     [("client_assertion_type", BY_ASSERTION), ("client_assertion", assertion)]
 }
@@ -42,7 +42,7 @@ async fn is_over(flow: &Flow, token: &str) {
     .await;
 }
 
-/// Fails unless somebody is refused who shows a code.
+/// Fails unless a code is refused.
 async fn assert_refused(flow: &Flow, case: &str, (code, others): (&str, &[(&str, &str)]), error: &str) {
     let status = if error == "invalid_client" { 401 } else { 400 };
     assert_error(case, &send(flow.redeeming(code, others)).await, status, error);

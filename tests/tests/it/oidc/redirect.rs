@@ -1,5 +1,5 @@
-//! Where browsers are led: what counts as a redirect URI of an app, how the app is answered there, and where people log in. The numbers
-//! are those of the cases that the design lists.
+//! Redirects of browsers: the redirect URIs of an app, the answers there, and the login pages. The numbers are those of
+//! the cases of the design.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -8,10 +8,10 @@ use tests::client::{Answer, done, post, send};
 use super::flow::{API, App, CALLBACK, Flow, answered, location, parameters};
 
 const PATH: &str = "/oauth/v2/authorize";
-/// One that has a query.
+/// A redirect URI with a query.
 const REGISTERED: &str = "https://shop.example/callback?tenant=1";
 
-/// Fails unless a person is shown a page, and the browser is led nowhere.
+/// Fails unless a page is shown, and the browser is not redirected.
 fn assert_shown(case: &str, answer: &Answer) {
     assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{case}: {answer:?}");
     assert!(!answer.headers.contains_key("location"), "{case}: it leads nowhere");
@@ -19,12 +19,12 @@ fn assert_shown(case: &str, answer: &Answer) {
     assert_eq!(answer.headers["cache-control"], "no-store", "{case}");
 }
 
-/// The URL that a request is ended with.
+/// Returns the URL that a request is finished with.
 fn callback(answer: &Answer) -> &str {
     answer.body["callbackUrl"].as_str().unwrap_or_else(|| panic!("it is finished: {}", answer.body))
 }
 
-/// An app whose redirect URI has a query.
+/// Starts an app whose redirect URI has a query.
 async fn with_query() -> Flow {
     let mut settings = App::public();
     settings["redirectUris"] = json!([REGISTERED]);

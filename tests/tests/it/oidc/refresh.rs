@@ -1,5 +1,5 @@
-//! Refresh tokens: the next one for each, for as long as what they stand on is there, and the end of all where one is used twice. The
-//! numbers are those of the cases that the design lists.
+//! Refresh tokens: each is exchanged for the next one as long as everything exists that they depend on, and the family
+//! ends where one is used twice. The numbers are those of the cases of the design.
 
 use std::{collections::BTreeSet, os::unix::process::ExitStatusExt, time::Duration};
 
@@ -22,10 +22,10 @@ use super::{
 };
 
 const SCOPE: &str = "openid profile email offline_access";
-/// For how many seconds the token before the newest one is still taken.
+/// For how many seconds the token before the newest one is still accepted.
 const GRACE: u64 = 20;
 
-/// How an app is set up that refreshes, beside what is given.
+/// Returns settings with refresh tokens in addition to the given ones.
 fn refreshing(mut settings: Value) -> Value {
     settings["responseTypes"] = json!(["OIDC_RESPONSE_TYPE_CODE"]);
     settings["grantTypes"] = json!(["OIDC_GRANT_TYPE_AUTHORIZATION_CODE", "OIDC_GRANT_TYPE_REFRESH_TOKEN"]);
@@ -36,7 +36,7 @@ async fn start() -> Flow {
     Flow::with(refreshing(App::public())).await
 }
 
-/// The tokens of a new login, with a refresh token, and the id of the session.
+/// Logs the person in, and returns the tokens with a refresh token, and the id of the session.
 async fn logged_in<T>(flow: &Flow<T>) -> (Value, String) {
     flow.tokens(&[("scope", SCOPE)]).await
 }

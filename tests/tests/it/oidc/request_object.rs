@@ -1,4 +1,4 @@
-//! Requests as objects that the app has signed.
+//! Request objects, which the app signs.
 
 use jsonwebtoken::Header;
 use reqwest::Method;
@@ -12,7 +12,7 @@ use super::{
 
 const TYPE: &str = "oauth-authz-req+jwt";
 
-/// An object of an app that has these members beside what each has.
+/// Returns a request object of an app with these members in addition to the common ones.
 fn signed(signer: &Signer, typ: Option<&str>, members: &Value) -> String {
     let now = base::clock::now().as_second();
     let mut all = json!({ "iss": signer.holder, "aud": signer.issuer, "iat": now, "exp": now + 300 });
@@ -23,7 +23,7 @@ fn signed(signer: &Signer, typ: Option<&str>, members: &Value) -> String {
     signer.sign(&Header { typ: typ.map(str::to_owned), ..signer.header() }, &all)
 }
 
-/// What is read of a request that waits.
+/// Reads a pending authorization request.
 async fn read(flow: &Flow, request: &str) -> Value {
     send(flow.admin.request(Method::GET, &format!("{API}/auth_requests/{request}"))).await.body["authRequest"].clone()
 }

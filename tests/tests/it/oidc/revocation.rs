@@ -1,5 +1,5 @@
-//! Token revocation: a client ends tokens of its own, and no node takes them any more. The numbers are those of the cases that
-//! the design lists.
+//! Token revocation: a client revokes its tokens, and no node accepts them any more. The numbers are those of the cases
+//! of the design.
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -21,12 +21,12 @@ use super::{
 
 const REVOKE: &str = "/oauth/v2/revoke";
 
-/// A request to end a token.
+/// Returns a request to revoke a token.
 fn revoking(client: &Client) -> RequestBuilder {
     client.anonymous(Method::POST, REVOKE)
 }
 
-/// Ends a token of a user, by its secret.
+/// Revokes a token of a user, authenticated by its secret.
 async fn revoke(client: &Client, user: &ServiceUser, token: &str) -> Answer {
     let request = revoking(client).basic_auth(&user.client_id, Some(&user.client_secret));
     send(request.form(&[("token", token)])).await
@@ -37,7 +37,7 @@ fn assert_revoked(case: &str, answer: &Answer) {
     assert_eq!(answer.headers["cache-control"], "no-store", "{case}");
 }
 
-/// What the API says to who sends a token; 404 is what somebody gets who may.
+/// Returns the status of the API for a token; a caller with the permission gets 404.
 async fn status(client: &Client, token: &str) -> u16 {
     send(client.anonymous(Method::GET, &format!("{TARGETS}/1")).bearer_auth(token)).await.status.as_u16()
 }

@@ -1,4 +1,4 @@
-//! Roles of projects in tokens: who has them, who asks for them, and who gets no token.
+//! Roles of projects in tokens: of whom, by which requests, and users without a token.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -12,25 +12,25 @@ use super::{
     token::{assert_error, parts},
 };
 
-/// The claim of the roles of a project.
+/// Returns the claim of the roles of a project.
 fn claim(project: &str) -> String {
     format!("urn:platform:iam:org:project:{project}:roles")
 }
 
-/// The keys of the roles that a token tells of the project.
+/// Returns the keys of the project's roles in a token.
 async fn keys(shop: &Shop, more: &str) -> Vec<String> {
     let [_, claims] = parts(&shop.token(more).await);
     let roles = claims[claim(&shop.project)].as_object().cloned().unwrap_or_default();
     roles.into_iter().map(|(key, _)| key).collect()
 }
 
-/// The host of the instance, for an organization without a domain of its own.
+/// Returns the host of the instance, as for an organization without a domain of its own.
 fn host(shop: &Shop) -> String {
     let issuer = shop.tenant.bootstrap.issuer.trim_start_matches("http://");
     issuer.split(':').next().unwrap_or_default().to_owned()
 }
 
-/// Waits until tokens tell of these roles.
+/// Waits until tokens have these roles.
 async fn told(shop: &Shop, expected: &[&str]) {
     let probe = || async { (keys(shop, ROLES).await == expected).then_some(()) };
     eventually(&format!("tokens tell of {expected:?}"), probe).await;
@@ -89,14 +89,14 @@ async fn what_roles_stand_on_takes_them_away() {
     assert_eq!(keys(&shop, ROLES).await, [""; 0]);
 }
 
-/// An organization with a user.
+/// Creates an organization with a user.
 async fn reseller(admin: &Client) -> (String, ServiceUser) {
     let organization = done(admin, &format!("{API}/organizations"), json!({ "name": "Reseller" })).await.id();
     let seller = user(admin, "seller", &format!("?ctx.orgId={organization}")).await;
     (organization, seller)
 }
 
-/// Waits until a user is refused a token, or gets one.
+/// Waits until a user gets a token, or is refused.
 async fn is_let_in(shop: &Shop, user: &ServiceUser, expected: bool) {
     let probe = || async { ((shop.ask(user, "").await.status == 200) == expected).then_some(()) };
     eventually(&format!("whether {} is let in: {expected}", user.client_id), probe).await;
@@ -143,7 +143,7 @@ async fn an_organization_that_a_project_is_granted_to_gives_its_roles() {
     is_let_in(&shop, &seller, false).await;
 }
 
-/// A shop of an organization of its own, and a seller of another one who was granted a role by it.
+/// A shop of one organization, and a seller of another one with a role in it by a project grant.
 struct Resold {
     shop: Shop,
     home: String,
@@ -173,7 +173,7 @@ impl Resold {
         Self { shop, home, organization, project_grant, seller }
     }
 
-    /// Waits until tokens of the seller tell of these roles.
+    /// Waits until tokens of the seller have these roles.
     async fn told(&self, step: &str, expected: &[&str]) {
         let probe = || async {
             let answer = self.shop.ask(&self.seller, ROLES).await;

@@ -1,4 +1,4 @@
-//! The keys that tokens are signed with: how one follows another, by the clock and on demand.
+//! Rotation of signing keys, by the clock and on demand.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -23,9 +23,9 @@ use super::{
 };
 
 pub(super) const KEYS: &str = "/resources/v3alpha/web_keys";
-/// How long a key set may be cached, and somewhat less than that: what the clock goes ahead by.
+/// The step of the clock, somewhat less than the time for which a key set may be cached.
 const STEP: Duration = Duration::from_mins(4);
-/// How many steps go by until a key that was published signs.
+/// How many steps pass until a published key signs.
 const PUBLISHED_FOR: u32 = 3;
 pub(super) const A_MONTH: Duration = Duration::from_hours(30 * 24);
 /// How many tokens are issued in all.
@@ -44,7 +44,7 @@ pub(super) fn ids(keys: &JwkSet) -> BTreeSet<String> {
     keys.keys.iter().filter_map(|key| key.common.key_id.clone()).collect()
 }
 
-/// What a token says that a key of a set has signed, and the id of the key.
+/// Verifies a token by a key set, and returns the id of the key, and the claims.
 pub(super) fn verified(token: &str, keys: &JwkSet) -> (String, Value) {
     let header = decode_header(token).expect("it is a token");
     let kid = header.kid.expect("it names its key");
@@ -62,13 +62,13 @@ async fn token(client: &Client, user: &ServiceUser) -> String {
     answer.body["access_token"].as_str().unwrap_or_else(|| panic!("there is a token: {}", answer.body)).to_owned()
 }
 
-/// Lets nodes issue tokens, which somebody checks who got the key set before: the ids of the keys that signed.
+/// Lets nodes issue tokens, verifies them by a key set from before, and returns the ids of the keys that signed.
 async fn issue(nodes: &[Client; 2], count: usize, user: &ServiceUser, keys: &JwkSet) -> BTreeSet<String> {
     let tokens = stream::iter(0..count).map(|number| token(&nodes[number % 2], user)).buffer_unordered(8);
     tokens.map(|token| verified(&token, keys).0).collect().await
 }
 
-/// 148: a key is published before it signs, and stays until the last token is over.
+/// Case 148: a key is published before it signs, and stays until the last token has expired.
 #[tokio::test]
 async fn tokens_verify_by_the_key_set_of_their_time_while_keys_follow_each_other() {
     let clock = Clock::new();
@@ -126,7 +126,7 @@ async fn tokens_verify_by_the_key_set_of_their_time_while_keys_follow_each_other
     assert_eq!(signed.len(), 4, "three keys followed the first one");
 }
 
-/// A service user with a role that reads targets.
+/// Creates a service user with a role that reads targets.
 async fn reader_with_opaque_tokens(admin: &Client) -> ServiceUser {
     let service = json!({ "accessTokenType": "ACCESS_TOKEN_TYPE_BEARER" });
     let user = service_user(admin, ("reader", service), "").await;

@@ -1,4 +1,4 @@
-//! A project with roles, an app that checks tokens, and users who were granted something or nothing.
+//! A project with roles, an app that introspects tokens, and users with and without grants.
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -10,18 +10,18 @@ use tests::{
 pub(super) const API: &str = "/resources/v3alpha";
 pub(super) const ROLES: &str = "urn:platform:iam:org:projects:roles";
 
-/// The project, and who has to do with it.
+/// The project, with its app and users.
 pub(super) struct Shop {
     pub(super) tenant: Tenant,
     pub(super) admin: Client,
     pub(super) project: String,
-    /// The app that checks tokens, and its secret.
+    /// The app that introspects tokens, and its secret.
     pub(super) app: (String, String),
     pub(super) user: ServiceUser,
 }
 
 impl Shop {
-    /// A project with these policies and two roles, and a user with a secret who was granted nothing.
+    /// Creates a project with these policies and two roles, and a user with a secret and without grants.
     pub(super) async fn open(policies: Value) -> Self {
         let tenant = Tenant::start().await;
         let admin = tenant.client().await;
@@ -45,7 +45,7 @@ impl Shop {
         done(&self.admin, &format!("{API}/user_grants"), grant).await.id()
     }
 
-    /// Changes something, and waits until everybody knows.
+    /// Sends a change, and waits until all read models have it.
     pub(super) async fn change(&self, method: Method, path: &str, body: Option<Value>) -> Answer {
         let request = self.admin.request(method, &format!("{API}/{path}")).header("prefer", "wait=10");
         let answer = send(body.iter().fold(request, RequestBuilder::json)).await;
@@ -53,12 +53,12 @@ impl Shop {
         answer
     }
 
-    /// The scope of the audience of the project, and more.
+    /// Returns the scope of the audience of the project, and more.
     pub(super) fn scope(&self, more: &str) -> String {
         format!("openid urn:platform:iam:org:project:id:{}:aud {more}", self.project)
     }
 
-    /// What a user is answered who asks for a token for the project.
+    /// Requests a token of a user for the project.
     pub(super) async fn ask(&self, user: &ServiceUser, more: &str) -> Answer {
         let scope = self.scope(more);
         let form = [("grant_type", "client_credentials"), ("scope", &scope)];
@@ -66,13 +66,13 @@ impl Shop {
         send(request.basic_auth(&user.client_id, Some(&user.client_secret)).form(&form)).await
     }
 
-    /// A token of the user for the project.
+    /// Returns a token of the user for the project.
     pub(super) async fn token(&self, more: &str) -> String {
         let answer = self.ask(&self.user, more).await;
         answer.body["access_token"].as_str().unwrap_or_else(|| panic!("there is a token: {}", answer.body)).to_owned()
     }
 
-    /// What the app is told of a token.
+    /// Introspects a token as the app.
     pub(super) async fn introspect(&self, token: &str) -> Value {
         let answer = self.introspected_by((&self.app.0, &self.app.1), token).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
@@ -80,14 +80,14 @@ impl Shop {
         answer.body
     }
 
-    /// What another app is answered.
+    /// Introspects a token as another app.
     pub(super) async fn introspected_by(&self, (id, secret): (&str, &str), token: &str) -> Answer {
         let request = self.admin.anonymous(Method::POST, "/oauth/v2/introspect");
         send(request.basic_auth(id, Some(secret)).form(&[("token", token)])).await
     }
 }
 
-/// A service user with a secret.
+/// Creates a service user with a secret.
 pub(super) async fn user(admin: &Client, name: &str, context: &str) -> ServiceUser {
     service_user(admin, (name, json!({})), context).await
 }

@@ -1,4 +1,4 @@
-//! Who signs with a key of its own, and what such an assertion is answered.
+//! Holders of keys, and the answers to their assertions.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
@@ -16,13 +16,13 @@ pub(super) const BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 pub(super) const BY_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 pub(super) const FAR: &str = "2099-01-01T00:00:00Z";
 
-/// Somebody who signs.
+/// A holder of a key.
 #[derive(Clone)]
 pub(super) struct Signer {
     pub(super) issuer: String,
     /// The app or the user.
     pub(super) holder: String,
-    /// Whom it names; itself where nobody else.
+    /// The subject of assertions: itself by default.
     pub(super) subject: String,
     /// The id of the key, and its private half in PEM.
     pub(super) kid: String,
@@ -33,18 +33,18 @@ pub(super) struct Signer {
 }
 
 impl Signer {
-    /// A new key of what is at a path of the API, such as `users/1`.
+    /// Creates a key of the holder at a path of the API, such as `users/1`.
     pub(super) async fn new(tenant: &Tenant, path: &str, r#type: &str) -> Self {
         let wanted = json!({ "keyType": format!("KEY_TYPE_{type}"), "expirationDate": FAR });
         Self::of(tenant, path, wanted).await
     }
 
-    /// The same with this request.
+    /// Creates a key with this request.
     pub(super) async fn of(tenant: &Tenant, path: &str, wanted: Value) -> Self {
         Self::made(&tenant.client().await, &tenant.bootstrap.issuer, path, wanted).await
     }
 
-    /// The same where somebody makes the key who may, and assertions are for this issuer.
+    /// Creates a key as `admin`, for assertions to this issuer.
     pub(super) async fn made(admin: &Client, issuer: &str, path: &str, wanted: Value) -> Self {
         let made = done(admin, &format!("{API}/{path}/keys"), wanted).await;
         let pem = made.body["privateKey"]["pem"].as_str().unwrap_or_else(|| panic!("it is shown: {}", made.body));
@@ -83,40 +83,40 @@ impl Signer {
         .expect("it is a key")
     }
 
-    /// The point of an elliptic curve that its public half is.
+    /// Returns the point of an elliptic curve that is the public half.
     pub(super) fn point(&self) -> Vec<u8> {
         let coordinate = |name: &str| URL_SAFE_NO_PAD.decode(self.public[name].as_str().unwrap_or_default());
         [vec![4], coordinate("x").expect("it is base64url"), coordinate("y").expect("it is base64url")].concat()
     }
 
-    /// The same, where it names somebody else.
+    /// Returns the signer with another subject.
     pub(super) fn naming(self, subject: &str) -> Self {
         Self { subject: subject.to_owned(), ..self }
     }
 
-    /// The header of what it signs.
+    /// Returns the header of assertions.
     pub(super) fn header(&self) -> Header {
         Header { kid: Some(self.kid.clone()), ..Header::new(self.algorithm) }
     }
 
-    /// The claims of what is right.
+    /// Returns the claims of a valid assertion.
     pub(super) fn claims(&self) -> Value {
         let now = base::clock::now().as_second();
         let (holder, subject, jti) = (&self.holder, &self.subject, new_name());
         json!({ "iss": holder, "sub": subject, "aud": self.issuer, "iat": now, "exp": now + 60, "jti": jti })
     }
 
-    /// Signs what is given.
+    /// Signs a header and claims.
     pub(super) fn sign(&self, header: &Header, claims: &Value) -> String {
         encode(header, claims, &self.key()).expect("it can be signed")
     }
 
-    /// An assertion that is right.
+    /// Returns a valid assertion.
     pub(super) fn assertion(&self) -> String {
         self.sign(&self.header(), &self.claims())
     }
 
-    /// One that differs in some claims; those that are null are left out.
+    /// Returns an assertion that differs in some claims; those that are null are left out.
     pub(super) fn with(&self, claims: &Value) -> String {
         let mut all = self.claims();
         let members = all.as_object_mut().expect("it is one");
@@ -130,7 +130,7 @@ impl Signer {
         self.sign(&self.header(), &all)
     }
 
-    /// One with a header and claims of these texts.
+    /// Returns an assertion with these texts as header and claims.
     pub(super) fn signed_texts(&self, header: &str, claims: &str) -> String {
         let message = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part)).join(".");
         let signature = jsonwebtoken::crypto::sign(message.as_bytes(), &self.key(), self.algorithm);
@@ -138,24 +138,24 @@ impl Signer {
     }
 }
 
-/// The answer to who sends a form and nothing else.
+/// Sends a form without further authentication.
 pub(super) async fn ask(instance: &Instance, path: &str, form: &[(&str, &str)]) -> Answer {
     let client = Client::with_token(&instance.bootstrap.issuer, String::new());
     send(client.anonymous(Method::POST, path).form(form)).await
 }
 
-/// The answer to who exchanges an assertion for a token.
+/// Exchanges an assertion for a token.
 pub(super) async fn exchanged(instance: &Instance, assertion: &str) -> Answer {
     ask(instance, "/oauth/v2/token", &[("grant_type", BEARER), ("scope", SCOPE), ("assertion", assertion)]).await
 }
 
-/// The answer to who authenticates with one.
+/// Requests a token, authenticated by an assertion.
 pub(super) async fn authenticated(instance: &Instance, assertion: &str) -> Answer {
     let form = [("grant_type", "client_credentials"), ("scope", SCOPE), ("client_assertion_type", BY_ASSERTION)];
     ask(instance, "/oauth/v2/token", &[&form[..], &[("client_assertion", assertion)]].concat()).await
 }
 
-/// The path of a new service user without a secret.
+/// Creates a service user without a secret, and returns its path.
 pub(super) async fn user(tenant: &Tenant, name: &str) -> String {
     let user = json!({ "username": name, "service": {} });
     format!("users/{}", done(&tenant.client().await, &format!("{API}/users"), user).await.id())

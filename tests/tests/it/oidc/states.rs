@@ -1,5 +1,6 @@
-//! Class S1 of the security cases that the design lists: everything that a way to get or use a token of a machine stands on is switched
-//! off, locked and removed, one after the other. A way works if and only if nothing that it stands on was touched, and at once.
+//! Security class S1 of the design: every object that a way to get or use a token of a service user depends on is
+//! deactivated, locked and removed, one after the other. A way works if and only if all its objects are untouched, and
+//! that at once.
 
 use futures::future::join_all;
 use reqwest::Method;
@@ -16,7 +17,7 @@ use super::{
     signer::{BEARER, BY_ASSERTION, FAR, Signer, ask},
 };
 
-/// What can be switched off, locked or removed.
+/// The objects that can be deactivated, locked or removed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Thing {
     Instance,
@@ -27,14 +28,14 @@ enum Thing {
     PersonalToken,
     SignedToken,
     OpaqueToken,
-    /// One that was got for the signed one.
+    /// A token that was exchanged for the signed one.
     ExchangedToken,
     /// The organization of the project.
     Maker,
     Project,
     ProjectGrant,
     UserGrant,
-    /// The app that has a secret.
+    /// The app with a secret.
     App,
     /// The app that signs, and its key.
     SigningApp,
@@ -45,22 +46,22 @@ enum Thing {
 
 use Thing::*;
 
-/// Ways to get or use a token of a machine.
+/// The ways to get or use a token of a service user.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// By secret, by a signed grant and by a signed authentication: for the API, or for a project.
+    /// By secret, by a JWT bearer grant and by a client assertion: for the API, or for a project.
     Secret(Audience),
     Bearer(Audience),
     Assertion(Audience),
     /// At the API and at userinfo.
     Api(Thing),
     Userinfo(Thing),
-    /// Shown by an app that has a secret, or one that signs.
+    /// By an app with a secret, or by one that signs.
     Introspection(Thing),
     SignedIntrospection(Thing),
-    /// Of the signed token for another one.
+    /// Exchanges the signed token for another one.
     Exchange,
-    /// To end a token, by secret or signature.
+    /// Revokes a token, by secret or signature.
     Revocation,
     SignedRevocation,
 }
@@ -94,7 +95,7 @@ impl Way {
         got.chain(used).chain(others).collect()
     }
 
-    /// All that it stands on.
+    /// Returns all objects that a way depends on.
     fn stands_on(self) -> Vec<Thing> {
         let user = vec![Instance, Home, User];
         let granted = vec![Maker, Project, ProjectGrant, UserGrant];
@@ -117,11 +118,11 @@ impl Way {
     }
 }
 
-/// All that the ways stand on, in an instance that others may be in.
+/// All objects of the ways, in an instance that others may be in.
 struct World<'a> {
     tenant: &'a Tenant,
     admin: Client,
-    /// The paths of things that have one.
+    /// The paths of the objects that have one.
     paths: Vec<(Thing, String)>,
     project: String,
     user: ServiceUser,
@@ -185,7 +186,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// Takes a signed token, and an opaque one.
+    /// Gets a signed token, and an opaque one.
     async fn take_tokens(&mut self) {
         for (token, form) in [(SignedToken, "ACCESS_TOKEN_TYPE_JWT"), (OpaqueToken, "ACCESS_TOKEN_TYPE_BEARER")] {
             let change = json!({ "service": { "accessTokenType": form } });
@@ -214,7 +215,7 @@ impl<'a> World<'a> {
         &self.tokens.iter().find(|(named, _)| *named == thing).expect("it is a token").1
     }
 
-    /// The scope of the project is of the API, too.
+    /// Returns the scope for an audience; that of the project includes the API.
     fn scope(&self, audience: Audience) -> String {
         let of_project = format!("{SCOPE} urn:platform:iam:org:project:id:{}:aud", self.project);
         if audience == Audience::Project { of_project } else { SCOPE.to_owned() }
@@ -225,7 +226,7 @@ impl<'a> World<'a> {
         ask(self.tenant, "/oauth/v2/token", &[form, &[("scope", &scope)]].concat()).await
     }
 
-    /// Goes a way.
+    /// Tries a way.
     async fn attempt(&self, way: Way) -> Answer {
         let secret = Some(&self.user.client_secret);
         let by_secret = |path: &str| self.admin.anonymous(Method::POST, path).basic_auth(&self.user.client_id, secret);
@@ -277,7 +278,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether somebody got what the way leads to.
+    /// Whether the answer of a way is a success.
     fn works(&self, way: Way, answer: &Answer) -> bool {
         let is_got = match way {
             // What a token is not given for is left out of what it is given for.
@@ -290,7 +291,7 @@ impl<'a> World<'a> {
         answer.status == 200 && is_got
     }
 
-    /// Fails unless all ways work but those that stand on this.
+    /// Fails unless exactly the ways that do not depend on this object work.
     async fn assert_without(&self, case: &str, touched: Option<Thing>) -> usize {
         let (mut refused, mut wrong) = (0, vec![]);
         for way in Way::all() {
@@ -305,7 +306,7 @@ impl<'a> World<'a> {
         refused
     }
 
-    /// Brings something into a state.
+    /// Brings an object into a state.
     async fn bring(&self, thing: Thing, state: &str) {
         let request = match (thing, state) {
             (SignedToken | OpaqueToken, _) => {
@@ -335,7 +336,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// Each thing, with the states that it can be in beside the one in which it counts.
+/// Each object, with the states in which it does not count.
 const STATES: [(Thing, &[&str]); 16] = [
     (Instance, &["/_deactivate", ""]),
     (Home, &["/_deactivate", ""]),

@@ -12,7 +12,7 @@ use super::{exchange::EXCHANGE, signer::BEARER};
 const TOKEN: &str = "/oauth/v2/token";
 const USERS: &str = "/resources/v3alpha/users";
 
-/// The claims and header of a token, unverified.
+/// Returns the header and the claims of a token, unverified.
 pub(super) fn parts(token: &str) -> [Value; 2] {
     use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
     let mut parts = token.split('.').map(|part| URL_SAFE_NO_PAD.decode(part).expect("tokens are base64url"));

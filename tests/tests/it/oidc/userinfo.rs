@@ -1,4 +1,4 @@
-//! Userinfo: what is said of whom, by which token. The numbers are those of the cases that the design lists.
+//! Userinfo: the claims about users, by the tokens of requests. The numbers are those of the cases of the design.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `platform doctor`: silent on a good platform, and on every other naming what to change.
+//! `platform doctor`: it reports no fault on a good platform, and the remedy on every other.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, process::Stdio, time::Duration};
 
@@ -19,7 +19,7 @@ use tests::{
 };
 use tokio::process::Command;
 
-/// What the doctor says: whether nothing failed, and its lines.
+/// Runs the doctor, and returns whether nothing failed, and its lines.
 fn doctor(words: &[&str]) -> (bool, String) {
     let (is_success, out, told) = run(&[&["doctor"], words].concat());
     println!("{out}{told}");
@@ -27,13 +27,13 @@ fn doctor(words: &[&str]) -> (bool, String) {
     (is_success, out)
 }
 
-/// The line that begins so and has these words.
+/// Fails unless a line begins like this and has these words.
 fn assert_line(out: &str, begin: &str, words: &[&str]) {
     let is_it = |line: &str| line.starts_with(begin) && words.iter().all(|word| line.contains(word));
     assert!(out.lines().any(is_it), "no line {begin:?} with {words:?} in:\n{out}");
 }
 
-/// The flags of servers, with some of them replaced.
+/// Returns the flags of servers, with some of them replaced.
 fn flags(servers: &Servers, instead: &[(&str, &str)]) -> Vec<String> {
     let mut flags = servers.flags();
     for (flag, value) in instead {
@@ -261,7 +261,7 @@ async fn read_models_that_stand_still_are_named() {
     assert_line(&out, "warn  read model", &["tables of history_2 are missing", "start a node"]);
 }
 
-/// How old the first event is that a read model lacks decides, not how many there are.
+/// The age of the first event that a read model lacks decides, not the number of such events.
 async fn nobody_keeps_the_read_models(cluster: &Cluster, reader: &Node) {
     let all = cluster.servers.flags();
     forge::append_small(cluster.servers.nats().await, 1001, SignedDuration::ZERO).await;
@@ -310,7 +310,7 @@ async fn nobody_keeps_the_read_models(cluster: &Cluster, reader: &Node) {
     assert!(is_success && out.contains("writer: nobody") && out.contains("node: query query, version "), "{out}");
 }
 
-/// Without the master key, which nothing needs.
+/// Returns the flags without the master key, which `status` does not need.
 fn status_flags(all: &[String]) -> Vec<String> {
     let key = all.iter().position(|word| word == "--master-key-file").expect("it is given");
     all.iter()

@@ -1,4 +1,4 @@
-//! Whether NATS keeps what it acknowledges: what those who keep the log say of themselves, and how many of them.
+//! Whether NATS syncs what it acknowledges: the settings of the servers with the log, and their number.
 
 use std::{fs, path::Path, process::Stdio};
 
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tests::{eventually, ports::free_address, servers::Servers};
 use tokio::process::{Child, Command};
 
-/// A NATS server, and where it tells of itself.
+/// A NATS server, and the address of its monitoring port.
 struct Broker {
     _child: Child,
     _folder: TempDir,
@@ -24,7 +24,7 @@ impl Broker {
         Self::with(program, &format!("sync_interval: \"{sync}\"")).await
     }
 
-    /// One whose JetStream is set up so.
+    /// Starts a server with these settings of JetStream.
     async fn with(program: &Path, settings: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let (listen, monitor) = (free_address(), free_address());

@@ -1,4 +1,4 @@
-//! What is personal of people: in read models only, and nowhere once they are erased.
+//! Personal data: in clear in read models only, and nowhere once the person is erased.
 
 mod user_agents;
 
@@ -25,17 +25,17 @@ use tokio::{io::AsyncReadExt, time::timeout};
 use tokio_postgres::NoTls;
 
 const USERS: &str = "/resources/v3alpha/users";
-/// After how long without an end a pack was removed while it was read.
+/// The time of reading a pack without an end after which it counts as removed meanwhile.
 const REMOVED: Duration = Duration::from_secs(10);
 
-/// All files below a folder.
+/// Returns all files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else { return vec![] };
     let paths = entries.flatten().map(|entry| entry.path());
     paths.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// The files that have one of these texts.
+/// Returns the files that contain one of these texts.
 fn holding(files: &[PathBuf], texts: &[String]) -> Vec<PathBuf> {
     let holds = |path: &&PathBuf| {
         let bytes = fs::read(path).unwrap_or_default();
@@ -48,7 +48,7 @@ fn has(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text.as_bytes()))
 }
 
-/// What NATS keeps, save for the packs of search indexes: those are read models.
+/// Returns the files of NATS, except for the packs of search indexes, which are read models.
 fn of_nats(platform: &Platform) -> Vec<PathBuf> {
     let all = files(&platform.data().join("nats"));
     all.into_iter().filter(|path| !path.display().to_string().contains("OBJ_INDEX_FILES")).collect()
@@ -66,7 +66,7 @@ fn person(canaries: &[String]) -> Value {
     person
 }
 
-/// A person without what is never read.
+/// Returns a person without what is never read.
 fn known(canaries: &[String]) -> Value {
     let data = json!({ "given_name": canaries[0], "family_name": canaries[1] });
     let email = json!({ "address": format!("{}@example.com", canaries[2]) });
@@ -79,7 +79,7 @@ async fn delete(admin: &Client, id: &str) {
     assert_eq!(answer.status, 200, "{}", answer.body);
 }
 
-/// How many rows of any table hold one of these texts.
+/// Returns how many rows of any table contain one of these texts.
 async fn rows(platform: &Instance, texts: &[String]) -> usize {
     let (client, connection) =
         tokio_postgres::connect(&platform.postgres_url(), NoTls).await.expect("Postgres is there");
@@ -164,7 +164,7 @@ async fn what_is_personal_is_in_read_models_only_and_nowhere_once_it_is_erased()
     assert_nothing_comes_back(&platform, &blocks, &person, (&other, &stays)).await;
 }
 
-/// Fails where one of these passwords is anywhere, or the hash of one, or of one that another system has hashed.
+/// Fails where one of these passwords is stored anywhere, or its hash, or an imported hash.
 async fn assert_no_password(platform: &Platform, admin: &Client, log: &Path, passwords: [&String; 2]) {
     let hash = "$2b$04$tp4KVyv19vQIx/uR84vCgeMOOOCrVzatyk2nkue3jwVWEZhaGtNR2";
     let mut hashed = known(&canaries());
@@ -175,7 +175,7 @@ async fn assert_no_password(platform: &Platform, admin: &Client, log: &Path, pas
     assert_eq!(rows(platform, &all).await, 0);
 }
 
-/// Fails where events, metrics, log lines or NATS have one of these texts.
+/// Fails where events, metrics, log lines or NATS contain one of these texts.
 async fn assert_shown_nowhere(platform: &Platform, admin: &Client, log: &Path, all: &[String]) {
     let events = send(admin.request(Method::POST, "/resources/v3alpha/events/_search").json(&json!([]))).await;
     let metrics = platform.management().metrics().await;
@@ -197,8 +197,8 @@ struct Erased {
     canaries: Vec<String>,
 }
 
-/// Builds all read models again, with the key as it was, and fails where that brings something back of the person; another one,
-/// who stays, is deleted at last.
+/// Builds all read models again, with the key as it was, and fails where anything of the person comes back; another
+/// person, who stays, is deleted at last.
 async fn assert_nothing_comes_back(
     platform: &Platform,
     blocks: &Blocks,
@@ -284,7 +284,7 @@ async fn a_lost_key_is_not_taken_for_a_destroyed_one() {
     assert!(refused.body.to_string().contains("was destroyed"), "{}", refused.body);
 }
 
-/// How many packs of search indexes have one of these texts.
+/// Returns how many packs of search indexes contain one of these texts.
 async fn published(platform: &Instance, texts: &[String]) -> usize {
     let log = platform.log().await;
     let store = log.context().get_object_store("INDEX_FILES").await.expect("the store is there");
@@ -302,7 +302,7 @@ async fn published(platform: &Instance, texts: &[String]) -> usize {
     found
 }
 
-/// Where the wrapped key of a person is, as its event says, and that key.
+/// Returns the slot of a person's wrapped key, as in its event, and that key.
 async fn key_of(platform: &Instance, blocks: &Blocks, id: &str) -> (Slot, String) {
     let (client, connection) =
         tokio_postgres::connect(&platform.postgres_url(), NoTls).await.expect("Postgres is there");

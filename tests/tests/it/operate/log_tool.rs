@@ -1,4 +1,4 @@
-//! `platform log`: what it prints of a log, what it finds wrong with one, and what it says where there is none.
+//! `platform log`: its output for a log, for a damaged one, and where there is none.
 
 use std::{fs, process::Stdio, time::Duration};
 
@@ -21,13 +21,13 @@ use tokio::{
     time::timeout,
 };
 
-/// Runs the tool on the NATS of these servers.
+/// Runs the tool on the NATS server of these servers.
 fn log(servers: &Servers, words: &[&str]) -> (bool, String, String) {
     let nats = ["--nats-url", &servers.places.nats_url, "--nats-token", &servers.places.nats_token];
     run(&[&["log"], words, &nats].concat())
 }
 
-/// What the lines of JSON say under a name.
+/// Returns a member of each line of JSON.
 fn column(lines: &str, name: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line is JSON")[name].clone()).collect()
 }

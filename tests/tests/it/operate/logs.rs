@@ -1,4 +1,4 @@
-//! Log lines: what they carry, and what is never in them, whatever goes wrong.
+//! Log lines: their fields, and what they never contain, whatever goes wrong.
 
 use std::{
     fs::{self, File},
@@ -18,7 +18,7 @@ use tests::{
     servers::Servers,
 };
 
-/// The crates of the platform, which alone may tell of details.
+/// The crates of the platform, which alone may log details.
 const OWN: [&str; 13] = [
     "platform",
     "base",
@@ -39,11 +39,11 @@ const IDEMPOTENCY_KEY: &str = "canary-idempotency-key";
 const WRONG_SECRET: &str = "canary-wrong-secret";
 const BAD_TOKEN: &str = "canary.bad.token";
 
-/// With these a token is looked at before its request is admitted.
+/// The flags with which a token is read before its request is admitted.
 const LIMITS: [&str; 5] =
     ["--rate-limit-loopback", "--rate-limit-instance", "10000", "--rate-limit-strangers", "10000"];
 
-/// An opaque token of a new service user, which was used, whole and cut off.
+/// Returns an opaque token of a new service user, after it was used completely and truncated.
 async fn opaque_token(client: &Client) -> String {
     let service = json!({ "accessTokenType": "ACCESS_TOKEN_TYPE_BEARER" });
     let user = service_user(client, ("opaque", service), "").await;
@@ -59,13 +59,13 @@ async fn opaque_token(client: &Client) -> String {
     token[token.len() - 40..].to_owned()
 }
 
-/// The lines of a log; those that are no JSON are of the start.
+/// Returns the lines of a log without those of the start, which are no JSON.
 fn lines(log: &Path) -> Vec<Value> {
     let text = fs::read_to_string(log).expect("it was written");
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// Nobody may find these in a log.
+/// Returns texts that must not be in a log.
 fn canaries(servers: &Servers, platform: &Platform, token: &str) -> Vec<(&'static str, String)> {
     let user = &platform.bootstrap.service_user;
     let basic = STANDARD.encode(format!("{}:{}", user.client_id, user.client_secret));
@@ -86,7 +86,7 @@ fn canaries(servers: &Servers, platform: &Platform, token: &str) -> Vec<(&'stati
     ]
 }
 
-/// Requests of all kinds, good and bad.
+/// Sends requests of all kinds, valid and invalid.
 async fn requests(platform: &Platform, client: &Client) -> String {
     let request = client.request(Method::POST, TARGETS).json(&target("told")).header("x-request-id", "told-1");
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";

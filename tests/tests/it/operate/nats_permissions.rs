@@ -1,4 +1,5 @@
-//! Every role as a NATS user of its own, with the permissions of docs/nats-permissions.md: enough, and no more.
+//! Every role as a NATS user of its own, with the permissions of docs/nats-permissions.md: they suffice, and permit no
+//! more.
 
 use std::{fs, io::Read, path::Path, process::Stdio};
 
@@ -36,7 +37,7 @@ impl Nats {
         Self::start_with(program, str::to_owned).await
     }
 
-    /// One whose users are changed.
+    /// Starts a server with changed users.
     async fn start_with(program: &Path, change: impl Fn(&str) -> String) -> Self {
         let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/nats-permissions.md");
         let document = fs::read_to_string(document).expect("it is there");
@@ -66,13 +67,13 @@ impl Nats {
         eventlog::nats::options(&self.url(user)).connect(&self.url(user)).await.expect("the user is known")
     }
 
-    /// What the server did not let its users do.
+    /// Returns the permission violations in the log of the server.
     pub(super) fn refused(&self) -> Vec<String> {
         let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
         log.lines().filter(|line| line.contains("Violation")).map(str::to_owned).collect()
     }
 
-    /// The flags of a node that is this user.
+    /// Returns the flags of a node that connects as this user.
     pub(super) fn flags(&self, servers: &Servers, user: &str) -> Vec<String> {
         let mut flags = servers.flags();
         for (flag, instead) in [
@@ -102,7 +103,7 @@ pub(super) fn node(nats: &Nats, servers: &Servers, role: &str, issuer: &str) -> 
     (Process::spawn(&flags, &[], Stdio::null()), url)
 }
 
-/// The arguments of such a node, and where it will be reached.
+/// Returns the arguments of such a node, and its future URL.
 pub(super) fn node_flags(nats: &Nats, servers: &Servers, role: &str, issuer: &str) -> (Vec<String>, String) {
     let listen = free_address();
     let mut flags = nats.flags(servers, role);
@@ -114,7 +115,7 @@ pub(super) fn node_flags(nats: &Nats, servers: &Servers, role: &str, issuer: &st
     (flags, format!("http://{listen}"))
 }
 
-/// A service user exchanges what it has signed with a key of its own for a token.
+/// Exchanges an assertion of a service user for a token.
 async fn sign_for_a_token(command: &Client, oidc: &Client, issuer: &str) {
     let users = "/resources/v3alpha/users";
     let user = json!({ "username": "signs", "service": {} });
@@ -197,7 +198,7 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
     replies_are_not_refused(&nats).await;
 }
 
-/// Query nodes need none of the keys of people.
+/// Query nodes do not need the keys of people.
 async fn session_is_read(command: &Client, query: &Client) {
     let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
     let person = json!({ "username": new_name(), "human": { "data": data } });
@@ -258,7 +259,7 @@ async fn only_one_writes(nats: &Nats) {
     assert_eq!(end().await, before);
 }
 
-/// Only oidc nodes may ask for what no client can ask for by itself.
+/// Only oidc nodes may send internal commands, which no client can send.
 async fn only_oidc_nodes_send_internal_commands(nats: &Nats) {
     for user in ["projector", "query"] {
         let client = nats.client(user).await;
@@ -270,7 +271,7 @@ async fn only_oidc_nodes_send_internal_commands(nats: &Nats) {
     }
 }
 
-/// They hold what only their callers may know, such as new signing keys.
+/// The answers hold what only their callers may know, such as new signing keys.
 async fn nobody_hears_the_answers_of_command_nodes(nats: &Nats) {
     for user in ["projector", "query", "oidc"] {
         let client = nats.client(user).await;
@@ -288,7 +289,7 @@ async fn nobody_hears_the_answers_of_command_nodes(nats: &Nats) {
     }
 }
 
-/// The limit that the document tells of. When this fails, NATS has closed it, and the document can say so.
+/// The limit that the document describes. When this fails, NATS has removed it, and the document can be updated.
 async fn replies_are_not_refused(nats: &Nats) {
     let context = jetstream::new(nats.client("setup").await);
     let end = || async { context.get_stream("EVENTS_0").await.expect("it is there").cached_info().state.last_sequence };

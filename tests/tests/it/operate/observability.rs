@@ -14,13 +14,13 @@ use tests::{
     process::server,
 };
 
-/// Waits until a part of the node is in this state, and gives what is said of it.
+/// Waits until a part of the node is in this state, and returns its report.
 async fn in_state(management: &Management, part: &str, state: &str) -> Value {
     let probe = || async { management.check(part).await.filter(|check| check["state"] == state) };
     eventually(&format!("{part} is {state}"), probe).await
 }
 
-/// Waits until the node says that it is ready.
+/// Waits until the node reports that it is ready.
 async fn ready(node: &Node) -> Value {
     let probe = || async { node.management.readiness().await.filter(|(status, _)| *status == 200) };
     eventually("a node that is ready", probe).await.1

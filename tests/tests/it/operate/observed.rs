@@ -1,4 +1,4 @@
-//! What is written about metrics, and what is made of them, is what a running platform exposes.
+//! The document about metrics, dashboards and alerts use the metrics that a running platform exposes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(file(path)).expect("it is there")
 }
 
-/// The metrics of ours, and of the process, that an expression names.
+/// Returns the metrics of the platform and of the process that an expression names.
 fn named(expression: &str) -> BTreeSet<String> {
     let is_part = |char: char| char.is_ascii_alphanumeric() || char == '_';
     let words = expression.split(|char| !is_part(char));
@@ -31,7 +31,7 @@ fn named(expression: &str) -> BTreeSet<String> {
     words.filter(is_ours).map(str::to_owned).collect()
 }
 
-/// What a platform that has served and written exposes.
+/// Returns the metrics of a platform that has served and written.
 async fn exposed(management: &Management) -> BTreeMap<String, Kind> {
     let probe = || async {
         let kinds = management.kinds().await;
@@ -41,7 +41,7 @@ async fn exposed(management: &Management) -> BTreeMap<String, Kind> {
     eventually("everything is measured", probe).await
 }
 
-/// The table of the document.
+/// Returns the table of the document.
 fn documented() -> BTreeMap<String, Kind> {
     let document = read("docs/observability.md");
     let rows = document.lines().filter_map(|line| line.strip_prefix("| `")).filter_map(|line| line.split_once('`'));
@@ -88,7 +88,7 @@ async fn document_dashboard_and_alerts_name_what_there_is() {
     assert!(unseen.is_empty(), "nobody would see these: {unseen:?}");
 }
 
-/// Every expression of a dashboard.
+/// Returns every expression of a dashboard.
 fn expressions(dashboard: &Value) -> Vec<String> {
     let panels = dashboard["panels"].as_array().expect("it has panels");
     let mut expressions = vec![];
@@ -109,7 +109,7 @@ struct Alert {
     lines: Vec<String>,
 }
 
-/// The alerting rules, read line by line: promtool, where it is there, knows all of YAML.
+/// Parses the alerting rules line by line: promtool, where it is installed, knows all of YAML.
 fn alerts() -> Vec<Alert> {
     let mut alerts: Vec<Alert> = vec![];
     for line in read("deploy/observability/alerts.yml").lines() {

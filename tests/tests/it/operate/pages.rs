@@ -1,4 +1,4 @@
-//! The pages of operators, without a browser: who gets in, what is shown, and what forms do.
+//! The pages of operators, without a browser: access, contents, and forms.
 
 mod chromium;
 mod entry;
@@ -12,14 +12,14 @@ mod standstill;
 use reqwest::StatusCode;
 use tests::browser::{Browser, Shown};
 
-/// The headers of every page, whatever it shows.
+/// Checks the headers of a page.
 pub(crate) fn assert_closed(shown: &Shown) {
     shown.assert_guarded();
     let policy = shown.headers["content-security-policy"].to_str().expect("it is text");
     assert!(policy.contains("form-action 'self'"), "{policy}");
 }
 
-/// The same page, seen by the browser.
+/// Opens a page in the browser, and checks its headers.
 pub(crate) async fn seen(browser: &mut Browser, path: &str) -> Shown {
     let shown = browser.get(path).await;
     assert_eq!(shown.status, StatusCode::OK, "{path}: {}", shown.text);

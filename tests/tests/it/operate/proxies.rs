@@ -36,20 +36,20 @@ use crate::oidc::{
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/examples");
 
-/// The ports that the examples have.
+/// The ports in the examples.
 const PORTS: [&str; 9] = ["8079", "8080", "8081", "8082", "8083", "9081", "9082", "9083", "9084"];
 
 /// The nodes of the example, and proxies in front of them.
 struct Example {
     folder: TempDir,
     ports: BTreeMap<&'static str, String>,
-    /// What `start` started is in its group.
+    /// The process of `start`, whose group has everything that it has started.
     start: Child,
     proxies: Vec<Child>,
 }
 
 impl Example {
-    /// Copies the files with ports that are free, and runs `start`.
+    /// Copies the files with free ports, and runs `start`.
     fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let port = || free_port().to_string();
@@ -112,7 +112,7 @@ impl Drop for Example {
     }
 }
 
-/// The id of a process that is still there.
+/// Returns the id of a process that still runs.
 fn pid(child: &Child) -> Option<Pid> {
     child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)
 }
@@ -176,7 +176,7 @@ async fn the_examples_of_proxies_pass_everything_on() {
     }
 }
 
-/// Somebody logs in on an oidc node to pages that query nodes have.
+/// Checks that a person can log in on an oidc node to pages that query nodes serve.
 async fn people_are_passed_on(issuer: &str, client: &Client) {
     let (user, name) = person(client).await;
     gives(client, "", &user, "IAM_OWNER_VIEWER").await;
@@ -233,7 +233,7 @@ async fn grpc_is_passed_on(base: &str, client: &Client, id: &str) {
     grpc.call(&DELETE_TARGET, deletion).await.expect("a write is passed on");
 }
 
-/// Gets a target as a browser does.
+/// Gets a target by gRPC-web.
 async fn grpc_web(client: &Client, asked: GetTargetRequest) -> GetTargetResponse {
     let message = prost::Message::encode_to_vec(&asked);
     let length = u32::try_from(message.len()).expect("a small message");

@@ -25,10 +25,10 @@ use super::nats_permissions::{Nats, node, node_flags};
 const USERS: &str = "/resources/v3alpha/users";
 const FEATURES: &str = "multitenancy_resources_api,multitenancy_settings";
 
-/// What docs/operations.md says to back up, in its order.
+/// The streams that docs/operations.md backs up, in its order.
 const STREAMS: [&str; 6] = ["KV_REACTIONS", "ACTIONS_0", "SESSIONS_0", "EVENTS_0", "KV_ASSETS", "KV_PERSONS"];
 
-/// A stream as `nats stream backup` keeps it.
+/// A stream as in a backup of `nats stream backup`.
 struct Backup {
     stream: &'static str,
     config: Value,
@@ -83,7 +83,7 @@ fn set_up(nats: &Nats, servers: &Servers, (folder, issuer): (&Path, &str)) -> St
     told
 }
 
-/// A node of each role as its own user.
+/// A node of each role, each as a NATS user of its own.
 struct Nodes {
     _processes: Vec<Process>,
     command: Client,
@@ -105,7 +105,7 @@ impl Nodes {
         Self { _processes: processes, command: client.at(&command), query: client.at(&query), oidc: client.at(&oidc) }
     }
 
-    /// Creates a target, and finds it.
+    /// Creates a target, and waits until it is found.
     async fn write(&self, name: &str) -> String {
         let created = eventually("a write", async || {
             let request = self.command.request(Method::POST, TARGETS).json(&target(name));
@@ -122,7 +122,7 @@ impl Nodes {
         created.id()
     }
 
-    /// Uploads a logo: where it is.
+    /// Uploads a logo, and returns its path.
     async fn logo(&self) -> String {
         let asset = json!({ "kind": "ASSET_KIND_LIGHT_LOGO", "content": text(&png(4, 2, 9)) });
         done(&self.command, "/settings/v3alpha/branding/assets", asset).await.body["asset"]["path"]
@@ -139,7 +139,7 @@ impl Nodes {
     }
 }
 
-/// A node may not make the streams that no backup has, and says which permission it lacks.
+/// Checks that a node may not create the streams that are not in the backup, and reports the missing permission.
 async fn a_node_says_what_it_may_not_do(nats: &Nats, servers: &Servers, (folder, issuer): (&Path, &str)) {
     let log = folder.join("refused.log");
     let (flags, _) = node_flags(nats, servers, "command", issuer);

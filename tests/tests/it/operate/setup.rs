@@ -1,4 +1,4 @@
-//! A log and a database are prepared once, and nodes in processes of their own take it from there.
+//! A log and a database are prepared once, and then used by nodes in processes of their own.
 
 use std::{
     fs,
@@ -29,7 +29,7 @@ fn run(arguments: &[String], environment: &[(&str, &str)]) -> (bool, String) {
     (status.success(), String::from_utf8_lossy(&stderr).into_owned())
 }
 
-/// The flags of the servers, without a master key.
+/// Returns the flags of the servers, without a master key.
 fn flags(servers: &Servers) -> Vec<String> {
     let mut flags = servers.flags();
     let key = flags.iter().position(|word| word == "--master-key-file").expect("it is given");
@@ -123,7 +123,7 @@ struct Nodes {
 }
 
 impl Nodes {
-    /// Starts them on what was set up in a place.
+    /// Starts the nodes with what was set up in a folder.
     async fn start(servers: &Servers, (folder, place): (&Path, &Path)) -> Self {
         let (config, places) = (folder.join("platform.toml"), &servers.places);
         let text = format!(

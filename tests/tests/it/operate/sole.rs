@@ -1,4 +1,4 @@
-//! Nodes that were given the name or the number of another one.
+//! Nodes with the name or the number of another node.
 
 use tests::{
     cluster::{Cluster, Node},
@@ -6,7 +6,7 @@ use tests::{
 };
 use tokio::sync::Mutex;
 
-/// Asserts that a node has ended by itself, and that it said why.
+/// Asserts that a node has ended by itself, and has reported why.
 async fn assert_refused(mut node: Node, why: &str) {
     let status = node.process.ended().await;
     assert!(!status.success(), "{status}");

@@ -1,4 +1,4 @@
-//! A standalone platform: what it leaves, how it ends, how it comes back.
+//! A standalone platform: the files that it leaves, its end, and its restart.
 
 mod refused;
 
@@ -34,7 +34,7 @@ async fn a_later_start_leaves_the_bootstrap_as_it_is() {
     }
 }
 
-/// What a line of the file about the first login says.
+/// Returns a line of the file about the first login.
 fn first_login(platform: &Platform, name: &str) -> Option<String> {
     let text = fs::read_to_string(platform.data().join("first-login")).ok()?;
     text.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")).map(str::to_owned))

@@ -20,7 +20,7 @@ use tests::{
 use tokio::net::TcpListener;
 use tonic::{Request, Response, Status, transport::Server};
 
-/// A collector that keeps what it gets.
+/// A collector that stores the spans that it gets.
 #[derive(Clone, Default)]
 struct Collector(Arc<Mutex<Vec<(Resource, Span)>>>);
 
@@ -41,7 +41,7 @@ impl TraceService for Collector {
 }
 
 impl Collector {
-    /// Starts it, and tells where.
+    /// Starts a collector, and returns it with its address.
     async fn start() -> (Self, String) {
         let collector = Self::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there are free ports");
@@ -52,7 +52,7 @@ impl Collector {
         (collector, format!("http://{address}"))
     }
 
-    /// The spans that it has.
+    /// Returns the collected spans.
     fn spans(&self) -> Vec<(Resource, Span)> {
         self.0.lock().expect("nobody panics").clone()
     }

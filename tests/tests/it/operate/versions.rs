@@ -1,4 +1,5 @@
-//! Two versions of the platform on one log: nothing of the newer one is lost, and who cannot read it says so.
+//! Two versions of the platform on one log: nothing of the newer one is lost, and a build that cannot read it reports
+//! that.
 
 use crate::oidc::{
     flow::PASSWORD,
@@ -24,7 +25,7 @@ async fn stop(mut node: Node) {
     node.process.end().await;
 }
 
-/// Fails unless the node says that these parts of it are outdated, and that it goes on with the others.
+/// Fails unless the node reports that these parts of it are outdated, and goes on with the others.
 async fn are_outdated(node: &Node, parts: &[&str]) {
     let (status, readiness) = node.management.readiness().await.expect("it answers");
     assert_eq!((status, &readiness["state"]), (200, &json!("outdated")));
@@ -37,7 +38,7 @@ async fn are_outdated(node: &Node, parts: &[&str]) {
     }
 }
 
-/// Whoever listens hears that these go no further, and why.
+/// Checks that these projections announce that they have stopped, and why.
 async fn stand_still(cluster: &Cluster, projections: &[&str]) {
     let progress = Progress::listen(&cluster.servers.nats().await, 0).await.expect("NATS is there");
     for name in projections {
@@ -48,7 +49,7 @@ async fn stand_still(cluster: &Cluster, projections: &[&str]) {
     }
 }
 
-/// What the last event of a target says of it.
+/// Returns the state in the last event of a target.
 async fn last_state(cluster: &Cluster, id: &str) -> Value {
     let audit = cluster.audit().await;
     let payload = audit.events_of(id).last().expect("it has events").event.payload.clone();
@@ -211,7 +212,7 @@ async fn people_of_before_are_found_by_their_addresses() {
     is_done_once(platform).await;
 }
 
-/// Fails unless what an earlier version wrote is brought up to date by the first start, and by no other one.
+/// Fails unless data of an earlier version is migrated by the first start, and by no other one.
 async fn is_done_once(mut platform: Platform) {
     let end = platform.log_end().await;
     platform.stop().await;

@@ -1,4 +1,4 @@
-//! Every column by which a search can be sorted, in both directions, by what is found.
+//! Every sorting column of every search, in both directions, checked by the results.
 
 use prost_reflect::Kind;
 use reqwest::Method;
@@ -12,13 +12,13 @@ use super::described::{Search, with_field};
 
 const ROOT: &str = "/resources/v3alpha";
 
-/// The columns of a search, as its request names them.
+/// Returns the columns of a search, as its request names them.
 fn columns(field: &Kind) -> Vec<String> {
     let Kind::Enum(names) = field else { panic!("columns are named: {field:?}") };
     names.values().filter(|value| value.number() != 0).map(|value| value.name().to_owned()).collect()
 }
 
-/// What one finds in a result by a column, in a form whose order is that of its text.
+/// Returns the value of a column in a result, in a form that sorts as text.
 fn value(column: &str, found: &Value) -> String {
     let (_, name) = column.split_once("_FIELD_NAME_").expect("columns are named alike");
     let id = || format!("{:0>20}", found["details"]["id"].as_str().expect("it has an id"));
@@ -61,7 +61,7 @@ fn value(column: &str, found: &Value) -> String {
     }
 }
 
-/// A member that is a text or a flag, wherever it is.
+/// Returns a member that is a text or a flag, at any depth.
 fn member_of(value: &Value, name: &str) -> Option<String> {
     let members = value.as_object()?;
     match members.get(name) {
@@ -71,7 +71,7 @@ fn member_of(value: &Value, name: &str) -> Option<String> {
     }
 }
 
-/// Whose objects of a kind are, where a path names that.
+/// Creates the holder of objects of a kind, where their path names one.
 async fn holder(kind: &str, owner: &Client) -> Option<String> {
     let at = |kind: &str| format!("{ROOT}/{kind}");
     match kind {
@@ -96,7 +96,7 @@ fn web_key(number: usize) -> Value {
     }
 }
 
-/// Two people and a service user.
+/// Returns the bodies of two people and a service user.
 fn user(number: usize, name: &str) -> Value {
     if number == 2 {
         return json!({ "username": name, "service": { "name": format!("7{name}") } });
@@ -108,7 +108,7 @@ fn user(number: usize, name: &str) -> Value {
     json!({ "username": name, "human": { "data": data, "email": { "address": format!("{name}@example.com") } } })
 }
 
-/// Where those of a kind are made.
+/// Returns the path at which objects of a kind are created.
 fn place(kind: &str, holder: Option<&String>) -> String {
     match holder {
         Some(holder) => kind.replace('/', &format!("/{holder}/")),
@@ -117,13 +117,14 @@ fn place(kind: &str, holder: Option<&String>) -> String {
     }
 }
 
-/// Makes one, and returns its id. What has no id of its own is put under a name.
+/// Creates an object, and returns its id. An object without an id of its own is put under a name.
 async fn made(who: &Client, path: &str, (name, body): (&str, Value)) -> String {
     let is_put = path.ends_with("/metadata");
     if is_put { put(who, &format!("{path}/{name}"), body).await.id() } else { done(who, path, body).await.id() }
 }
 
-/// Objects of a kind that differ in all columns, whose they are where a path names that, and who may search them.
+/// Creates objects of a kind that differ in all columns, and returns them with their holder, if any, and a client that
+/// may search them.
 async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Vec<String>, Option<String>, &'a Client) {
     let at = |kind: &str| format!("{ROOT}/{kind}");
     let mut ids = vec![];

@@ -1,7 +1,8 @@
-//! Every operation that is built, over every transport: the same requests, good and bad, must come to the same.
+//! Every operation that is built, over every transport: the same requests, valid and invalid, must have the same
+//! outcomes.
 //!
-//! The table has a row for each. What follows from the facts of an operation (callers, ids, idempotency keys,
-//! consistency tokens, `If-Match`) is derived; a row adds requests of its own.
+//! The table has a row for each operation. Checks that follow from its facts (callers, ids, idempotency keys,
+//! consistency tokens, `If-Match`) are derived; a row adds requests of its own.
 
 mod app;
 mod auth_request;
@@ -58,7 +59,7 @@ use self::{
 
 type Rows = Vec<Box<dyn Check + Sync>>;
 
-/// One row for each operation that is built.
+/// Returns a row for each operation that is built.
 pub(super) fn table() -> Rows {
     [actions(), users(), tenants(), projects(), grant::rows(), idp::rows(), others()].into_iter().flatten().collect()
 }
@@ -100,7 +101,7 @@ fn others() -> Rows {
         .collect()
 }
 
-/// Each operation must come to the same over every transport.
+/// Checks that each operation has the same outcomes over every transport.
 async fn check(rows: Rows) {
     let world = World::start().await;
     for row in &rows {
@@ -172,17 +173,17 @@ fn a_target(world: &World) -> BoxFuture<'_, Subject> {
     async move { subject(&send(request).await) }.boxed()
 }
 
-/// What a write has answered of.
+/// Returns the object of a write's answer.
 fn subject(answer: &Answer) -> Subject {
     Subject { id: answer.id(), others: vec![], token: answer.consistency(), sequence: answer.sequence() }
 }
 
-/// What is answered to who may do everything.
+/// Sends a body as the caller with all rights.
 async fn posted(world: &World, path: &str, body: &Value) -> Answer {
     send(world.owner.request(Method::POST, path).json(body)).await
 }
 
-/// A name that nothing has yet, on the whole platform.
+/// Returns a name that is unique on the platform.
 fn new_name(of: &str) -> String {
     format!("{of} {}", new_word())
 }

@@ -1,4 +1,4 @@
-//! What the descriptors say of the searches that have a row in the table: nothing here is counted by hand.
+//! The searches in the descriptors, so that nothing here is counted by hand.
 
 use prost_reflect::{DescriptorPool, Kind};
 use proto::operation::Facts;
@@ -8,20 +8,20 @@ use super::conformance::table;
 /// An operation whose request has a field.
 pub(super) struct Search {
     pub(super) facts: &'static Facts,
-    /// What is searched for, as paths name it; `users/keys` are those of a user.
+    /// The kind of objects that is searched, as in paths; `users/keys` are those of a user.
     pub(super) kind: String,
     /// The type of the field.
     pub(super) field: Kind,
 }
 
 impl Search {
-    /// Where it is searched for, below a holder where the path names one.
+    /// Returns the path of the search, below a holder where the path names one.
     pub(super) fn path(&self, holder: Option<&String>) -> String {
         under(self.facts.path, holder)
     }
 }
 
-/// A path below a holder, where it names one.
+/// Returns a path below a holder, where it names one.
 pub(super) fn under(path: &str, holder: Option<&String>) -> String {
     let word = |word: &str| {
         let is_holder = word.starts_with('{') && word != "{id}";
@@ -30,7 +30,7 @@ pub(super) fn under(path: &str, holder: Option<&String>) -> String {
     path.split('/').map(word).collect::<Vec<_>>().join("/")
 }
 
-/// What an operation is about, as its path names it; `users/keys` are those of a user.
+/// Returns the kind of objects of an operation, as in its path; `users/keys` are those of a user.
 pub(super) fn kind(facts: &Facts) -> String {
     let mut words = facts.path.split('/').skip(3);
     let kind = words.next().unwrap_or_default().to_owned();
@@ -41,7 +41,7 @@ pub(super) fn kind(facts: &Facts) -> String {
     }
 }
 
-/// All operations whose requests have this field.
+/// Returns all operations whose requests have this field.
 pub(super) fn with_field(name: &str) -> Vec<Search> {
     let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("it was built from good files");
     let search = |facts: &'static Facts| {

@@ -1,4 +1,4 @@
-//! Every filter of every search: what it is to find is found, and with another value it is not.
+//! Every filter of every search: it matches an object by its value, and does not with another value.
 
 use prost_reflect::Kind;
 use reqwest::Method;
@@ -14,23 +14,23 @@ const ROOT: &str = "/resources/v3alpha";
 const EVENT: &str = "EXECUTION_TYPE_EVENT";
 const LONG_AGO: &str = "1970-01-01T00:00:00Z";
 
-/// What is searched for.
+/// An object to search.
 struct Object {
     id: String,
     name: String,
-    /// Other objects that it names.
+    /// The ids of other objects that it names.
     others: Vec<String>,
-    /// The last change of it.
+    /// The sequence of its last change.
     sequence: u64,
 }
 
-/// The filters of a search, as its request names them.
+/// Returns the filters of a search, as its request names them.
 fn filters(field: &Kind) -> Vec<String> {
     let Kind::Message(filter) = field else { panic!("a filter is a message: {field:?}") };
     filter.fields().map(|field| field.json_name().to_owned()).collect()
 }
 
-/// A value of a filter that finds the object, and one that does not.
+/// Returns a value of a filter that matches the object, and one that does not.
 fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
     let Object { id, name, others, sequence } = object;
     let named = |name: &str| json!({ "name": name, "method": "TEXT_FILTER_METHOD_EQUALS" });
@@ -77,7 +77,8 @@ fn values(kind: &str, filter: &str, object: &Object) -> [Value; 2] {
     }
 }
 
-/// What combines a filter that finds the user with one that does not, so that it finds her, and so that it does not.
+/// Returns combinations of a filter that matches the user with one that does not: one that matches, and one that does
+/// not.
 fn combined(filter: &str, name: &str) -> [Value; 2] {
     let [hit, miss] = [name, &name[1..]].map(|name| json!({ "username": { "name": name } }));
     match filter {
@@ -87,10 +88,10 @@ fn combined(filter: &str, name: &str) -> [Value; 2] {
     }
 }
 
-/// A filter for what is of another kind than what is made here.
+/// A filter for another kind of objects than is created here.
 const OTHER_KIND: (&str, &str) = ("memberships", "projectGrantId");
 
-/// What is asked for to make a role or a grant; the others are project, organization, project grant and user.
+/// Returns the body that creates a role or a grant; the others are project, organization, project grant and user.
 async fn granted(kind: &str, who: &Client, name: &str, others: &mut Vec<String>) -> Value {
     let at = |kind: &str| format!("{ROOT}/{kind}");
     let project = created(who, &at("projects"), json!({ "name": name })).await.id();
@@ -110,14 +111,14 @@ async fn granted(kind: &str, who: &Client, name: &str, others: &mut Vec<String>)
     json!({ "projectId": project, "userId": others[3], "projectGrantId": others[2], "roleKeys": [name] })
 }
 
-/// A person of whom everything is named alike.
+/// Returns a person with the same name everywhere.
 fn person(name: &str) -> Value {
     let data = json!({ "name": name, "given_name": name, "family_name": name, "nickname": name });
     let email = json!({ "address": format!("{name}@example.com") });
     json!({ "username": name, "human": { "data": data, "email": email, "phone": { "number": "+441632960123" } } })
 }
 
-/// An entry of the metadata of a user.
+/// Creates an entry of the metadata of a user.
 async fn entry(who: &Client) -> Object {
     let name = new_name();
     let user = created(who, &format!("{ROOT}/users"), json!({ "username": name, "service": {} })).await.id();
@@ -125,7 +126,7 @@ async fn entry(who: &Client) -> Object {
     Object { id: made.id(), name, others: vec![user], sequence: made.sequence() }
 }
 
-/// A session of a person.
+/// Creates a session of a person.
 async fn session(who: &Client) -> Object {
     let name = new_name();
     let user = created(who, &format!("{ROOT}/users"), person(&name)).await.id();
@@ -133,7 +134,7 @@ async fn session(who: &Client) -> Object {
     Object { id: made.id(), name, others: vec![user], sequence: made.sequence() }
 }
 
-/// Makes what is searched for.
+/// Creates an object to search.
 async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
     match kind {
         "users/metadata" => entry(who).await,
@@ -142,7 +143,7 @@ async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
     }
 }
 
-/// Makes what is of no user.
+/// Creates an object that belongs to no user.
 async fn made(kind: &str, tenant: &Tenant, who: &Client) -> Object {
     let at = |kind: &str| format!("{ROOT}/{kind}");
     let (name, url) = (new_name(), json!({ "url": "https://example.com/" }));

@@ -1,7 +1,7 @@
-//! Every operation, for every kind of caller, over HTTP with JSON and over gRPC: who gets in and who does not.
+//! Every operation, for every kind of caller, over HTTP with JSON and over gRPC: who is admitted and who is not.
 //!
-//! Who gets in succeeds, with the request of the operation's row in `conformance`. Whom it is refused is asked with a
-//! request for nothing, or for an object that is not there: nothing is changed.
+//! A caller who is admitted succeeds with the request of the operation's row in `conformance`. A caller who is refused
+//! sends an empty request, or one for an object that does not exist: nothing is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ use super::{
     described::{kind, under},
 };
 
-/// They need more than an id.
+/// The operations that need more than an id.
 const VALIDATE: &str = "Validate";
 const SET_PASSWORD: &str = "SetPassword";
 const UPLOAD: &str = "UploadBrandingAsset";
@@ -45,18 +45,18 @@ struct Caller {
     expects: Expects,
 }
 
-/// How a caller fares.
+/// The expected outcome for a caller.
 #[derive(Clone, Copy)]
 enum Expects {
-    /// This HTTP status and gRPC code, whatever is asked.
+    /// This HTTP status and gRPC code, for any request.
     Refusal(u16, u16),
-    /// To get in where a role gives the permission, or where none is needed.
+    /// Admission where a role gives the permission, or where none is needed.
     Role(&'static Role),
-    /// The same, and to find nothing: its role is in another organization than what is asked for.
+    /// Admission as by a role, but nothing is found: the role is in another organization than the requested one.
     Elsewhere(&'static Role),
-    /// To get in where no permission is needed.
+    /// Admission where no permission is needed.
     NoRole,
-    /// To get in.
+    /// Admission.
     Entry,
 }
 
@@ -64,8 +64,8 @@ const DENIED: (u16, u16) = (403, 7);
 const ABSENT: (u16, u16) = (404, 5);
 
 impl Expects {
-    /// Whether who gets in also succeeds. The operator has no organization, where some operations are at home; it
-    /// succeeds with its own.
+    /// Whether an admitted caller also succeeds. The operator has no organization, which some operations need; it
+    /// succeeds with its own operations.
     fn succeeds(self, facts: &Facts) -> bool {
         match self {
             Self::Role(_) | Self::NoRole => true,
@@ -91,17 +91,17 @@ impl Expects {
     }
 }
 
-/// Whether it is about settings, which have no id: a change of nothing is a good request.
+/// Whether an operation is about settings, which have no id: an empty change is a valid request.
 fn is_of_settings(facts: &Facts) -> bool {
     facts.path.starts_with("/settings/")
 }
 
-/// Whether there are several of a context, one for each language.
+/// Whether a context has several of these settings, one for each language.
 fn has_language(facts: &Facts) -> bool {
     facts.parameters.iter().any(|parameter| parameter.path == "language")
 }
 
-/// A request that asks for nothing, or for nothing of an object, over HTTP.
+/// Returns an empty request, or one with only an id, over HTTP.
 fn over_http(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     let method = facts.verb.method().parse().expect("it is a method");
     let (holder, id) = parted(id);
@@ -119,12 +119,12 @@ fn over_http(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     }
 }
 
-/// The id of whose own an object is, where its path has one before it, and that of the object.
+/// Splits an id into that of the holder, where the path has one, and that of the object.
 fn parted(id: &str) -> (Option<String>, String) {
     id.split_once('/').map_or((None, id.to_owned()), |(holder, id)| (Some(holder.to_owned()), id.to_owned()))
 }
 
-/// The same over gRPC-web: an empty message, or one that has an id only, and that of whose it is.
+/// Returns the request over gRPC-web: an empty message, or one with an id only, and that of the holder.
 fn over_grpc(caller: &Caller, facts: &Facts, id: &str) -> RequestBuilder {
     let request = asking(caller, Method::POST, facts.grpc);
     let (holder, id) = parted(id);
@@ -162,13 +162,13 @@ fn asking(caller: &Caller, method: Method, path: &str) -> RequestBuilder {
     }
 }
 
-/// The gRPC code of an answer; 0 where it is in the trailers, behind a message.
+/// Returns the gRPC code of an answer; 0 where it is in the trailers, after a message.
 fn code(answer: &Answer) -> u16 {
     let code = answer.headers.get("grpc-status").and_then(|code| code.to_str().ok());
     code.and_then(|code| code.parse().ok()).unwrap_or_default()
 }
 
-/// Whether the caller succeeded; it had to get what it is expected to get.
+/// Checks the expected outcome of a caller, and returns whether the caller succeeded.
 async fn check(caller: &Caller, row: &(dyn Check + Sync), world: &World) -> bool {
     let facts = row.facts();
     let is_let_in = caller.expects.of(facts).is_none();
@@ -194,12 +194,12 @@ async fn check(caller: &Caller, row: &(dyn Check + Sync), world: &World) -> bool
     false
 }
 
-/// Where the resources of a kind are.
+/// Returns the path of the resources of a kind.
 fn of(kind: &str) -> String {
     format!("/resources/v3alpha/{kind}")
 }
 
-/// A user of an organization with these roles there, and its token.
+/// Creates a user of an organization with these roles there, and returns its id and a client.
 async fn user(instance: &Instance, admin: &Client, organization: &str, name: &str, roles: &[&str]) -> (String, Client) {
     let made = async |kind: &str, body| done(admin, &of(&format!("{kind}?ctx.orgId={organization}")), body).await;
     let id = made("users", json!({ "username": name, "service": {} })).await.id();
@@ -210,7 +210,7 @@ async fn user(instance: &Instance, admin: &Client, organization: &str, name: &st
     (id, client)
 }
 
-/// All kinds of callers.
+/// Returns all kinds of callers.
 async fn callers(instance: &Tenant) -> Vec<Caller> {
     let (admin, operator) = (instance.client().await, instance.operator().await);
     let other = done(&admin, &of("organizations"), json!({ "name": "Other" })).await.id();
@@ -282,7 +282,7 @@ async fn every_operation_lets_in_whom_it_shall() {
 /// One object of each kind, by the part of a path that names the kind.
 type Objects = BTreeMap<&'static str, String>;
 
-/// Objects of an organization.
+/// Creates objects of an organization.
 async fn of_organization(client: &Client, organization: &str) -> Objects {
     let make =
         async |kind: &str, body: Value| done(client, &of(&format!("{kind}?ctx.orgId={organization}")), body).await.id();
@@ -319,7 +319,7 @@ async fn of_organization(client: &Client, organization: &str) -> Objects {
     ])
 }
 
-/// What their owner reads of objects.
+/// Reads objects as their owner.
 async fn read(owner: &Client, objects: &Objects) -> Vec<Value> {
     let mut read = vec![];
     // An execution has no read of its own.
@@ -334,7 +334,8 @@ async fn read(owner: &Client, objects: &Objects) -> Vec<Value> {
     read
 }
 
-/// Whatever is asked of what is another's, it is not there. Gives how many operations were asked for.
+/// Checks that objects of another organization are not found by any operation, and returns how many operations were
+/// tried.
 async fn are_not_there(caller: &Caller, objects: &Objects) -> usize {
     let (mut asked, mut kinds) = (0, BTreeSet::new());
     for facts in OPERATIONS.iter().filter(|facts| facts.path.contains("{id}")) {

@@ -1,4 +1,4 @@
-//! docs/operations.md names what Postgres and the index have, in the versions that there are.
+//! docs/operations.md names the schemas of Postgres and the indexes in their present versions.
 
 use view::projection::PROJECTIONS;
 

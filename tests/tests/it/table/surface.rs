@@ -1,4 +1,4 @@
-//! The tables of the surface, printed and committed: what there is, and which role may do it.
+//! The tables of the surface, printed and committed: the operations, and which role may call them.
 
 use std::{env, fs, path::PathBuf};
 
@@ -16,7 +16,7 @@ fn same_as_committed(name: &str, printed: &str) {
     assert!(committed == printed, "{name} is not true any more; `make bless` accepts this:\n{printed}");
 }
 
-/// What the caller needs, where it is not about what is its own.
+/// Returns the permission that the caller needs, except for what is its own.
 fn needed(facts: &Facts) -> String {
     let own = match facts.waived {
         Waived::Never => "",

@@ -1,4 +1,4 @@
-//! Rules of style that no lint knows.
+//! Rules of style that no lint covers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,7 +20,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The functions that are too long, told by how rustfmt indents.
+/// Returns the functions that are too long, recognised by the indentation of rustfmt.
 fn long_functions(text: &str) -> Vec<String> {
     let (mut long, mut open): (Vec<String>, Vec<(usize, usize, &str)>) = (vec![], vec![]);
     for (number, line) in text.lines().enumerate() {
@@ -90,7 +90,7 @@ fn is_of_name(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
-/// The paths of a source that lead into its own crate. What comments and unit tests name is no dependency.
+/// Returns the paths of a source into its own crate. Comments and unit tests do not count as dependencies.
 fn own_paths(source: &str) -> Vec<Module> {
     let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default().lines();
     let code: String = code.filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]).collect();
@@ -105,7 +105,7 @@ fn own_paths(source: &str) -> Vec<Module> {
     found
 }
 
-/// The module that a path leads to from another one.
+/// Returns the module that a path leads to from another one.
 fn led_to<'a>(from: &Module, path: &Module, modules: &'a BTreeMap<Module, String>) -> Option<&'a Module> {
     let up = path.iter().take_while(|name| *name == "super").count();
     let base = if up > 0 { &from[..from.len().saturating_sub(up)] } else { &[] };
@@ -116,7 +116,7 @@ fn led_to<'a>(from: &Module, path: &Module, modules: &'a BTreeMap<Module, String
     modules.get_key_value(&to).map(|(module, _)| module)
 }
 
-/// The sources of the crate or program with its root in this folder, by module.
+/// Returns the sources of the crate or program with its root in this folder, by module.
 fn modules(root: &Path) -> BTreeMap<Module, String> {
     let mut found = vec![];
     sources(root, &mut found);
@@ -130,8 +130,8 @@ fn modules(root: &Path) -> BTreeMap<Module, String> {
     found.into_iter().filter_map(with_name).collect()
 }
 
-/// What each file takes from. A module takes from all that is inside it; what is inside may take from the module that it
-/// is a part of, which counts for nothing: they are one thing in several files.
+/// Returns the files that each file depends on. A module depends on everything inside it; that may depend on the module
+/// that it is a part of, which does not count: they are one thing in several files.
 fn takes(modules: &BTreeMap<Module, String>) -> BTreeMap<&Module, BTreeSet<&Module>> {
     let mut takes: BTreeMap<&Module, BTreeSet<&Module>> = BTreeMap::new();
     for (from, source) in modules {
@@ -147,7 +147,7 @@ fn takes(modules: &BTreeMap<Module, String>) -> BTreeMap<&Module, BTreeSet<&Modu
     takes
 }
 
-/// The files that take from each other, directly or by way of others.
+/// Returns the files that depend on each other, directly or indirectly.
 fn circles(modules: &BTreeMap<Module, String>) -> Vec<String> {
     let takes = takes(modules);
     let reached = |from| {
@@ -208,7 +208,7 @@ fn a_circle_is_found_in_any_form_of_path() {
     assert_eq!(of(&[("a", "use crate::a::b::C;\n"), ("a::b", "use super::D;\n")]), [""; 0], "they are one thing");
 }
 
-/// What a test says where something is missing.
+/// The calls by which a test reports that something is missing.
 const SKIPS: [&str; 4] = ["tools::skip(", "tools::skip_unless_root(", "Chromium::", "\"SKIPPED: "];
 
 #[test]

@@ -1,14 +1,14 @@
-//! The walks through the code name what there is, and count right. The map of it stays short.
+//! The walks through the code name existing functions, and count correctly. The map of the code stays short.
 
 use std::{collections::HashSet, fs, path::Path};
 
-/// A line of a walk: a file, and what is called there in this order.
+/// A line of a walk: a file, and the functions that are called there, in this order.
 struct Step<'a> {
     file: &'a str,
     functions: Vec<&'a str>,
 }
 
-/// The steps of a walk, and what is said of how many there are.
+/// Returns the steps of each walk, and the stated number of them.
 fn walks(text: &str) -> Vec<(Vec<Step<'_>>, &str)> {
     let mut found = vec![];
     for block in text.split("```walk\n").skip(1) {
@@ -22,7 +22,7 @@ fn walks(text: &str) -> Vec<(Vec<Step<'_>>, &str)> {
     found
 }
 
-/// The source of a file as the walks name it, by its crate.
+/// Returns the source of a file as the walks name it, by its crate.
 fn source(root: &Path, file: &str) -> String {
     let (package, path) = file.split_once('/').unwrap_or_else(|| panic!("{file} names no crate"));
     let of = |folder: &str| fs::read_to_string(root.join(folder).join("src").join(path)).ok();

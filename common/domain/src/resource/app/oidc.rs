@@ -196,7 +196,7 @@ impl Oidc {
     }
 
     /// Whether it may get tokens by this grant type.
-    pub fn may(&self, grant: GrantType) -> bool {
+    pub fn allows_grant(&self, grant: GrantType) -> bool {
         self.grant_types.contains(&grant)
     }
 
@@ -204,10 +204,10 @@ impl Oidc {
     fn misfit(&self) -> Option<&'static str> {
         let asks_for_code = self.response_types.contains(&ResponseType::Code);
         let asks_for_tokens = self.response_types.iter().any(|response| *response != ResponseType::Code);
-        if asks_for_code != self.may(GrantType::AuthorizationCode) {
+        if asks_for_code != self.allows_grant(GrantType::AuthorizationCode) {
             return Some("must have AUTHORIZATION_CODE with the response type CODE, and only with it");
         }
-        (asks_for_tokens != self.may(GrantType::Implicit))
+        (asks_for_tokens != self.allows_grant(GrantType::Implicit))
             .then_some("must have IMPLICIT with the response types ID_TOKEN and ID_TOKEN_TOKEN, and only with them")
     }
 }

@@ -27,7 +27,7 @@ pub const PHONE: Kind = Kind { link: Link { name: "phone", to: CONTACT } };
 
 impl Kind {
     /// Whether a text may be a contact of this kind: nobody has to be looked up by anything else.
-    pub fn may_be(&self, said: &str) -> bool {
+    pub fn is_plausible(&self, said: &str) -> bool {
         let is_number =
             |plain: &str| plain.strip_prefix('+').is_some_and(|it| it.bytes().all(|it| it.is_ascii_digit()));
         if *self == PHONE { is_number(&self.plain(said)) } else { said.contains('@') }
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(hashed(PHONE, "+44 (1632) 960-123"), ("phone", "+441632960123".to_owned()));
         assert_eq!(hashed(EMAIL, "a-b@x.example"), ("email", "a-b@x.example".to_owned()));
         assert!(EMAIL.hashed("A@x.example").folds, "case does not count");
-        let may_be = |said| (EMAIL.may_be(said), PHONE.may_be(said));
+        let may_be = |said| (EMAIL.is_plausible(said), PHONE.is_plausible(said));
         assert_eq!(["a+1@x", "+44 (1)", "a+1"].map(may_be), [(true, false), (false, true), (false, false)]);
     }
 

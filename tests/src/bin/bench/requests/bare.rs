@@ -1,5 +1,5 @@
-//! The floor of a read: axum and tonic with nothing but a lookup of the token and a read by primary key. They run as a
-//! process of their own, so that its CPU time can be told.
+//! The baseline of a read: axum and tonic with nothing but a lookup of the token and a read by primary key. They run in
+//! a process of their own, so that its CPU time can be measured.
 
 use std::{
     collections::HashMap,
@@ -28,14 +28,14 @@ use tonic::{Request, Response, Status, server::UnaryService, service::Routes, tr
 use tonic_prost::ProstCodec;
 use view::database::Database;
 
-/// As many connections as a node of the platform has for its reads.
+/// The number of connections, as a node of the platform has for its reads.
 const CONNECTIONS: usize = 16;
 
 #[derive(Clone)]
 struct Floor {
     database: Database,
     instance_id: Arc<str>,
-    /// The tokens that were verified, and whose they are.
+    /// The verified tokens, with their users.
     verified: Arc<RwLock<HashMap<String, String>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Where targets are called: what a name resolves to is looked at when it is called, and is what is connected to.
+//! The addresses of targets: the name is resolved and checked at each call, and that address is connected to.
 
 use std::{fs::Permissions, os::unix::fs::PermissionsExt};
 

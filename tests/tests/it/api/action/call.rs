@@ -1,4 +1,4 @@
-//! Executions on requests and responses: who is called with what, and what their answers do.
+//! Executions on requests and responses: which targets are called, with what, and the effects of their answers.
 
 use std::time::Duration;
 
@@ -219,8 +219,8 @@ async fn whoever_calls_asynchronously_does_not_wait() {
     slow.called(1).await;
 }
 
-/// Whether a request for a target is answered, with some patience: on a busy machine a thousand do not get to the database in
-/// time, and are told to come again.
+/// Whether a request for a target is answered within some tries: on a busy machine, a thousand requests do not all get
+/// a database connection in time, and are answered that they should be repeated.
 async fn is_answered(grpc: &Grpc, id: &str) -> bool {
     for _ in 0..10 {
         match grpc.call(&GET_TARGET, GetTargetRequest { id: id.to_owned() }).await {

@@ -1,5 +1,5 @@
-//! docs/actions.md: the signature checks run as they stand, where their language is on this machine, and the payloads are
-//! of the form that targets see.
+//! docs/actions.md: the signature checks run unchanged, where their language is installed, and the payloads have the
+//! form that targets get.
 
 use std::{fs, path::Path, process::Command};
 
@@ -18,7 +18,7 @@ const ACTIONS: &str = include_str!("../../../../../docs/actions.md");
 const KEY: &str = "Ncb5tR8wYd0KsUqJ2fHvXz7LmGa4PoEi1TkB";
 const BODY: &str = "{\"a\": 1}";
 
-/// The block of a language that holds a text.
+/// Returns the block of a language that contains a text.
 fn block<'a>(language: &str, with: &str) -> &'a str {
     let opening = format!("\n```{language}\n");
     let blocks = ACTIONS.split(&opening).skip(1);
@@ -26,7 +26,7 @@ fn block<'a>(language: &str, with: &str) -> &'a str {
     blocks.find(|block| block.contains(with)).unwrap_or_else(|| panic!("no {language} with {with}"))
 }
 
-/// Runs a program on headers, and compares what it finds good with what is.
+/// Runs a program on headers, and checks that it accepts exactly the valid ones.
 fn check(program: &str, file: &Path, text: &str) {
     let now = base::clock::now().as_second();
     let signed = |at: i64| signature(KEY.as_bytes(), at, BODY.as_bytes());
@@ -52,7 +52,7 @@ fn is_there(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|it| it.status.success())
 }
 
-/// What a value is made of, whatever is in it.
+/// Returns the shape of a value, without its contents.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), shape(value))).collect(),

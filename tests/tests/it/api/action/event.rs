@@ -1,4 +1,5 @@
-//! Event executions: what happens is told, at least once, in order per aggregate, and what cannot be told is kept.
+//! Event executions: events are delivered at least once, in order per aggregate, and what cannot be delivered is
+//! stored.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +32,7 @@ async fn rename(client: &Client, id: &str, name: &str) -> bool {
     request.send().await.is_ok_and(|answer| answer.status() == 200)
 }
 
-/// Gives each target the same new name, after those that it had.
+/// Gives each target the same new name, and adds it to the names that the target had.
 async fn rename_all(client: &Client, names: &mut BTreeMap<String, Vec<String>>, name: &str) {
     for (id, names) in names {
         assert!(rename(client, id, name).await);
@@ -39,7 +40,7 @@ async fn rename_all(client: &Client, names: &mut BTreeMap<String, Vec<String>>, 
     }
 }
 
-/// The names that targets were given, in the order in which they were told, by target.
+/// Returns the names in calls about targets, in their order, by target.
 fn told(calls: &[Called]) -> BTreeMap<String, Vec<String>> {
     let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for call in calls {
@@ -52,7 +53,7 @@ fn told(calls: &[Called]) -> BTreeMap<String, Vec<String>> {
     told
 }
 
-/// Operators are told of three attempts at a target that was given up, and of one at another one.
+/// Checks that operators see three attempts at a target that was given up, and one at another target.
 async fn were_told_lately(platform: &Platform, (of_broken, of_fine): (&str, &str)) {
     let data = platform.data().display().to_string();
     let told = |arguments: &[&str]| run(&[&["target", "deliveries", "--data-dir", &data], arguments].concat());
@@ -72,7 +73,7 @@ async fn were_told_lately(platform: &Platform, (of_broken, of_fine): (&str, &str
     assert!(!is_fine && printed.is_empty() && said.contains("NOT_FOUND"), "{printed}{said}");
 }
 
-/// What is in the queue of a platform.
+/// Returns the contents of a platform's queue.
 fn queue(platform: &Platform) -> Vec<Value> {
     let data = platform.data().display().to_string();
     let (is_fine, printed, said) = run(&["deliveries", "--json", "--data-dir", &data]);

@@ -1,4 +1,4 @@
-//! Function executions: what targets add to access tokens, and what they may not.
+//! Function executions: what targets may add to access tokens, and what they may not.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use reqwest::{Method, StatusCode};

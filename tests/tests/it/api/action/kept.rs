@@ -1,4 +1,4 @@
-//! Metadata of a user that targets of functions set: what is written, when, and what happens where it cannot be.
+//! Metadata that targets of functions set for a user: what is written, when, and the effects of failures.
 
 use base64::{
     Engine,
@@ -20,7 +20,7 @@ use crate::oidc::flow::{API, App, Flow, access_token, answered, refresh_token};
 const METADATA: &str = "urn:platform:iam:user:metadata";
 const LOG: &str = "urn:platform:iam:action:preaccesstoken:log";
 
-/// What a target answers that has entries kept.
+/// Returns the answer of a target that sets entries.
 fn keeping(entries: &[(&str, &str)]) -> Reply {
     let entry = |(key, value): &(&str, &str)| json!({ "key": key, "value": STANDARD.encode(value) });
     Reply::json(&json!({ "set_user_metadata": entries.iter().map(entry).collect::<Vec<_>>() }))
@@ -50,7 +50,7 @@ async fn entry(client: &Client, user: &str, key: &str) -> Answer {
     send(client.request(Method::GET, &format!("{API}/users/{user}/metadata/{key}"))).await
 }
 
-/// The sequence of an entry, once it has a value.
+/// Waits until an entry has a value, and returns its sequence.
 async fn set(client: &Client, user: &str, (key, value): (&str, &str)) -> Value {
     eventually("the entry is set", async || {
         let read = entry(client, user, key).await;
@@ -86,7 +86,7 @@ async fn what_a_target_sets_is_in_the_very_token_and_no_event_where_it_is_the_sa
     .await;
 }
 
-/// `gold` and `silver`, as claims have them.
+/// `gold` and `silver` in base64url, as in claims.
 const URL_SAFE: [&str; 2] = ["Z29sZA", "c2lsdmVy"];
 
 #[tokio::test]

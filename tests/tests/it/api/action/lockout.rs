@@ -1,4 +1,4 @@
-//! An execution that locks everybody out is removed by the operator, on whose calls no execution runs.
+//! An execution that locks everybody out can be removed by the operator, for whose calls no execution runs.
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use reqwest::{Method, StatusCode};

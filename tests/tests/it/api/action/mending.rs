@@ -1,5 +1,5 @@
-//! Deliveries that were given up are failed events like others: seen, made again in order, and left out, by operators and by
-//! administrators of the instance.
+//! Deliveries that were given up are failed events like others: operators and administrators of the instance can see,
+//! retry and discard them.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use tests::{
 pub(super) const OF_SYSTEM: &str = "/system/v1/failedevents";
 const OF_INSTANCE: &str = "/resources/v3alpha/failed_events";
 
-/// The deliveries that were given up, those first that failed longest ago.
+/// Returns the deliveries that were given up, the one first that failed longest ago.
 pub(super) async fn given_up(caller: &Client, path: &str, filter: Value) -> Vec<Value> {
     let body = json!({ "filters": [{ "viewName": "deliveries" }, filter], "query": { "asc": true } });
     let answer = post(caller, &format!("{path}/_search"), body).await;
@@ -52,7 +52,7 @@ pub(super) fn patient(tries: &str) -> Vec<String> {
     ["--delivery-tries", tries, "--delivery-pause", "20"].map(str::to_owned).to_vec()
 }
 
-/// An endpoint that takes nothing, and the target there that is told of events.
+/// Starts an endpoint that fails at every call, with a target for events.
 pub(super) async fn failing(client: &Client, events: Value) -> (Endpoint, String) {
     let endpoint = Endpoint::replying(Reply::status(503)).await;
     let (hook, _) = endpoint.target(client, "restWebhook", &json!({})).await;
@@ -60,7 +60,7 @@ pub(super) async fn failing(client: &Client, events: Value) -> (Endpoint, String
     (endpoint, hook)
 }
 
-/// What came of the last attempts to deliver to a target, the last one first.
+/// Waits for a number of attempts to deliver to a target, and returns their outcomes, the last one first.
 pub(super) async fn attempts(client: &Client, hook: &str, count: usize) -> Vec<Value> {
     let all = async || {
         let answer = send(client.request(Method::GET, &format!("{TARGETS}/{hook}/deliveries"))).await;
@@ -70,7 +70,7 @@ pub(super) async fn attempts(client: &Client, hook: &str, count: usize) -> Vec<V
     eventually(&format!("{count} attempts"), all).await
 }
 
-/// What is told of a delivery, and which filters find it.
+/// Checks what is returned of a delivery, and which filters match it.
 async fn assert_told(operator: &Client, one: &Value, (hook, target): (&str, &str)) {
     assert_eq!(
         (&one["database"], &one["targetId"], &one["aggregateId"]),
@@ -99,7 +99,7 @@ async fn assert_told(operator: &Client, one: &Value, (hook, target): (&str, &str
     assert_eq!((&shown["event"]["type"], &shown["waiting"]), (&json!("target.added"), &Value::Null), "{shown}");
 }
 
-/// What is told of the attempts to make deliveries that were given up.
+/// Checks what is returned of the attempts at deliveries that were given up.
 async fn assert_attempted(client: &Client, failed: &Value, (hook, target): (&str, &str)) {
     let tried = attempts(client, hook, 6).await;
     let first: Vec<_> = tried.iter().filter(|one| one["sequence"] == failed["sequence"]).collect();
@@ -109,7 +109,7 @@ async fn assert_attempted(client: &Client, failed: &Value, (hook, target): (&str
     assert_eq!(first[0]["errorMessage"], failed["errorMessage"]);
 }
 
-/// Discards one, which is found with its reason afterwards.
+/// Discards a failed delivery, and checks that it is found with the reason.
 async fn discard(operator: &Client, failed: &Value, hook: &str) {
     let path = format!("{OF_SYSTEM}/{}", id(failed));
     let reason = json!({ "reason": "nobody needs it" });

@@ -1,4 +1,4 @@
-//! Executions on nodes in processes of their own: what one node writes is in force on the others.
+//! Executions on nodes in processes of their own: a write on one node takes effect on the others.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tests::{
 use tokio::time::Instant;
 
 const ALLOWED: [(&str, &str); 1] = [("--allow-targets", "127.0.0.0/8")];
-/// How long other nodes may take, idle.
+/// How long other nodes may take on an idle machine.
 const SOON: Duration = Duration::from_millis(200);
 const SLACK: u32 = 5;
 

@@ -1,4 +1,4 @@
-//! Events of types that a build does not know: they are told to nobody, are seen, and wait for a build that does.
+//! Events of types that a build does not know: they are not delivered, are shown, and wait for a build that knows them.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use tests::{
 use super::mending::{OF_SYSTEM, are_given_up, attempts, failing, given_up, id, patient, retry, sequence};
 use crate::operate::pages::seen;
 
-/// It is shown by the API, by the tool and on the page, as an event of a type that nobody here knows.
+/// Checks that the API, the tool and the page show it as an event of an unknown type.
 async fn is_shown(platform: &Platform, operator: &Client, one: &Value) {
     let found = send(operator.request(Method::GET, &format!("{OF_SYSTEM}/{}", id(one)))).await;
     assert_eq!(

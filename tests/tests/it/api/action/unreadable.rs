@@ -1,4 +1,4 @@
-//! What was given up, and was written by a build that is newer than the one which makes it again.
+//! Deliveries that were given up, and whose event was written by a newer build than the one that retries them.
 
 use reqwest::StatusCode;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Requests that are refused for what they are as HTTP: path, method, type, size, host.
+//! Requests that are refused for their HTTP properties: path, method, type, size, host.
 
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::json;
@@ -107,7 +107,7 @@ async fn a_body_of_more_than_a_mebibyte_is_answered_all_the_same() {
     assert_eq!((refused.status, &refused.body["error"]), (StatusCode::BAD_REQUEST, &json!("invalid_request")));
 }
 
-/// One request to each kind of endpoint.
+/// Returns a request to each kind of endpoint.
 fn everywhere(client: &Client) -> Vec<(&'static str, RequestBuilder)> {
     let form = [("grant_type", "client_credentials"), ("scope", "openid")];
     vec![
@@ -118,7 +118,7 @@ fn everywhere(client: &Client) -> Vec<(&'static str, RequestBuilder)> {
     ]
 }
 
-/// 147 of the cases of OpenID Connect that the design lists.
+/// Case 147 of the OpenID Connect cases of the design.
 #[tokio::test]
 async fn an_unknown_host_is_nobody() {
     let shared = Shared::find().await;
@@ -149,7 +149,7 @@ async fn an_unknown_host_is_nobody() {
     }
 }
 
-/// Sends bytes and reads the answer until the platform ends the connection.
+/// Sends bytes, and reads the answer until the platform closes the connection.
 async fn raw(instance: &Instance, request: &str) -> String {
     let mut stream = TcpStream::connect(instance.address()).await.expect("the platform takes connections");
     stream.write_all(request.as_bytes()).await.expect("it reads");

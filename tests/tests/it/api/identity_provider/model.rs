@@ -1,5 +1,5 @@
-//! Providers, policies and searches against a model that knows neither events nor indexes, in a random tree of contexts and
-//! on a node that lags.
+//! Providers, policies and searches compared with a model without events and indexes, in a random tree of contexts and
+//! on a lagging node.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use tests::{
 use super::{CODEHOST_B, codehost_b, state};
 use crate::api::tree::{Context, Tree};
 
-/// How many changes are made, and how many of them between two looks at everything.
+/// How many changes are made, and how many between two comparisons of everything.
 const STEPS: usize = 60;
 const STEPS_A_LOOK: usize = 6;
-/// How many providers a look gets one by one in each context.
+/// How many providers a comparison gets one by one in each context.
 const GETS: usize = 4;
 
 /// A provider, as the model has it.
@@ -29,16 +29,16 @@ struct Provider {
     policies: BTreeMap<usize, &'static str>,
 }
 
-/// All of them, by their ids.
+/// All providers, by their ids.
 type Model = BTreeMap<String, Provider>;
 
 impl Provider {
-    /// Whether it is there in a context, and inherited.
+    /// Whether the provider is visible in a context by inheritance.
     fn is_inherited(&self, context: usize, tree: &Tree) -> bool {
         tree.chain(context).skip(1).any(|above| above == self.owner)
     }
 
-    /// Whether it is there: as the context's own, from above, or from below.
+    /// Whether the provider is visible in a context: as its own, from above, or from below.
     fn is_there(&self, context: usize, tree: &Tree) -> bool {
         self.is_inherited(context, tree) || tree.chain(self.owner).any(|above| above == context)
     }
@@ -54,7 +54,8 @@ impl Provider {
         }
     }
 
-    /// The context whose clients ask for it in a context: from the system it is named at the host of its own instance.
+    /// Returns the context whose clients request it for a context: from the system it is requested at the host of its
+    /// own instance.
     fn asked_at<'a>(&self, context: usize, tree: &'a Tree) -> &'a Context {
         &tree.contexts[if context == 0 { self.owner } else { context }]
     }
@@ -69,12 +70,12 @@ impl Provider {
     }
 }
 
-/// What the model knows of one that was read.
+/// Returns the part of a provider that the model covers.
 fn seen(found: &Value, common: &Value) -> Value {
     json!({ "state": found["state"], "parent": found.get("parent"), "policy": common.get("statePolicy") })
 }
 
-/// Changes something at random, and the model with it; nothing is answered where that was refused, as it had to be.
+/// Makes a random change, also in the model; returns nothing where it was refused, as it had to be.
 async fn step(tree: &Tree, model: &mut Model, random: &mut fastrand::Rng) -> Option<Answer> {
     let Some(id) = random.choice(model.keys().cloned().collect::<Vec<_>>()) else {
         return Some(create(tree, model, random).await);
@@ -124,13 +125,13 @@ async fn create(tree: &Tree, model: &mut Model, random: &mut fastrand::Rng) -> A
     made
 }
 
-/// A search for all in a context, or for those that are on or off.
+/// Returns a search for all providers in a context, or for those that are active or inactive.
 fn search(Context { reading, query, .. }: &Context, is_on: Option<bool>) -> RequestBuilder {
     let filters: Vec<Value> = is_on.iter().map(|is_on| json!({ "state": { "state": state(*is_on) } })).collect();
     reading.request(Method::POST, &format!("{IDPS}/_search?{query}&query.limit=1000")).json(&filters)
 }
 
-/// Everything must be as the model says it is, in a look that is as new as the last change.
+/// Compares everything with the model, by reads that are as new as the last change.
 async fn look(tree: &Tree, model: &Model, last: &Answer, random: &mut fastrand::Rng) {
     for (at, context) in tree.contexts.iter().enumerate() {
         for wanted in [None, Some(true), Some(false)] {

@@ -1,4 +1,4 @@
-//! Pages of what is large.
+//! Pages of large results.
 
 use serde_json::json;
 use tests::{

@@ -23,7 +23,7 @@ use super::{EVENTS, patched};
 
 const FAILED: &str = "/resources/v3alpha/failed_events";
 
-/// The types that have a secret, and the member that it is in.
+/// Returns the types with a secret, and the member that it is in.
 fn with_secret() -> Vec<(&'static str, &'static str)> {
     let of = |of| {
         let config = config(of);
@@ -33,14 +33,14 @@ fn with_secret() -> Vec<(&'static str, &'static str)> {
     TYPES.into_iter().filter_map(of).collect()
 }
 
-/// Secrets that were sent, each by a text of it that stands nowhere else.
+/// The secrets that were sent, each by a text in it that is unique.
 #[derive(Default)]
 struct Canaries {
     sent: Vec<String>,
 }
 
 impl Canaries {
-    /// A new secret for this member.
+    /// Returns a new secret for this member.
     fn plant(&mut self, member: &str) -> String {
         let key = (member == "privateKey").then(|| KeyPair::generate().expect("it needs randomness only"));
         // The middle of a key is its own: others begin the same.
@@ -49,7 +49,7 @@ impl Canaries {
         secret
     }
 
-    /// Fails where a text has one of them, as it is or in hexadecimal digits, which dumps have for bytes.
+    /// Fails where a text contains a secret, as it is or in hexadecimal digits, as in dumps of bytes.
     fn assert_not_in(&self, what: &str, text: &str) {
         for canary in &self.sent {
             assert!(!text.contains(canary) && !text.contains(&hex(canary.as_bytes())), "{canary} is in {what}: {text}");
@@ -57,7 +57,7 @@ impl Canaries {
     }
 }
 
-/// The files in a folder that have one of these texts.
+/// Returns the files in a folder that contain one of these texts.
 fn files_with(folder: &Path, texts: &[String]) -> Vec<String> {
     let patterns = texts.iter().flat_map(|text| ["-e", text]);
     let output = Command::new("grep").args(["-rlasF"]).args(patterns).arg("--").arg(folder).output();
@@ -65,7 +65,7 @@ fn files_with(folder: &Path, texts: &[String]) -> Vec<String> {
     String::from_utf8(found).expect("paths are text").lines().map(str::to_owned).collect()
 }
 
-/// Makes and changes a provider, tries what is refused, and reads it: all answers.
+/// Creates, changes and reads a provider, and tries refused requests; returns all answers.
 async fn told_of(admin: &Client, (of, member): (&str, &str), name: &str, canaries: &mut Canaries) -> Vec<Answer> {
     let path = format!("{IDPS}/{of}");
     let mut with = |member: &str| {
@@ -97,7 +97,7 @@ async fn told_of(admin: &Client, (of, member): (&str, &str), name: &str, canarie
     answers
 }
 
-/// Whoever lists these finds some, and no secret.
+/// Fails unless a list has results, and no secret.
 async fn assert_listed(admin: &Client, canaries: &Canaries, path: &str, filters: Value) -> String {
     let found = post(admin, &format!("{path}?query.limit=1000"), filters).await.body;
     assert_ne!(found["result"], json!(null), "{path}: {found}");
@@ -105,7 +105,7 @@ async fn assert_listed(admin: &Client, canaries: &Canaries, path: &str, filters:
     found["details"]["totalResult"].as_str().unwrap_or("0").to_owned()
 }
 
-/// Whoever asks what became of events that could not be delivered learns no secret.
+/// Fails where the attempts at deliveries contain a secret.
 async fn assert_not_delivered(admin: &Client, canaries: &Canaries, target: &str, times: usize) {
     let times = times.to_string();
     eventually("no delivery is tried again", async || {
@@ -119,7 +119,7 @@ async fn assert_not_delivered(admin: &Client, canaries: &Canaries, target: &str,
     canaries.assert_not_in("deliveries", &deliveries.body.to_string());
 }
 
-/// What lies on the disk has the name of a provider everywhere, and its secrets nowhere.
+/// Fails unless the files of each server contain the name of a provider, and none contains its secrets.
 async fn assert_not_stored(platform: &Platform, canaries: &Canaries, name: &str) {
     for part in ["nats", "postgres", "index"] {
         let name = [name.to_owned()];

@@ -1,4 +1,4 @@
-//! What is of the system is there in every instance.
+//! Providers of the system, which every instance inherits.
 
 use reqwest::Method;
 use serde_json::json;

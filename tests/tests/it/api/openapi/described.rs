@@ -1,4 +1,4 @@
-//! What /openapi.json says, to hold real requests and answers against.
+//! The descriptions in /openapi.json, to check real requests and answers.
 
 use std::{
     collections::HashMap,
@@ -12,19 +12,19 @@ use tests::{
     instance::Instance,
 };
 
-/// Where schemas find the document that they are from.
+/// The URI by which schemas refer to their document.
 const DOCUMENT: &str = "urn:openapi";
 
-/// A document, with answers closed: a member that it does not describe is a fault.
+/// A document with closed answers: an undescribed member is a fault.
 pub(crate) struct Described {
     pub(crate) document: Value,
     validators: Validators,
     closed: Validators,
 }
 
-/// The validators of a document, each made once: that takes longer than many uses of it.
+/// The validators of a document, each made once, because that is expensive.
 struct Validators {
-    /// The document, gone through once. It is of a test, with which it ends.
+    /// The registry of the document, leaked for the lifetime of the test.
     registry: &'static Registry<'static>,
     made: Mutex<HashMap<String, Arc<Validator>>>,
 }
@@ -64,7 +64,7 @@ impl Described {
         all.find(|operation| operation.item["operationId"] == id).unwrap_or_else(|| panic!("{id} is described"))
     }
 
-    /// What a reference points to, else the value itself.
+    /// Returns what a reference points to, else the value itself.
     pub(crate) fn resolved<'a>(&'a self, value: &'a Value) -> &'a Value {
         match value["$ref"].as_str() {
             None => value,
@@ -75,12 +75,12 @@ impl Described {
         }
     }
 
-    /// Fails unless the value is as the schema says.
+    /// Fails unless the value matches the schema.
     pub(crate) fn assert_valid(&self, what: &str, schema: &Value, value: &Value) {
         assert_fits(what, &self.validators.of(schema), value);
     }
 
-    /// Fails unless the value is what can be sent to the operation.
+    /// Fails unless the value can be sent to the operation.
     pub(crate) fn assert_sendable(&self, id: &str, body: &Value) {
         let schema = &self.operation(id).item["requestBody"]["content"]["application/json"]["schema"];
         self.assert_valid(id, schema, body);
@@ -92,7 +92,8 @@ impl Described {
         self.validators.of(schema).is_valid(body)
     }
 
-    /// Fails unless the operation is described to answer so: status, headers, body, and the reason of an error.
+    /// Fails unless the document describes this answer of the operation: status, headers, body, and the reason of an
+    /// error.
     pub(crate) fn assert_answered(&self, id: &str, answer: &Answer) {
         let status = answer.status.as_str();
         let what = format!("{id} answers {status} {}", answer.body);
@@ -141,7 +142,7 @@ fn validator(registry: &'static Registry<'static>, schema: &Value) -> Validator 
         .unwrap_or_else(|fault| panic!("{schema}: {fault}"))
 }
 
-/// Lets no schema of an object take members that it does not name.
+/// Makes every schema of an object refuse undescribed members.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(members) => {

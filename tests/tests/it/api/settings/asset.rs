@@ -1,4 +1,4 @@
-//! Pictures and fonts of branding: uploaded, shown, served, inherited, reset, refused and taken out.
+//! Pictures and fonts of branding: uploaded, served, inherited, reset, refused and removed.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::{EVENTS, ORGANIZATIONS, member, of_instance, of_system, resolved, set
 const BRANDING: &str = "/settings/v3alpha/branding";
 const ASSETS: &str = "/settings/v3alpha/branding/assets";
 
-/// How long one stays that is not shown, where times are short.
+/// How long an unused file stays, where grace periods are short.
 const SHORT_GRACE: Duration = Duration::from_secs(20);
 
 async fn upload(client: &Client, query: &str, kind: &str, content: &[u8]) -> Answer {
@@ -31,14 +31,14 @@ async fn upload(client: &Client, query: &str, kind: &str, content: &[u8]) -> Ans
     send(request.header("prefer", "wait=10").json(&asset)).await
 }
 
-/// The same where it must succeed: what was set.
+/// Uploads a file, which must succeed, and returns what was set.
 async fn uploaded(client: &Client, query: &str, kind: &str, content: &[u8]) -> Value {
     let answer = upload(client, query, kind, content).await;
     assert_eq!(answer.status, 200, "{kind}: {}", answer.body);
     answer.body["asset"].clone()
 }
 
-/// What is served under a path, and of which media type.
+/// Returns what is served under a path, with its media type.
 async fn served(client: &Client, path: &str) -> (StatusCode, String, Bytes) {
     let request = client.anonymous(Method::GET, path).header("origin", "https://pages.example");
     let answer = request.send().await.expect("it answers");
@@ -220,7 +220,7 @@ async fn what_is_no_picture_or_font_is_refused() {
     uploaded(&admin, "", "LIGHT_LOGO", &most).await;
 }
 
-/// Pictures and fonts as the log's server has them.
+/// Opens the stored pictures and fonts in NATS.
 async fn assets(platform: &Platform) -> Assets {
     Assets::open(platform.log().await.context(), 1).await.expect("it is there")
 }

@@ -1,4 +1,4 @@
-//! Settings of random contexts against a model that knows neither events nor chains, read on a node that lags.
+//! Settings of random contexts compared with a model without events and chains, on a lagging node.
 
 use std::collections::BTreeMap;
 
@@ -12,32 +12,32 @@ use tests::{
 
 use crate::api::tree::Tree;
 
-/// How many changes are made, and how many of them between two looks at everything.
+/// How many changes are made, and how many between two comparisons of everything.
 const STEPS: usize = 80;
 const STEPS_A_LOOK: usize = 10;
 
-/// What is set: the values of a service in a context by their properties, and the sequence of the last change.
+/// The settings of a service in a context: the values by their properties, and the sequence of the last change.
 #[derive(Debug, Default)]
 struct Own {
     values: BTreeMap<&'static str, Value>,
     sequence: Option<u64>,
 }
 
-/// What is set of each service, in each context.
+/// The settings of each service, in each context.
 type Model = BTreeMap<(&'static str, usize), Own>;
 
 fn path(service: &Service) -> String {
     format!("/settings/v3alpha/{}", service.name)
 }
 
-/// The contexts that have a service: two of them are not set for an organization.
+/// Returns the contexts that have a service: two services do not exist for organizations.
 fn levels(tree: &Tree, service: &Service) -> Vec<usize> {
     let is_for_all = !["domain", "oidc"].contains(&service.name);
     let has = |context: &usize| is_for_all || tree.contexts[*context].owner["type"] != "OWNER_TYPE_ORG";
     (0..tree.contexts.len()).filter(has).collect()
 }
 
-/// Sets or resets something at random, and the model with it.
+/// Sets or resets a random property, also in the model.
 async fn step(tree: &Tree, services: &[Service], model: &mut Model, random: &mut fastrand::Rng) -> Answer {
     let service = &services[random.usize(..services.len())];
     let levels = levels(tree, service);
@@ -63,7 +63,7 @@ async fn step(tree: &Tree, services: &[Service], model: &mut Model, random: &mut
     answer
 }
 
-/// A property as it holds in a context: the nearest value that is set, and whose it is.
+/// Returns the effective property of a context: the nearest value that is set, with its owner.
 fn expected(tree: &Tree, model: &Model, (service, context): (&'static str, usize), property: &Property) -> Value {
     let set = |at| model.get(&(service, at)).and_then(|own| own.values.get(property.name));
     let (at, value) = tree.chain(context).find_map(|at| Some((at, set(at)?))).unwrap_or((0, &property.default));
@@ -75,7 +75,7 @@ fn reads(tree: &Tree, service: &Service, context: usize) -> RequestBuilder {
     context.reading.request(Method::GET, &format!("{}?{}", path(service), context.query))
 }
 
-/// Everything must be as the model says it is, in a look that is as new as the last change.
+/// Compares everything with the model, by reads that are as new as the last change.
 async fn look(tree: &Tree, services: &[Service], model: &Model, last: &Answer) {
     for service in services {
         for context in levels(tree, service) {

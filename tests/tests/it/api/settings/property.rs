@@ -1,4 +1,4 @@
-//! Every property of the settings services that are tables: set, inherited, reset, refused.
+//! Every property of the settings services with tables: set, inherited, reset, refused.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Where targets may be called: an address that is written out is looked at when the target is written.
+//! The addresses of targets: a literal IP address is checked when the target is written.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;

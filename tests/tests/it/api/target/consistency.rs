@@ -1,4 +1,4 @@
-//! Consistency tokens: a read is not older than its caller asks for.
+//! Consistency tokens: a read is not older than its caller requires.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use proto::{action::GetTargetRequest, operation::GET_TARGET};

@@ -1,4 +1,4 @@
-//! Changing targets: what a patch leaves, what it changes, and on which condition.
+//! Patches of targets: what they change, what they leave, and their conditions.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};

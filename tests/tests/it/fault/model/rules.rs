@@ -1,35 +1,35 @@
-//! What may happen next: the steps of the broker, of clocks, and of writers with the commands that clients send them.
+//! The possible steps: of the broker, of clocks, and of writers with the commands that clients send them.
 
 use stateright::{Model, Property};
 
 use super::world::{Commands, Lease, Phase, Record, World, count};
 
-/// A rule of the write node that the log and its answers rest on.
+/// A rule of the writer that the log and its answers depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
     /// A record is published only when the one before it is settled.
     OneInFlight,
-    /// An answer that no record stands behind leaves only while the lease is certain.
+    /// An answer without a record is sent only while the lease is certain.
     Confirm,
     /// Nothing is decided before the barrier is in the log.
     BarrierFirst,
     /// A publish that was not answered is settled by reading.
     SettleByReading,
-    /// A lease that KV had forgotten is lost, and not taken back as if nothing had been.
+    /// A lease that has expired in KV is lost, and is not taken back as if nothing had happened.
     LapsedIsLost,
     /// A writer begins only when its lease is certain after its barrier is in the log.
     ConfirmAfterBarrier,
 }
 
-/// What is explored: its bounds, and the rule that is left out.
+/// The bounds of the exploration, and the rule that is left out.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules {
     pub(super) writers: usize,
-    /// How many commands clients send.
+    /// The number of commands that clients send.
     pub(super) commands: u8,
-    /// How many records the log gets at most.
+    /// The most records of the log.
     pub(super) records: u8,
-    /// How many processes die or fall silent.
+    /// The number of processes that die or become silent.
     pub(super) deaths: u8,
     pub(super) without: Option<Rule>,
 }
@@ -39,28 +39,28 @@ pub(super) struct Rules {
 pub(super) enum Step {
     /// A publish arrives.
     Arrive(usize),
-    /// KV forgets the lease.
+    /// The lease expires in KV.
     Expire,
-    /// The time since the last renewal is over by the writer's own clock.
+    /// The lease is over by the writer's own clock.
     ClockOut(usize),
     Renew(usize),
     Acquire(usize),
-    /// Reads the end of the log and publishes a barrier behind it.
+    /// Reads the end of the log, and publishes a barrier after it.
     Raise(usize),
     /// Begins to take turns.
     Activate(usize),
     /// Decides commands that clients have sent, and publishes their record.
     Turn(usize, Commands),
-    /// Answers commands of before that came again, without a record.
+    /// Answers repeated commands, without a record.
     Replay(usize),
-    /// Reads what became of its oldest record in flight.
+    /// Reads the outcome of its oldest record in flight.
     Settle(usize),
-    /// Finds nothing there and sends the same bytes again.
+    /// Finds no record there, and sends the same bytes again.
     Resend(usize),
-    /// Takes silence for: not committed.
+    /// Treats a missing answer as not committed.
     GiveUp(usize),
     Die(usize),
-    /// Gives no sign of life, and is left to others.
+    /// Becomes silent, and is replaced by others.
     Silence(usize),
 }
 
@@ -69,7 +69,7 @@ impl Rules {
         self.without != Some(rule)
     }
 
-    /// Whether a writer may answer now without a record: that nothing changes, or why something is refused.
+    /// Whether a writer may answer now without a record: that nothing changes, or that something is refused.
     pub(super) fn may_answer(&self, world: &World, index: usize) -> bool {
         let writer = &world.writers[index];
         let is_sure = writer.lease == Lease::Certain || !self.keeps(Rule::Confirm);
@@ -124,7 +124,7 @@ impl Rules {
         }
     }
 
-    /// Any commands without an answer may have been sent to any writer, and sent again.
+    /// Adds the turns of a writer: any commands without an answer may have been sent to any writer, and sent again.
     fn turns_of(&self, world: &World, index: usize, steps: &mut Vec<Step>) {
         let writer = &world.writers[index];
         let decided = writer.in_flight.iter().fold(world.done(writer.known), |decided, it| decided | it.commands);
@@ -166,7 +166,7 @@ impl Rules {
         world.settle_down();
     }
 
-    /// Who hears that the lease is lost ends, when nothing is in flight any more.
+    /// Renews a lease. A writer that learns of its loss ends when nothing is in flight any more.
     fn renew(&self, world: &mut World, index: usize) {
         if world.holder.is_none() && !self.keeps(Rule::LapsedIsLost) {
             world.holder = Some(index);
@@ -193,7 +193,7 @@ impl Rules {
     }
 }
 
-/// What is in flight is taken for committed by who does not wait for it.
+/// Takes a turn. A writer that does not wait for its records in flight treats them as committed.
 fn turn(world: &mut World, index: usize, commands: Commands) {
     let known = world.events(world.writers[index].known);
     let writer = &mut world.writers[index];
@@ -205,7 +205,7 @@ fn turn(world: &mut World, index: usize, commands: Commands) {
     world.send(record);
 }
 
-/// What stands in the place decides, whoever put it there.
+/// Settles a record by the one in its place, whoever has put it there.
 fn settle(world: &mut World, index: usize) {
     let writer = &mut world.writers[index];
     let record = writer.in_flight.remove(0);

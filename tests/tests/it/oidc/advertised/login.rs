@@ -1,4 +1,4 @@
-//! What is listed of logins.
+//! The listed values that concern logins.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,8 @@ use super::{
     assert_listed, discovery,
 };
 
-/// What an app can ask for (RFC 6749; OAuth 2.0 Multiple Response Type Encoding Practices), and what it is answered with then.
+/// The response types (RFC 6749; OAuth 2.0 Multiple Response Type Encoding Practices), with the parameters of their
+/// answers.
 const RESPONSES: [(&str, &[&str]); 8] = [
     ("none", &[]),
     ("code", &["code"]),
@@ -34,11 +35,11 @@ const RESPONSES: [(&str, &[&str]); 8] = [
     ("code id_token", &["code", "id_token"]),
     ("code id_token token", &["access_token", "code", "id_token"]),
 ];
-/// How it can be answered (the same; JARM, section 2.3).
+/// The response modes (the same; JARM, section 2.3).
 const MODES: [&str; 8] =
     ["query", "fragment", "form_post", "web_message", "jwt", "query.jwt", "fragment.jwt", "form_post.jwt"];
 
-/// An app that may have all that there is, whose people log in on the platform's own pages.
+/// Returns the settings of an app with all response and grant types, whose people log in on the platform's own pages.
 fn everything() -> Value {
     let mut settings = on_pages(&App::public());
     let named = |kind: &str, names: &[&str]| -> Vec<String> {
@@ -49,7 +50,7 @@ fn everything() -> Value {
     settings
 }
 
-/// In which mode an app is answered, and with what.
+/// Returns the mode in which an app is answered, and the parameters.
 fn told(shown: &Shown) -> (&'static str, Parameters) {
     match shown.location() {
         "" => {
@@ -95,7 +96,7 @@ async fn an_app_is_answered_with_what_is_listed_and_how_it_is_listed() {
     assert_eq!((in_query, pairs.len()), (vec!["code"], 7), "tokens come in no query, and in any other way: {pairs:?}");
 }
 
-/// What a person can be asked for (OpenID Connect Core 1.0, section 3.1.2.1, and others), and where that leads who is logged in.
+/// The prompts (OpenID Connect Core 1.0, section 3.1.2.1, and others), and where each leads a person who is logged in.
 const PROMPTS: [(&str, &str); 8] = [
     ("none", ""),
     ("login", "Enter your password"),
@@ -134,7 +135,7 @@ async fn a_person_is_asked_for_what_is_listed() {
     assert_listed(&discovery(&flow.tenant).await, "prompt_values_supported", &works);
 }
 
-/// Languages of which some are spoken here (ISO 639-1).
+/// Languages of which some are supported (ISO 639-1).
 const LANGUAGES: [&str; 14] = ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ja", "zh", "ar", "sv", "tr", "he"];
 
 #[tokio::test]
@@ -177,7 +178,7 @@ async fn a_challenge_is_made_as_it_is_listed() {
     assert_listed(&discovery(&flow.tenant).await, "code_challenge_methods_supported", &works);
 }
 
-/// An app that stays logged in, and a person of whom all is known.
+/// Starts an app with refresh tokens, and a person with all data.
 async fn known() -> Flow {
     let mut settings = App::public();
     settings["responseTypes"] = json!(["OIDC_RESPONSE_TYPE_CODE"]);
@@ -197,7 +198,7 @@ async fn known() -> Flow {
     flow
 }
 
-/// What an app gets with which somebody acts as the person.
+/// Exchanges tokens for one by which an actor acts as the person.
 async fn acting(flow: &Flow) -> Value {
     exchange::enable(&flow.admin).await;
     let helper = shop::user(&flow.admin, "helper", "").await;

@@ -1,4 +1,4 @@
-//! Apache in front of an app that knows nothing of OpenID Connect, set up by docs/apps/apache.conf as it stands.
+//! Apache in front of an app without OpenID Connect, configured by docs/apps/apache.conf unchanged.
 
 use std::{fs, path::Path};
 
@@ -11,7 +11,7 @@ use super::web_app::{ASKS, Visit};
 
 const CONFIGURATION: &str = include_str!("../../../../../docs/apps/apache.conf");
 const CLAIM: &str = "oidc_claim_";
-/// What the app behind shows first.
+/// The beginning of what the app behind Apache shows.
 const SHOWN: &str = "headers:\n";
 
 /// Starts an app that shows what Apache sends it. Returns its port.
@@ -28,7 +28,7 @@ async fn backend() -> u16 {
     port
 }
 
-/// Apache in one process, which ends when it is killed.
+/// Returns the command that runs Apache in one process, which ends when it is killed.
 fn command(apache: &Path, folder: &Path, backend: u16) -> Command {
     fs::write(folder.join("apache.conf"), CONFIGURATION).expect("the folder can be written");
     let mut command = Command::new(apache);

@@ -1,4 +1,4 @@
-//! The apps of docs/login.md, registered and started as it says: somebody logs in to each, and out again.
+//! The apps of docs/login.md, registered and started as described: somebody logs in to each, and out again.
 
 use std::{
     fs,
@@ -22,20 +22,20 @@ const DOCUMENT: &str = include_str!("../../../../../docs/login.md");
 const PYTHON: &str = include_str!("../../../../../docs/apps/app.py");
 const JAVASCRIPT: &str = include_str!("../../../../../docs/apps/app.mjs");
 
-/// Where the document has the app, the person, and the password.
+/// The address of the app, the person, and the password in the document.
 const DOCUMENTED: (&str, &str, &str) = ("127.0.0.1:3000", "katherine", "nine-lives-of-a-tabby-cat");
 
-/// What leads to the login on the app's page, and what asks for a name on the platform's.
+/// The link to the login on the app's page, and the field for the name on the platform's.
 const NOBODY: &str = "href=\"/login\"";
 pub(super) const ASKS: &str = "name=\"username\"";
 
-/// An app that runs, and the browser of somebody who uses it.
+/// A running app, and the browser of its user.
 pub(super) struct Visit {
     _app: Child,
     pub(super) home: String,
     issuer: String,
     pub(super) person: String,
-    /// What the browser is at the app, and at the platform: cookies of the one are nothing to the other.
+    /// The browser at the app, and at the platform, which share no cookies.
     pub(super) app: Browser,
     platform: Browser,
 }
@@ -60,19 +60,19 @@ impl Visit {
         Self { _app: child, home, issuer: shared.bootstrap.issuer.clone(), person, app, platform }
     }
 
-    /// Opens a page of the app, and follows where it leads.
+    /// Opens a page of the app, and follows redirects.
     pub(super) async fn opens(&mut self, path: &str) -> Shown {
         let shown = self.app.get(path).await;
         self.follow(shown, true).await
     }
 
-    /// Sends the form of a page of the platform, and follows.
+    /// Sends the form of a page of the platform, and follows redirects.
     async fn answers(&mut self, shown: &Shown, fields: &[(&str, &str)]) -> Shown {
         let sent = self.platform.post(&shown.action(), &shown.form(fields)).await;
         self.follow(sent, false).await
     }
 
-    /// Follows between the app and the platform, until there is something to see, or a code on its way to the app.
+    /// Follows redirects between the app and the platform, until there is a page, or a code for the app.
     async fn follow(&mut self, mut shown: Shown, mut is_at_app: bool) -> Shown {
         for _ in 0..10 {
             let location = shown.location().to_owned();
@@ -89,7 +89,7 @@ impl Visit {
         panic!("it leads round and round: {}", shown.location());
     }
 
-    /// Begins a login, in which name and password are asked for. Where it leads to is not opened yet.
+    /// Begins a login with name and password, and returns the redirect at its end, which is not opened yet.
     pub(super) async fn logs_in(&mut self) -> String {
         let shown = self.opens("/login").await;
         assert!(shown.text.contains(ASKS), "it asks for the name: {} {}", shown.status, shown.text);
@@ -99,13 +99,13 @@ impl Visit {
         self.callback(&shown)
     }
 
-    /// The path at the app that the browser is led to with a code.
+    /// Returns the path at the app that the browser is redirected to with a code.
     fn callback(&self, shown: &Shown) -> String {
         let path = shown.location().strip_prefix(self.home.trim_end_matches('/'));
         path.unwrap_or_else(|| panic!("it leads back: {} {}", shown.status, shown.text)).to_owned()
     }
 
-    /// Fails unless the app refuses an answer, and knows nobody after it.
+    /// Fails unless the app refuses an answer, and nobody is logged in after it.
     async fn assert_refused(&self, callback: &str) {
         let mut browser = self.app.clone();
         let refused = browser.get(callback).await;
@@ -124,8 +124,8 @@ impl Visit {
     }
 }
 
-/// Runs the commands of the document that register an app and a person, elsewhere and by another name: what the app has in
-/// its environment then. What is shown of the person would be HTML, if the app did not mind.
+/// Runs the commands of the document that register an app and a person, with another address and name, and returns the
+/// environment of the app. The person's data would be HTML, if the app did not escape it.
 fn registered(shared: &Shared, address: &str, person: &str) -> Vec<(&'static str, String)> {
     let (before, rest) = DOCUMENT.split_once("## An app in five minutes\n").expect("the section is there");
     let (section, _) = rest.split_once("\n## ").expect("another section follows");
@@ -140,7 +140,7 @@ fn registered(shared: &Shared, address: &str, person: &str) -> Vec<(&'static str
     environment
 }
 
-/// What runs an app in an empty folder that has what it imports.
+/// Returns the command that runs an app in an empty folder with its imports.
 fn command(tools: &Path, folder: &Path, (tool, file): (&str, &str), program: &str) -> Command {
     symlink(tools.join("node_modules"), folder.join("node_modules")).expect("the folder can be written");
     fs::write(folder.join(file), program).expect("the folder can be written");
@@ -157,7 +157,7 @@ fn generators(file: &str) -> Option<PathBuf> {
     found
 }
 
-/// Logs somebody in to an app and out again, and fails where anybody is let in who is not to be.
+/// Logs somebody in to an app and out again, and fails where anybody is let in who should not be.
 async fn assert_logs_in_and_out(command: Command) {
     let mut visit = Visit::start(command).await;
     assert!(visit.opens("/").await.text.contains(NOBODY), "nobody is logged in yet");

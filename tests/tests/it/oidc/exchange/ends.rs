@@ -1,4 +1,4 @@
-//! What is got for a token ends with the key of that.
+//! An exchanged token ends with the key of the token it was exchanged for.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn key_of(token: &str) -> String {
     decode_header(token).expect("it is a token").kid.expect("it names its key")
 }
 
-/// Has new keys sign from in ten minutes on.
+/// Replaces the signing keys by new ones that sign after ten minutes.
 async fn replace_keys(admin: &Client) {
     for kind in ["ecdsa", "rsa"] {
         let next = done(admin, KEYS, json!({ kind: {} })).await.id();

@@ -1,4 +1,4 @@
-//! Who acts: people in their logins, those whom a token names, and those who may not, who learn and cause nothing.
+//! Actors: people by their logins, those whom a token names, and those without the right, who learn and cause nothing.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;

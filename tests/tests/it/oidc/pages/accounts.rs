@@ -1,4 +1,4 @@
-//! Several accounts in one browser, consent, those whom an app does not let in, and signing out.
+//! Several accounts in one browser, consent, people whom an app does not admit, and signing out.
 
 use reqwest::StatusCode;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The login pages in a real browser: looked at by axe in light and dark, narrow and wide, with scripts and without.
+//! The login pages in a real browser: checked by axe in light and dark, narrow and wide, with and without scripts.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -19,7 +19,7 @@ use super::{
 /// The button of a page.
 const SUBMIT: &str = "main form .primary";
 
-/// An app that a browser can go back to: a page of the instance itself, whose pages show a logo.
+/// Starts an app that a browser can return to: a page of the instance itself, whose pages show a logo.
 async fn flow() -> Flow {
     let tenant = Tenant::start().await;
     let admin = tenant.client().await;
@@ -32,19 +32,19 @@ async fn flow() -> Flow {
     Flow::on(tenant, admin, settings).await
 }
 
-/// Where a browser comes back to the app.
+/// Returns the redirect URI of the app.
 fn callback(flow: &Flow) -> String {
     format!("{}/openapi.json", flow.tenant.bootstrap.issuer)
 }
 
-/// Where the app sends a browser, with other parameters.
+/// Returns the URL that the app sends a browser to, with other parameters.
 fn sent_to(flow: &Flow, others: &[(&str, &str)]) -> String {
     let callback = callback(flow);
     let all = [&[("redirect_uri", callback.as_str())], others].concat();
     format!("{}{}", flow.tenant.bootstrap.issuer, flow.sends(&all))
 }
 
-/// Says who it is, and the password.
+/// Enters the login name, and the password.
 async fn logs_in(chromium: &Chromium, name: &str) {
     chromium.fill("#username", name).await;
     chromium.click(SUBMIT).await;
@@ -165,7 +165,7 @@ async fn the_description_of_the_api_has_somebody_log_in_and_sends_the_token() {
     assert!(!complaints.iter().any(|line| line.contains("Content Security Policy")), "{complaints:#?}");
 }
 
-/// Somebody makes an account, and is told what is wrong first.
+/// Registers an account, after errors.
 async fn registers(chromium: &Chromium, axe: &str, url: &str) {
     chromium.visit(url).await;
     chromium.says("Create an account").await;
@@ -179,7 +179,7 @@ async fn registers(chromium: &Chromium, axe: &str, url: &str) {
     fills_in(chromium, &new_name()).await;
 }
 
-/// Says what an account needs beside the given name.
+/// Enters what an account needs in addition to the given name.
 async fn fills_in(chromium: &Chromium, name: &str) {
     for (field, text) in
         [("family_name", "Hopper"), ("email", "grace@example.com"), ("username", name), ("password", PASSWORD)]
@@ -190,7 +190,7 @@ async fn fills_in(chromium: &Chromium, name: &str) {
     chromium.says("API").await;
 }
 
-/// Somebody changes the password of one of several accounts, and is told what is wrong first.
+/// Changes the password of one of several accounts, after errors.
 async fn changes_password(chromium: &Chromium, axe: &str) {
     chromium.click("a[href^='/ui/login/change-password']").await;
     chromium.says("Change your password").await;
@@ -214,7 +214,7 @@ async fn changes_password(chromium: &Chromium, axe: &str) {
     chromium.assert_usable(axe, "own-password-done").await;
 }
 
-/// Somebody must choose another password, and is told what is wrong with one.
+/// Logs somebody in who must choose another password, after errors.
 async fn must_change(flow: &Flow, chromium: &Chromium, axe: &str, url: &str) {
     let name = new_name();
     let user = json!({ "username": name, "human": {
@@ -236,7 +236,7 @@ async fn must_change(flow: &Flow, chromium: &Chromium, axe: &str, url: &str) {
     chromium.says("API").await;
 }
 
-/// Somebody says no name, a wrong password and the right one.
+/// Logs in with no name, a wrong password and the right one.
 async fn first_login(chromium: &Chromium, axe: &str, (url, callback): (&str, &str), name: &str) {
     chromium.visit(url).await;
     chromium.says("Sign in to Shop").await;

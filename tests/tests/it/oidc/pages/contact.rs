@@ -1,4 +1,4 @@
-//! People who say an e-mail address or a phone number instead of their login name.
+//! Logins with an e-mail address or a phone number instead of the login name.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use super::{
     back, browser, said, set, start, title,
 };
 
-/// A person with an e-mail address and a phone number: the id and the user name.
+/// Creates a person with an e-mail address and a phone number, and returns the id and the user name.
 async fn person(flow: &Flow, path: &str, email: &str, is_verified: bool) -> (String, String) {
     let name = new_name();
     let user = json!({ "username": name, "human": {
@@ -26,7 +26,7 @@ async fn person(flow: &Flow, path: &str, email: &str, is_verified: bool) -> (Str
     (done(&flow.admin, &format!("{API}/users{path}"), user).await.id(), name)
 }
 
-/// Who is logged in by what somebody says in a new browser; nobody where that is refused.
+/// Returns who is logged in by a name in a new browser; nobody where that is refused.
 async fn logged_in(flow: &Flow, name: &str, others: &[(&str, &str)]) -> Option<Value> {
     let shown = flow.logs_in(&mut browser(&flow.tenant), name, others).await;
     if is_refused(&shown) {

@@ -1,4 +1,4 @@
-//! Logging in to an app on a device, which opens beside the browser.
+//! Logins to a native app, which opens beside the browser.
 
 use reqwest::StatusCode;
 use serde_json::json;
@@ -9,10 +9,10 @@ use super::{
     browser, on_pages, title,
 };
 
-/// Where the app is answered.
+/// The redirect URI of the app.
 const DEVICE: &str = "com.example.shop:/cb";
 
-/// Where a browser goes by itself, a moment after a page is shown.
+/// Returns the URL that a browser opens by itself after a page is shown.
 fn refreshes(shown: &Shown) -> &str {
     let header = shown.headers.get("refresh").and_then(|value| value.to_str().ok());
     header.and_then(|value| value.strip_prefix("0; url=")).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Forms that no page of ours has given to this browser for this request: none of them lets anybody in.
+//! Forged forms, which the platform has not given to this browser for this request: none of them logs anybody in.
 
 use reqwest::StatusCode;
 use tests::{browser::Shown, tenant::Tenant};
@@ -8,7 +8,7 @@ use super::{
     back, browser, on_pages, start, title,
 };
 
-/// Asserts that nobody was let in.
+/// Asserts that nobody was logged in.
 fn assert_out(case: &str, shown: &Shown) {
     assert!(!shown.location().starts_with(CALLBACK), "{case}: {}", shown.location());
     let is_told = [StatusCode::FORBIDDEN, StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND].contains(&shown.status);
@@ -58,7 +58,7 @@ async fn a_form_is_of_one_browser_one_request_and_one_origin() {
     assert_eq!(told.get("error"), None, "who has logged in is still logged in");
 }
 
-/// S13: what a form does that comes from another page, or with what another browser was given, or with nothing.
+/// Security class S13: forms from another page, of another browser, or without a token.
 #[tokio::test]
 async fn no_form_of_a_login_is_taken_from_anywhere_else() {
     let flow = start().await;

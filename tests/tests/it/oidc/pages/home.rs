@@ -1,4 +1,4 @@
-//! Who logs in for no app: the first person of an instance, and the page that says who is logged in.
+//! Logins for no app: the first person of an instance, and the page that shows who is logged in.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use super::{
 const INSTANCES: &str = "/resources/v3alpha/instances";
 const NEW: &str = "another-one-of-ten-cats-7";
 
-/// Follows where the pages of an instance lead, until there is something to ask or to see.
+/// Follows redirects of an instance until there is a page.
 pub(super) async fn follow(issuer: &str, browser: &mut Browser, mut shown: Shown) -> Shown {
     for _ in 0..8 {
         let location = shown.location().to_owned();
@@ -31,7 +31,7 @@ pub(super) async fn follow(issuer: &str, browser: &mut Browser, mut shown: Shown
     panic!("it leads round and round: {}", shown.location());
 }
 
-/// Opens the login page of an instance, and says a name and a password.
+/// Opens the login page of an instance, and enters a name and a password.
 pub(crate) async fn logs_in(issuer: &str, browser: &mut Browser, (name, password): (&str, &str)) -> Shown {
     let shown = browser.get("/ui/login").await;
     let shown = follow(issuer, browser, shown).await;
@@ -45,7 +45,7 @@ pub(super) async fn sends(issuer: &str, browser: &mut Browser, shown: &Shown, fi
     follow(issuer, browser, sent).await
 }
 
-/// Makes an instance with a first person.
+/// Creates an instance with a first person.
 async fn founded(tenant: &Tenant, person: &Value) -> Answer {
     let operator = tenant.shared.operator().await;
     let wanted = json!({ "name": "Acme", "domain": new_host(), "person": person });

@@ -1,4 +1,4 @@
-//! How pages look and in which words, as settings say.
+//! The look and the texts of pages, as set by settings.
 
 use reqwest::StatusCode;
 use serde_json::json;
@@ -76,7 +76,7 @@ async fn pages_have_the_colours_texts_and_links_that_are_set() {
     assert_eq!(wrong.status, StatusCode::NOT_FOUND);
 }
 
-/// A person of an organization who logs in by a name.
+/// Creates a person of an organization with a login name.
 async fn named(admin: &Client, organization: &str, name: &str) {
     let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });
     let human = json!({ "data": data, "password": { "password": PASSWORD } });

@@ -1,4 +1,4 @@
-//! People log in to the pages of operators as to any app, and see as far as their roles reach.
+//! People log in to the pages of operators like to any app, and see as much as their roles permit.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -22,7 +22,7 @@ const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
 const LOG_IN: &str = "/ui/operate/log-in";
 const OF_SYSTEM: [&str; 4] = ["/ui/operate/nodes", "/ui/operate/projections", "/ui/operate/log", "/ui/operate/log/1"];
 
-/// Logs a person in to the pages of operators; what is shown at the end of that.
+/// Logs a person in to the pages of operators, and returns the last page.
 pub(crate) async fn log_in(issuer: &str, browser: &mut Browser, name: &str) -> Shown {
     let callback = comes_back(issuer, browser, name).await;
     let shown = browser.get(&callback).await;
@@ -30,7 +30,7 @@ pub(crate) async fn log_in(issuer: &str, browser: &mut Browser, name: &str) -> S
     follow(issuer, browser, shown).await
 }
 
-/// Where the browser is sent back to by whom it was sent to log in to.
+/// Logs a person in, and returns the path that the browser is sent back to.
 async fn comes_back(issuer: &str, browser: &mut Browser, name: &str) -> String {
     let shown = browser.get(LOG_IN).await;
     let shown = follow(issuer, browser, shown).await;
@@ -41,7 +41,7 @@ async fn comes_back(issuer: &str, browser: &mut Browser, name: &str) -> String {
     path
 }
 
-/// Gives somebody a role; the id of the membership.
+/// Gives somebody a role, and returns the id of the membership.
 pub(crate) async fn gives(client: &Client, query: &str, user: &str, role: &str) -> String {
     done(client, &format!("{MEMBERSHIPS}{query}"), json!({ "userId": user, "roles": [role] })).await.id()
 }
@@ -107,7 +107,7 @@ async fn a_person_sees_as_far_as_roles_reach_until_the_session_ends() {
     assert_refused("the session has ended", &shown, StatusCode::FORBIDDEN, "Your session has ended");
 }
 
-/// Who may look at what failed of an instance sees nothing of the system, and changes nothing.
+/// Checks that a person who may see the failed events of an instance sees nothing of the system, and changes nothing.
 async fn looks_only_at_the_instance(browser: &mut Browser, shown: &Shown) {
     for path in OF_SYSTEM {
         assert!(!shown.text.contains(&format!("href=\"{path}\"")), "{path}: {}", shown.text);
@@ -184,7 +184,7 @@ fn state(query: &str) -> &str {
     state.expect("it has one")
 }
 
-/// The list, once it has so many.
+/// Waits until the list has a number of entries, and returns it.
 async fn listed(browser: &Browser, count: usize) -> Shown {
     let has = async || {
         let shown = browser.clone().get("/ui/operate/failed").await;
@@ -250,7 +250,7 @@ async fn an_administrator_mends_deliveries_of_the_instance_on_the_page() {
     assert_eq!(browser.get("/ui/operate").await.status, StatusCode::FORBIDDEN);
 }
 
-/// A delivery that was given up in another instance.
+/// Creates a delivery that was given up in another instance.
 async fn foreign_failure(platform: &Platform) -> String {
     let (other, operator) = (instance_beside(platform).await.client().await, platform.operator().await);
     let endpoint = Endpoint::replying(Reply::status(503)).await;
@@ -264,7 +264,7 @@ async fn foreign_failure(platform: &Platform) -> String {
     eventually("it is given up", given_up).await
 }
 
-/// The form in the head of a page.
+/// Returns the fields of the form in the header of a page.
 fn sign_out(shown: &Shown) -> Vec<(String, String)> {
     let token = shown.text.split_once("action=\"/ui/operate/sign-out\"").expect("there is one").1;
     let token = token.split_once("value=\"").expect("it has a token").1.split('"').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Somebody who is logged in changes the password.
+//! A person who is logged in changes the password.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -18,21 +18,21 @@ use super::{
 const PAGE: &str = "/ui/login/change-password";
 const NEW: &str = "a-hive-of-27-busy-bees";
 
-/// A browser in which the person of an app is logged in.
+/// Returns a browser in which the person of an app is logged in.
 async fn logged_in(flow: &Flow) -> Browser {
     let mut browser = browser(&flow.tenant);
     back(&flow.logs_in(&mut browser, &flow.person.1, &[]).await);
     browser
 }
 
-/// Fails unless somebody logs in first, and is led back then.
+/// Fails unless the browser is sent to a login first, and back then.
 fn assert_logs_in(shown: &Shown) {
     let location = shown.location();
     let is_led = location.starts_with("/oauth/v2/authorize?") && location.contains("state=change-password");
     assert!(is_led, "{location} {}", shown.text);
 }
 
-/// Says the password that there is, and another one.
+/// Enters the current password, and a new one.
 async fn says(browser: &mut Browser, current: &str, new: &str) -> Shown {
     let shown = browser.get(PAGE).await;
     assert_eq!((shown.status, title(&shown)), (StatusCode::OK, "Change your password"), "{}", shown.text);

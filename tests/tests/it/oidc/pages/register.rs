@@ -1,4 +1,4 @@
-//! Somebody who has no account makes one on a page.
+//! Registration: somebody without an account creates one on a page.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -14,7 +14,7 @@ use super::{
     back, browser, said, set, start, title,
 };
 
-/// The fields of somebody new.
+/// Returns the fields of the form for registration.
 fn fields<'a>(username: &'a str, password: &'a str) -> [(&'static str, &'a str); 5] {
     [
         ("given_name", "Grace"),

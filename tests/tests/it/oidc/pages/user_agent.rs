@@ -1,4 +1,4 @@
-//! The session of somebody who has logged in on a page has the user agent of the browser.
+//! Sessions of logins on pages have the user agent of the browser.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use super::{
     back, browser, home, said, start,
 };
 
-/// The user agent of a session, once that was read with this header.
+/// Waits until the session has a user agent with this header, and returns it.
 async fn user_agent(flow: &Flow, session: &str, header: &str) -> Value {
     eventually("the session has the user agent", async || {
         let read = send(flow.admin.request(Method::GET, &format!("{API}/sessions/{session}"))).await.body;
@@ -25,7 +25,7 @@ async fn user_agent(flow: &Flow, session: &str, header: &str) -> Value {
     .await
 }
 
-/// The session in which the app was answered.
+/// Returns the session of the answer to the app.
 async fn session(flow: &Flow, shown: &tests::browser::Shown) -> String {
     let id_token = said(&flow.redeemed(&back(shown)["code"]).await);
     id_token["sid"].as_str().expect("it is of a session").to_owned()

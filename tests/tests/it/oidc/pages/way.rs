@@ -1,4 +1,4 @@
-//! The way through the pages: name, password, a new password where one must be chosen, and back to the app.
+//! The sequence of pages: name, password, a new password where one must be chosen, and back to the app.
 
 use std::time::Duration;
 

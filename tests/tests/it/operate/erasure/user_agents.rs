@@ -10,7 +10,7 @@ use crate::oidc::pages::home::logs_in;
 
 const SESSIONS: &str = "/resources/v3alpha/sessions";
 
-/// A user agent of which all that is said is one of these texts.
+/// Returns a user agent all of whose members are these texts.
 fn user_agent(canaries: &[String]) -> Value {
     json!({
         "fingerprintId": canaries[0], "description": canaries[1], "ip": "2001:db8:ca4a:7777::9",
@@ -18,7 +18,7 @@ fn user_agent(canaries: &[String]) -> Value {
     })
 }
 
-/// Creates a session of a person, with that user agent.
+/// Creates a session of a person with that user agent.
 async fn session(admin: &Client, user: &str, canaries: &[String]) -> String {
     let checks = json!({ "user": { "userId": user } });
     let made = done(admin, SESSIONS, json!({ "checks": checks, "userAgent": user_agent(canaries) })).await;
@@ -27,7 +27,7 @@ async fn session(admin: &Client, user: &str, canaries: &[String]) -> String {
     made.id()
 }
 
-/// Logs a person in on the login pages, with a browser that says that of itself.
+/// Logs a person in on the login pages, with a browser with this User-Agent header.
 async fn browses(platform: &Platform, admin: &Client, user: &str, (name, password, says): (&str, &str, &str)) {
     let issuer = &platform.bootstrap.issuer;
     let mut browser = Browser::new(issuer);
@@ -41,7 +41,7 @@ async fn browses(platform: &Platform, admin: &Client, user: &str, (name, passwor
     .await;
 }
 
-/// A session with a user agent that is over in a second.
+/// Creates a session with a user agent, which ends within a second.
 async fn ended(admin: &Client, user: &str, canaries: &[String]) -> String {
     let id = session(admin, user, canaries).await;
     let patch = admin.request(Method::PATCH, &format!("{SESSIONS}/{id}")).json(&json!({ "lifetime": "1s" }));
@@ -86,7 +86,7 @@ async fn the_user_agent_of_a_session_is_in_read_models_only_and_nowhere_once_the
     assert_erased(&platform, &admin, (&id, &changed), (&all, &index)).await;
 }
 
-/// Deletes a person, and fails where something of a user agent is left, or of the key with which it was sealed.
+/// Deletes a person, and fails where anything of a user agent is left, or of the key that sealed it.
 async fn assert_erased(
     platform: &Platform,
     admin: &Client,
@@ -108,7 +108,7 @@ async fn assert_erased(
     eventually("so does what is published", async || (published(platform, canaries).await == 0).then_some(())).await;
 }
 
-/// The ciphertext of the first user agent of a session.
+/// Returns the ciphertext of the first user agent of a session.
 async fn sealed_in_history(platform: &Platform, session: &str) -> String {
     let (client, connection) =
         tokio_postgres::connect(&platform.postgres_url(), NoTls).await.expect("Postgres is there");

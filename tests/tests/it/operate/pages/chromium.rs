@@ -1,4 +1,4 @@
-//! The pages in a browser with scripts: clicked, looked at by axe in light and dark, narrow and wide, and without scripts too.
+//! The pages in a browser: used, and checked by axe in light and dark, narrow and wide, with and without scripts.
 
 use tests::{
     auditor::connect,
@@ -13,7 +13,7 @@ use tests::{
 use super::mending::Failing;
 use crate::fault::failed_events::note;
 
-/// Notes by hand that many events failed of aggregates with long ids, and why, in long words.
+/// Inserts many failed events of aggregates with long ids, and with long errors.
 async fn note_many(failing: &Failing) {
     let (url, instance_id) = (failing.postgres_url(), &failing.platform.bootstrap.instance_id);
     let found =
@@ -93,7 +93,7 @@ async fn failed_events_are_discarded_and_retried_by_keyboard() {
     failing.shows(0).await;
 }
 
-/// Goes past the menu to the first failed event of the list and selects it.
+/// Moves past the menu to the first failed event of the list, and selects it.
 async fn selects(chromium: &Chromium, list: &str) {
     chromium.visit(list).await;
     chromium.press_until(&[TAB], "a.skip").await;

@@ -1,4 +1,4 @@
-//! Signing in by a link, and what does not do.
+//! Signing in by a link, and attempts that fail.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ async fn a_link_is_looked_at_often_and_used_once_by_its_button() {
     );
 }
 
-/// Sends a form with the cookie that came with another one.
+/// Sends a form with the cookie of another one.
 trait FormSent {
     async fn form_sent(&self, base: &str, form: &[(String, String)]) -> Shown;
 }

@@ -1,4 +1,4 @@
-//! Generations of a projection as its page shows them, and what its buttons do.
+//! Generations of a projection on its page, and the effects of its buttons.
 
 use reqwest::StatusCode;
 use tests::{

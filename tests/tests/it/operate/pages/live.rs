@@ -1,4 +1,4 @@
-//! Pages that keep themselves up to date: what they are told while something happens, and who may follow.
+//! Live pages: the updates that they get, and who may follow.
 
 use reqwest::StatusCode;
 use serde_json::{Map, Value};
@@ -9,10 +9,10 @@ use tests::{
 
 use super::{mending::Failing, seen};
 
-/// How many streams an instance has.
+/// The most streams of an instance.
 const OF_INSTANCE: usize = 10;
 
-/// What a page is told, as far as it was told yet.
+/// The updates that a page has received.
 pub(super) struct Live {
     page: String,
     answer: reqwest::Response,
@@ -23,7 +23,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Follows what a page follows.
+    /// Opens the stream that a page follows.
     pub(super) async fn of(browser: &Browser, shown: &Shown) -> Self {
         let path = shown.text.split("data-live=\"").nth(1).and_then(|rest| rest.split('"').next());
         let path = path.expect("it keeps itself up to date").replace("&amp;", "&").replace("&#38;", "&");
@@ -104,7 +104,7 @@ async fn pages_are_told_what_fails_and_what_is_mended() {
     overview.says("fresh", "Show what has changed").await;
 }
 
-/// Who administers an instance follows what fails there, in so many pages, and nothing else.
+/// Checks that an administrator of an instance can follow its failed events, in a number of pages, and nothing else.
 pub(crate) async fn follows_the_instance(browser: &Browser, shown: &Shown) {
     for page in ["overview", "nodes", "projections", "projection", "log"] {
         let refused = browser.follow(&format!("/ui/operate/live?page={page}")).await;
@@ -120,7 +120,7 @@ pub(crate) async fn follows_the_instance(browser: &Browser, shown: &Shown) {
     assert_eq!(too_many.status(), StatusCode::SERVICE_UNAVAILABLE);
 }
 
-/// What is asked for in vain is refused: pages come again within seconds to a stream that ends.
+/// Checks that invalid requests are refused: pages reopen a stream that ends within seconds.
 async fn assert_refuses(browser: &Browser) {
     for (asked, status) in [
         ("page=nothing", StatusCode::NOT_FOUND),

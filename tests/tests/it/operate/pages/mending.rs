@@ -1,4 +1,4 @@
-//! Failed events as pages show them, and what forms do about them.
+//! Failed events on pages, and the forms for them.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::fault::failed_events::note;
 
 const LIST: &str = "/ui/operate/failed";
 
-/// A platform whose views fail at everything as long as a file is there, with an operator who looks at it.
+/// A platform whose views fail at everything while a file exists, with the browser of an operator.
 pub(super) struct Failing {
     servers: Servers,
     pub(super) platform: Platform,
@@ -38,31 +38,31 @@ impl Failing {
         Self { servers, platform, client, browser, switch }
     }
 
-    /// Who looks.
+    /// Returns the browser.
     pub(super) fn browser(&self) -> &Browser {
         &self.browser
     }
 
-    /// Makes one more target at which both views fail from the first event on.
+    /// Creates a target at which both views fail from the first event on.
     pub(super) async fn park_more(&self, name: &str) {
         self.client.create_target(name).await.expect("it is made");
     }
 
-    /// Has one of a list retried.
+    /// Retries one event of a list.
     pub(super) async fn retries_one(&mut self, list: &Shown) {
         let form = list.form(&[("id", &boxes(list)[0])]);
         let retried = self.browser.post(&format!("{LIST}/retry"), &form).await;
         assert_eq!(retried.status, StatusCode::SEE_OTHER, "{}", retried.text);
     }
 
-    /// Has all retried.
+    /// Retries all events.
     pub(super) async fn retries_all(&mut self) {
         let confirm = seen(&mut self.browser, &format!("{LIST}/retry?all=1")).await;
         let retried = self.browser.post(&format!("{LIST}/retry"), &confirm.hidden()).await;
         assert_eq!(retried.status, StatusCode::SEE_OTHER, "{}", retried.text);
     }
 
-    /// Makes targets and lets both of their views fail at a change of each.
+    /// Creates targets, and lets both of their views fail at a change of each.
     pub(super) async fn park(&mut self, names: &[&str]) -> Vec<String> {
         let mut ids = vec![];
         for name in names {
@@ -85,7 +85,7 @@ impl Failing {
         ids
     }
 
-    /// The list, once it shows so many.
+    /// Waits until the list shows a number of events, and returns it.
     pub(super) async fn shows(&mut self, number: usize) -> Shown {
         let mut browser = self.browser.clone();
         loop {
@@ -101,7 +101,7 @@ impl Failing {
         }
     }
 
-    /// Has one retried that fails again: what does is one link away, once it has.
+    /// Retries an event that fails again, and finds the new failure one link away.
     async fn fails_again(&mut self, list: &Shown, id: &str) {
         let form = list.form(&[("id", id)]);
         let retried = self.browser.post(&format!("{LIST}/retry"), &form).await;
@@ -122,7 +122,7 @@ impl Failing {
         assert_eq!(boxes(&shown), [id], "{path}: {}", shown.text);
     }
 
-    /// The database of the platform.
+    /// Returns the URL of the platform's database.
     pub(super) fn postgres_url(&self) -> &str {
         &self.servers.places.postgres_url
     }
@@ -132,7 +132,7 @@ impl Failing {
     }
 }
 
-/// The ids that a list has boxes for.
+/// Returns the ids of the checkboxes of a list.
 fn boxes(shown: &Shown) -> Vec<String> {
     let values = shown.text.split("name=\"id\" value=\"").skip(1);
     values.map(|rest| rest.split('"').next().unwrap_or_default().to_owned()).collect()

@@ -1,4 +1,5 @@
-//! Pages on query nodes, which do not write: what is done there reaches the node that does, and what was used on one was used.
+//! Pages on query nodes, which do not write: actions are forwarded to the writer, and a link that was used on one node
+//! is used on all.
 
 use std::{fs, path::Path};
 
@@ -16,7 +17,7 @@ use super::seen;
 
 const LIST: &str = "/ui/operate/failed";
 
-/// A link to a node.
+/// Returns a sign-in link to a node.
 pub(super) fn link_to(cluster: &Cluster, node: &Node, folder: &Path) -> String {
     link(folder, &["--issuer", &cluster.bootstrap.issuer, "--url", &node.url])
 }
@@ -80,7 +81,7 @@ async fn a_query_node_has_what_is_asked_done_by_the_node_that_writes() {
     send(elsewhere).await.assert_refused("no pages", 404, "ROUTE_NOT_FOUND");
 }
 
-/// Used on one node, used on all: the browser that was let in.
+/// Checks that a link works on one node only once, and returns the browser that was signed in.
 async fn used_once(link: &str, nodes: [&Node; 2]) -> Browser {
     let [mut one, mut other] = nodes.map(|node| Browser::new(&node.url));
     let forms = (one.get(path_of(link)).await.hidden(), other.get(path_of(link)).await.hidden());
@@ -91,7 +92,7 @@ async fn used_once(link: &str, nodes: [&Node; 2]) -> Browser {
     if both.0.status == StatusCode::SEE_OTHER { one } else { other }
 }
 
-/// Two retry all at once, each on a node of their own: neither is in the way of the other.
+/// Checks that two operators can retry everything concurrently on different nodes.
 async fn retries_on_both([one, other]: [Browser; 2]) {
     let retries = async |mut browser: Browser| {
         let confirm = seen(&mut browser, &format!("{LIST}/retry?all=1")).await;
@@ -105,7 +106,7 @@ async fn retries_on_both([one, other]: [Browser; 2]) {
     assert!(done.iter().any(|location| location.contains("done=2")), "{done:?}");
 }
 
-/// Who may only look sees no buttons, and presses none.
+/// Checks that an operator with read permissions gets no buttons, and that their forms are refused.
 async fn looks_only(mut viewing: Browser) {
     let looked = seen(&mut viewing, LIST).await;
     assert!(!looked.text.contains("Retry selected") && !looked.text.contains("Discard selected"), "{}", looked.text);

@@ -1,4 +1,4 @@
-//! What is personal in a failed event, on its page: hidden, and shown once to whoever says why.
+//! Personal data of a failed event on its page: hidden, and shown once for a given reason.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A projection that goes no further until somebody acts: operators see that and why, and answers go on from what it has.
+//! A projection that stops until somebody acts: operators see that and why, and its read model still answers.
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ use view::reaction::REACTIONS;
 
 use super::{nodes::link_to, seen};
 
-/// A system user whose key is in the folder, at a node.
+/// Returns a client of a system user whose key is in the folder, at a node.
 fn operator(cluster: &Cluster, node: &Node, folder: &Path) -> Client {
     cluster.client(node).with(system_token(folder, &cluster.bootstrap.issuer))
 }
 
-/// A view as it is listed.
+/// Returns a view as it is listed.
 async fn view(operator: &Client, name: &str) -> Value {
     let views = post(operator, "/system/v1/views/_search", json!({})).await.body;
     let all = views["result"].as_array().unwrap_or_else(|| panic!("views are listed: {views}"));
@@ -79,7 +79,7 @@ async fn a_view_that_stands_still_is_told_as_stopped_with_the_reason_until_it_go
     }
 }
 
-/// A reaction as it is listed.
+/// Returns a reaction as it is listed.
 async fn reaction(operator: &Client, name: &str) -> Value {
     let views = post(operator, "/system/v1/views/_search", json!({})).await.body;
     let all = views["reactions"].as_array().unwrap_or_else(|| panic!("reactions are listed: {views}"));

@@ -1,4 +1,4 @@
-//! Starts that cannot succeed: each ends at once, and says what to do.
+//! Starts that cannot succeed: each ends at once, and reports a remedy.
 
 use std::{
     fs,

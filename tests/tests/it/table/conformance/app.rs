@@ -27,7 +27,7 @@ use super::{
 
 const APPS: &str = "/resources/v3alpha/apps";
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         create(),

@@ -22,7 +22,7 @@ use super::{
 
 const PASSWORD: &str = "nine-lives-of-a-tabby-cat";
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         row(&GET_AUTH_REQUEST, a_request)
@@ -33,7 +33,8 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     ]
 }
 
-/// A request that waits, the token of a session in which a password was checked, and of one in which none was.
+/// Creates a pending request, and the tokens of a session in which a password was checked, and of one in which none
+/// was.
 fn a_request(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let (owner, api) = (&world.owner, "/resources/v3alpha");

@@ -1,4 +1,4 @@
-//! The rows of domains. What a challenge is and where it is found is tested in `domain.rs`.
+//! The rows of domains. Challenges are tested in `domain.rs`.
 
 use futures::{FutureExt, future::BoxFuture};
 use proto::{
@@ -23,7 +23,7 @@ use super::{
 
 const DOMAINS: &str = "/resources/v3alpha/domains";
 
-/// All of them. They are of organizations, so that no host and no issuer changes.
+/// Returns all rows. The domains belong to organizations, so that no host and no issuer changes.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         create(),
@@ -56,7 +56,7 @@ fn a_domain(world: &World) -> BoxFuture<'_, Subject> {
     async move { subject(&posted(world, DOMAINS, &json!({ "domain": host("pending") })).await) }.boxed()
 }
 
-/// Of an organization of its own.
+/// Creates a verified domain of an organization of its own.
 fn a_verified_domain(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let Subject { id, .. } = organization::a_readable_organization(world).await;

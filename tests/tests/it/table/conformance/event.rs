@@ -1,4 +1,4 @@
-//! The rows of events, and of what operators do.
+//! The rows of events, and of operations of operators.
 
 use proto::{
     event::{EventSearchFilter, EventTimeFilter, SearchEventsRequest, event_search_filter::Filter},
@@ -23,7 +23,7 @@ fn committed(method: TimestampFilterMethod) -> Filter {
     Filter::CreationDate(EventTimeFilter { creation_date, method: method.into() })
 }
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     let searches = row(&SEARCH_EVENTS, a_target)
         .good("of an object", |it| found(vec![Filter::AggregateId(it.id.clone())]))

@@ -25,7 +25,7 @@ use super::{
     wire::World,
 };
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         put(),
@@ -43,7 +43,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     ]
 }
 
-/// An execution that calls nobody, under a condition that is used nowhere else.
+/// Creates an execution without targets, with a condition that is used nowhere else.
 fn an_execution(world: &World) -> BoxFuture<'_, Subject> {
     let body = json!({ "condition": { "event": { "event": "project.added" } } });
     let (gone, request) = (world.owner.clone(), world.owner.request(Method::POST, EXECUTIONS).json(&body));

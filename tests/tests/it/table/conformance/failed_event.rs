@@ -1,4 +1,4 @@
-//! The rows of what operators of the platform see of projections. Events that really fail are in `fault::parking`.
+//! The rows of failed events and views for operators. Events that really fail are in `fault::parking`.
 
 use futures::{FutureExt, future::BoxFuture};
 use proto::{
@@ -29,12 +29,13 @@ use super::{
     wire::World,
 };
 
-/// A target whose event is noted as failed, by hand, in an instance that is none: it takes the id of the target.
+/// Creates a target and inserts a failure of its event, in an instance that does not exist: the failed event takes the
+/// id of the target.
 fn a_failed_event(world: &World) -> BoxFuture<'_, Subject> {
     failed_in(world, "1").boxed()
 }
 
-/// The same in the instance of the world.
+/// Creates a target with a failed event in the instance of the world.
 fn one_of_the_instance(world: &World) -> BoxFuture<'_, Subject> {
     failed_in(world, &world.instance_id).boxed()
 }
@@ -71,7 +72,7 @@ fn reveal(id: &str, reason: &str) -> RevealFailedEventRequest {
     RevealFailedEventRequest { id: id.to_owned(), reveal: Some(Reveal { reason: reason.to_owned() }) }
 }
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     let searches = row(&SEARCH_FAILED_EVENTS, a_target)
         .good("all", |_| found(vec![]))
@@ -136,7 +137,7 @@ fn reveals() -> Box<dyn Check + Sync> {
         .done()
 }
 
-/// What an administrator of an instance has of it.
+/// Returns the rows for administrators of an instance.
 fn of_instance() -> Vec<Box<dyn Check + Sync>> {
     vec![
         row(&SEARCH_INSTANCE_FAILED_EVENTS, one_of_the_instance)

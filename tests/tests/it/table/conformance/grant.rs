@@ -34,7 +34,7 @@ const GRANTS: &str = "/resources/v3alpha/project_grants";
 const ROLES: &str = "/resources/v3alpha/roles";
 const USER_GRANTS: &str = "/resources/v3alpha/user_grants";
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     roles().into_iter().chain(project_grants()).chain(user_grants()).collect()
 }
@@ -120,7 +120,7 @@ fn a_role(world: &World) -> BoxFuture<'_, Subject> {
     .boxed()
 }
 
-/// The id of a project with the roles `a` and `b`.
+/// Creates a project with the roles `a` and `b`, and returns its id.
 async fn a_project_with_roles(world: &World) -> String {
     let project = a_project(world).await.id;
     for key in ["a", "b"] {
@@ -129,7 +129,7 @@ async fn a_project_with_roles(world: &World) -> String {
     project
 }
 
-/// An organization to which the project that it names can be granted.
+/// Creates an organization, and names a project that can be granted to it.
 fn a_grantee(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let project = a_project_with_roles(world).await;
@@ -156,7 +156,7 @@ fn an_inactive_project_grant(world: &World) -> BoxFuture<'_, Subject> {
     .boxed()
 }
 
-/// A user to whom roles of the project can be given that it names, and by the project grant that it names.
+/// Creates a user, and names a project and a project grant whose roles the user can be given.
 pub(super) fn a_candidate(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let Subject { id: grant, others, .. } = a_project_grant(world).await;

@@ -1,4 +1,4 @@
-//! The rows of identity providers. Those of all types are the same but for the configuration.
+//! The rows of identity providers, which differ between types only in the configuration.
 
 use futures::{FutureExt, future::BoxFuture};
 use proto::{
@@ -29,7 +29,7 @@ use super::{
     wire::World,
 };
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     let types = [
         of_type::<CreateCodeHostBidpRequest, PatchCodeHostBidpRequest, GetCodeHostBidpRequest>,
@@ -52,7 +52,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     types.iter().flat_map(|of_type| of_type()).chain(of_any_type()).collect()
 }
 
-/// What a request of a type is sent to.
+/// Returns the type in the path of a request.
 fn type_of<I: Request>() -> &'static str {
     I::OPERATION.facts.path.split('/').nth(4).expect("the path names the type")
 }
@@ -96,7 +96,7 @@ fn patch<I: Request>(subject: &Subject, idp: &Value) -> I {
     request(json!({ "id": subject.id, "idp": idp }))
 }
 
-/// The rows of a type. What is refused is so alike for all of them, and is asked of one.
+/// Returns the rows of a type. Refusals are alike for all types, and are tested for one.
 fn of_type<C: Request, P: Request, G: Request>() -> Vec<Box<dyn Check + Sync>> {
     assert_ne!(config(type_of::<C>()), other_config(type_of::<C>()), "every member differs");
     let create = row(C::OPERATION, an_idp::<C>)
@@ -138,7 +138,7 @@ fn more_creates<C: Request>(row: Row<C, C::Response>) -> Row<C, C::Response> {
         .bad("in the system", "PERMISSION_DENIED", |_| within(&json!({ "system": true })))
 }
 
-/// A provider in a context.
+/// Returns a request for a provider in a context.
 fn within<C: Request>(context: &Value) -> C {
     let idp = json!({ "idp": { "name": "a" }, "config": config(type_of::<C>()) });
     request(json!({ "ctx": context, "idp": idp }))

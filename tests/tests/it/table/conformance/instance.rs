@@ -28,7 +28,7 @@ use super::{
 
 const INSTANCES: &str = "/resources/v3alpha/instances";
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         create(),

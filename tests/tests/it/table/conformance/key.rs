@@ -1,4 +1,4 @@
-//! The rows of keys, which apps and users have alike.
+//! The rows of keys, which apps and users both have.
 
 use futures::{FutureExt, future::BoxFuture};
 use proto::{
@@ -27,7 +27,7 @@ use super::{
 
 const JWK: &str = r#"{"kty":"OKP","crv":"Ed25519","x":"Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE"}"#;
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         create_of_user(),
@@ -64,17 +64,17 @@ fn id(subject: &Subject) -> String {
     subject.id.clone()
 }
 
-/// Who has the key.
+/// Returns the holder of the key.
 fn of(subject: &Subject) -> String {
     subject.others[0].clone()
 }
 
-/// Somebody else.
+/// Returns another holder.
 fn other(subject: &Subject) -> String {
     subject.others[1].clone()
 }
 
-/// A key of the first, beside a second.
+/// Creates a key of the first holder, and names the second.
 async fn made(world: &World, kind: &str, [holder, other]: [Subject; 2]) -> Subject {
     let key = json!({ "publicKey": JWK, "expirationDate": "2099-01-01T00:00:00Z" });
     let path = format!("/resources/v3alpha/{kind}/{}/keys", holder.id);

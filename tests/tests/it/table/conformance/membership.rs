@@ -28,7 +28,7 @@ use super::{
 
 const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         create(),
@@ -42,7 +42,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     ]
 }
 
-/// A membership of a new user in its organization.
+/// Creates a membership of a new user in its organization.
 fn a_membership(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let user = created(world).await;

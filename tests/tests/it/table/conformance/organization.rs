@@ -30,7 +30,7 @@ use super::{
 
 const ORGANIZATIONS: &str = "/resources/v3alpha/organizations";
 
-/// All of them. What changes the default organization comes last.
+/// Returns all rows. What changes the default organization comes last.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         create(),
@@ -59,7 +59,7 @@ fn an_organization(world: &World) -> BoxFuture<'_, Subject> {
     async move { subject(&posted(world, ORGANIZATIONS, &json!({ "name": new_name("organization") })).await) }.boxed()
 }
 
-/// One that requests can name as their context, which is looked up in a read model.
+/// Creates an organization, and waits until requests can name it as their context, which is looked up in a read model.
 pub(super) fn a_readable_organization(world: &World) -> BoxFuture<'_, Subject> {
     let request = world.owner.request(Method::POST, ORGANIZATIONS).json(&json!({ "name": new_name("organization") }));
     async move { subject(&send(request.header("prefer", "wait=10")).await) }.boxed()

@@ -1,4 +1,4 @@
-//! What a call came to, in one form for all transports, so that two can be compared.
+//! The outcomes of calls, in one form for all transports, so that they can be compared.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tonic::Status;
 use tonic_types::{ErrorDetail, StatusExt};
 
-/// What belongs to a transport and not to the answer.
+/// The headers and metadata that belong to a transport, not to the answer.
 const OF_TRANSPORTS: [&str; 10] = [
     "content-length",
     "content-type",
@@ -23,10 +23,10 @@ const OF_TRANSPORTS: [&str; 10] = [
     "www-authenticate",
 ];
 
-/// Metadata whose value is the same for two calls that do the same to two objects.
+/// The metadata whose value is the same for two equal calls about two objects.
 const SAME_FOR_ALL: [&str; 3] = ["idempotency-replayed", "preference-applied", "x-request-id"];
 
-/// Members whose values differ between two objects to which the same was done.
+/// The members whose values differ between two equal calls about two objects.
 const OF_ONE_OBJECT: [&str; 31] = [
     "callbackUrl",
     "changeDate",
@@ -61,7 +61,7 @@ const OF_ONE_OBJECT: [&str; 31] = [
     "waiting",
 ];
 
-/// What a call came to.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outcome {
     /// The message or the error, as JSON.
@@ -77,14 +77,14 @@ impl Outcome {
         Self { result, metadata: metadata.collect() }
     }
 
-    /// The reason of an error; empty for a success.
+    /// Returns the reason of an error; empty for a success.
     pub(super) fn reason(&self) -> &str {
         let details = self.result.as_ref().err().and_then(|error| error["details"].as_array());
         let info = details.into_iter().flatten().find_map(|detail| detail["reason"].as_str());
         info.unwrap_or_default()
     }
 
-    /// The same without what is of one object only.
+    /// Returns the outcome without what depends on the object.
     pub(super) fn of_any_object(mut self) -> Self {
         let (Ok(body) | Err(body)) = &mut self.result;
         redact(body);
@@ -96,7 +96,7 @@ impl Outcome {
         self
     }
 
-    /// The same without a member of the message, by the names that lead to it.
+    /// Returns the outcome without a member of the message, given by its path.
     pub(super) fn without(mut self, path: &[&str]) -> Self {
         if let (Ok(body), Some((name, above))) = (&mut self.result, path.split_last()) {
             let holder = above.iter().try_fold(body, |value, name| value.get_mut(*name));
@@ -122,7 +122,7 @@ fn redact(value: &mut Value) {
     }
 }
 
-/// An error over gRPC in the form that it has over HTTP, where fields have their names in JSON.
+/// Returns a gRPC error in its form over HTTP, where fields have their names in JSON.
 pub(super) fn of_status(status: &Status) -> Value {
     let mut message = status.message().to_owned();
     for detail in status.get_error_details_vec() {
@@ -139,10 +139,10 @@ pub(super) fn of_status(status: &Status) -> Value {
     sorted(json!({ "code": i32::from(status.code()), "message": message, "details": details }))
 }
 
-/// Where a JSON object begins that is the caller's own.
+/// The beginning of the path in a JSON object of the caller's own.
 const DATA: &str = ".data.";
 
-/// A violation with the names that fields have in JSON.
+/// Returns a violation with the names of fields in JSON.
 fn in_json(field: &str, description: &str) -> (String, String) {
     let camel = |name: &str| {
         let mut words = name.split('_');
@@ -160,7 +160,7 @@ fn in_json(field: &str, description: &str) -> (String, String) {
     }
 }
 
-/// An error with its details in one order.
+/// Returns an error with its details in a fixed order.
 pub(super) fn sorted(mut error: Value) -> Value {
     if let Some(details) = error["details"].as_array_mut() {
         details.sort_by_key(|detail| detail["@type"].to_string());
@@ -194,7 +194,7 @@ fn violation((field, description): (String, String)) -> Value {
     json!({ "field": field, "description": description })
 }
 
-/// The reason of an error, as the table of reasons has it.
+/// Returns the entry of the table of reasons for an error.
 pub(super) fn known(reason: &str) -> Reason {
     let found = Reason::ALL.iter().find(|known| known.name() == reason);
     *found.unwrap_or_else(|| panic!("{reason:?} is no reason"))

@@ -29,7 +29,7 @@ use super::{
 
 const PROJECTS: &str = "/resources/v3alpha/projects";
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         create(),

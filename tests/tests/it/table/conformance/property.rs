@@ -1,4 +1,4 @@
-//! The properties of every settings service, over every transport: set, read back with their values, and reset.
+//! The properties of every settings service, over every transport: set, read back, and reset.
 
 use proto::{
     branding_settings::{
@@ -25,20 +25,20 @@ use tests::{
 
 use super::wire::{Transport, World};
 
-/// A settings service with something for each of its properties.
+/// A settings service with a value for each of its properties.
 #[derive(Debug)]
 struct Case {
-    /// What requests name beside the settings.
+    /// The fields of requests other than the settings.
     beside: Value,
     set: Value,
     reset: Value,
-    /// Each property by its name, as it is read then.
+    /// Each property by its name, with the value that is read.
     read: Vec<(String, Value)>,
-    /// What is read and never set.
+    /// A property that is read and never set.
     fixed: Option<&'static str>,
 }
 
-/// Looks at all of them.
+/// Checks all services.
 pub(super) async fn check(world: &World) {
     let mut checked = vec![];
     for Service { name, properties } in services() {
@@ -131,7 +131,7 @@ fn features() -> Case {
     }
 }
 
-/// Sends JSON as the message that it is, and gives what was answered, and the token of it.
+/// Sends JSON as a message, and returns the answer and its consistency token.
 async fn sent<I: Request>(world: &World, transport: Transport, message: Value, token: &str) -> (Value, String) {
     let message: I = serde_json::from_value(message.clone()).unwrap_or_else(|error| panic!("{error}: {message}"));
     let bearer = format!("Bearer {}", world.owner.token);
@@ -143,19 +143,19 @@ async fn sent<I: Request>(world: &World, transport: Transport, message: Value, t
     (answer, token)
 }
 
-/// The settings as they are read after a write.
+/// Reads the settings after a write.
 async fn read<R: Request>(world: &World, transport: Transport, beside: &Value, token: &str) -> Value {
     sent::<R>(world, transport, beside.clone(), token).await.0["settings"].clone()
 }
 
-/// A request with settings.
+/// Returns a request with settings.
 fn with(beside: &Value, settings: &Value) -> Value {
     let mut message = beside.clone();
     message["settings"] = settings.clone();
     message
 }
 
-/// Sets, reads and resets every property of a service; gives its path.
+/// Sets, reads and resets every property of a service, and returns its path.
 async fn service<S: Request, R: Request>(world: &World, case: Case) -> &'static str {
     let Case { beside, set, reset, read: expected, fixed } = case;
     let mut first: Option<[Value; 2]> = None;

@@ -1,4 +1,4 @@
-//! A row of the table: one operation, and all that must come out alike of it over every transport.
+//! A row of the table: one operation, and all checks that must have the same outcome over every transport.
 
 use futures::future::{BoxFuture, join_all};
 use proto::operation::{Facts, Operation, Verb, Waived};
@@ -18,21 +18,21 @@ const REQUEST_ID: (&str, &str) = ("x-request-id", "conformance");
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
     pub(super) id: String,
-    /// Others that requests about it name.
+    /// The ids of other objects that requests about it name.
     pub(super) others: Vec<String>,
-    /// What a read must send to see it.
+    /// The consistency token that a read must send to see it.
     pub(super) token: String,
     pub(super) sequence: u64,
 }
 
 impl Subject {
-    /// The same, about which requests name others.
+    /// Returns the subject with other objects that requests about it name.
     pub(super) fn naming(self, others: impl Into<Vec<String>>) -> Self {
         Self { others: others.into(), ..self }
     }
 }
 
-/// Makes a new object.
+/// A function that creates an object.
 pub(super) type Make = for<'a> fn(&'a World) -> BoxFuture<'a, Subject>;
 type Request<I> = fn(&Subject) -> I;
 
@@ -42,24 +42,24 @@ pub(super) struct Row<I: 'static, O: 'static> {
     make: Make,
     good: Vec<(&'static str, Request<I>)>,
     bad: Vec<(&'static str, &'static str, Request<I>)>,
-    /// Whether another row of the same handler is looked at in full.
+    /// Whether another row of the same handler has the derived checks.
     is_alike: bool,
-    /// Whether an answer says how far the platform is, which moves on by itself.
+    /// Whether answers have the progress of the platform, which changes by itself.
     is_moving: bool,
-    /// The member of an answer with an event, which is told once: an answer that is repeated lacks it.
+    /// The member of an answer with an event, which is shown once: a repeated answer lacks it.
     shows: Option<&'static str>,
 }
 
-/// A row of whatever types.
+/// A row of any types.
 pub(in crate::table) trait Check {
     fn facts(&self) -> &'static Facts;
-    /// Sends everything over every transport.
+    /// Runs all checks over every transport.
     fn check<'a>(&'a self, world: &'a World) -> BoxFuture<'a, ()>;
-    /// Sends the first request that succeeds with the token of some caller over HTTP and gRPC, each about a new object.
+    /// Sends the first valid request with the token of a caller over HTTP and gRPC, each about a new object.
     fn lets_in<'a>(&'a self, world: &'a World, caller: &'static str, token: &'a str) -> BoxFuture<'a, ()>;
 }
 
-/// Begins the row of an operation on objects that are made like this.
+/// Begins the row of an operation, with the function that creates its objects.
 pub(super) fn row<I, O>(operation: &'static Operation<I, O>, make: Make) -> Row<I, O> {
     Row { operation, make, good: vec![], bad: vec![], is_alike: false, is_moving: false, shows: None }
 }
@@ -77,23 +77,22 @@ impl<I: Travels + Sync, O: Travels> Row<I, O> {
         self
     }
 
-    /// Leaves out what does not differ from another row, whose operation has the same handler for other types: what is
-    /// derived from every request.
+    /// Leaves out the derived checks, because another row has an operation with the same handler for other types.
     pub(super) fn alike(self) -> Self {
         Self { is_alike: true, ..self }
     }
 
-    /// Compares answers without what moves on by itself.
+    /// Compares answers without what changes by itself.
     pub(super) fn moving(self) -> Self {
         Self { is_moving: true, ..self }
     }
 
-    /// Compares answers that show an event in a member, and show it once.
+    /// Compares answers that show an event in a member only once.
     pub(super) fn showing(self, member: &'static str) -> Self {
         Self { shows: Some(member), ..self }
     }
 
-    /// The row, ready for the table.
+    /// Returns the row for the table.
     pub(super) fn done(self) -> Box<dyn Check + Sync> {
         Box::new(self)
     }
@@ -156,12 +155,12 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
         (self.row.make)(self.world).await
     }
 
-    /// The first request that succeeds.
+    /// Returns the first valid request.
     fn plain(&self) -> Request<I> {
         self.row.good[0].1
     }
 
-    /// Calls with the token of who may do everything.
+    /// Calls the operation with the token of the caller with all rights.
     async fn call(&self, transport: Transport, message: &I, headers: Headers<'_>) -> Outcome {
         let all = [&[REQUEST_ID, ("authorization", &self.bearer)], headers].concat();
         let outcome = self.world.call(transport, self.row.operation, message, &all).await;
@@ -170,7 +169,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
         outcome
     }
 
-    /// Sends one request about one object over all transports; all answers must be the same.
+    /// Sends one request about one object over all transports, whose answers must be equal.
     async fn same(&self, case: &str, reason: &str, message: &I, headers: Headers<'_>) -> Outcome {
         let mut outcomes = vec![];
         for transport in Transport::ALL {
@@ -180,8 +179,8 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
         self.alike(case, reason, outcomes)
     }
 
-    /// Sends one request over all transports, each about an object of its own; all answers must be the same but for
-    /// what is of one object only.
+    /// Sends one request over all transports, each about an object of its own, whose answers must be equal except for
+    /// what depends on the object.
     async fn same_done(
         &self,
         case: &str,
@@ -239,7 +238,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
         }
     }
 
-    /// What was sent is what a get shows, and each field is in some request that succeeds.
+    /// Checks that a get returns what was sent, and that each field is in a valid request.
     async fn read_back(&self, path: &str) {
         let method = self.row.facts().method;
         let client = self.world.owner.with(self.bearer.trim_start_matches("Bearer ").to_owned());
@@ -260,7 +259,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
         assert!(left.is_empty(), "{method}: no request that succeeds has {left:?}");
     }
 
-    /// A path with what the message has for its parameters.
+    /// Fills the parameters of a path from a message.
     fn filled(&self, path: &str, message: &I) -> String {
         let Ok(Value::Object(fields)) = serde_json::to_value(message) else { panic!("a message is an object") };
         let parameters = Parts::of(self.row.facts(), fields).path;
@@ -373,7 +372,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
     }
 }
 
-/// What a path has for an id, the slash before it included.
+/// Returns the segment of a path for an id, including the slash before it.
 fn segment(id: &str) -> String {
     let mut url = Url::parse("http://host").expect("it is one");
     url.path_segments_mut().expect("it can have a path").push(id);

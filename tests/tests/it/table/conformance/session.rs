@@ -25,7 +25,7 @@ use super::{
 
 const PASSWORD: &str = "nine-lives-of-a-tabby-cat";
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         create(),
@@ -39,7 +39,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     ]
 }
 
-/// A person, that one's user name, a service user, and a session of the person.
+/// Creates a person, the person's user name, a service user, and a session of the person.
 fn a_session(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let (name, service) = (new_name(), a_user(world).await.id);

@@ -1,4 +1,4 @@
-//! The rows of settings. What they are about is an organization, or the instance itself.
+//! The rows of settings, of an organization or of the instance itself.
 
 use std::collections::BTreeMap;
 
@@ -44,13 +44,13 @@ use super::{
     wire::World,
 };
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     let own = vec![set_features(), resolve_features(), set_languages(), resolve_languages()];
     own.into_iter().chain(services()).collect()
 }
 
-/// The instance, with its settings under a path as they are.
+/// Returns the instance, with its present settings under a path.
 fn the_instance<'a>(world: &'a World, path: &'static str) -> BoxFuture<'a, Subject> {
     async move {
         let found = send(world.owner.request(Method::GET, path)).await;
@@ -65,7 +65,7 @@ fn the_flags(world: &World) -> BoxFuture<'_, Subject> {
     the_instance(world, RESOLVE_FEATURES.facts.path)
 }
 
-/// The two operations of a settings service whose properties are a table.
+/// Returns the rows of the two operations of a settings service with a table of properties.
 macro_rules! service {
     ($set:ident: $request:ident, $resolve:ident: $look:ident; $good:expr, bad $reason:literal: $bad:expr) => {{
         fn subject(world: &World) -> BoxFuture<'_, Subject> {

@@ -1,4 +1,4 @@
-//! What was sent is what is read: every write that makes or changes an object is read back, each field with a value.
+//! Reads return what was sent: every write that creates or changes an object is read back, each field with a value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use super::outcome::Outcome;
 
-/// What no get of the object shows under its name: a wish, what was checked, what is made beside it, what only operators may send, secrets, a
-/// policy where nothing is inherited, whose it is, and a key, which is read in one form only.
+/// The fields that no get of the object returns under their names: requests for an action, checks, what is created in
+/// addition, fields for operators only, secrets, a policy where nothing is inherited, the holder, and a key, which is
+/// read in one form only.
 const NOT_SHOWN: [&str; 27] = [
     "appId",
     "domain.isVerified",
@@ -40,7 +41,7 @@ const NOT_SHOWN: [&str; 27] = [
     "userId",
 ];
 
-/// The path of the object that an operation makes or changes, without its id, where there is a get of it.
+/// Returns the path, without id, of the object that an operation creates or changes, where it can be read by a get.
 pub(super) fn collection(facts: &Facts) -> Option<&'static str> {
     let writes = ["Create", "Patch", "Put"].iter().any(|verb| facts.method.starts_with(verb));
     let path = facts.path.trim_end_matches("/{id}");
@@ -48,7 +49,7 @@ pub(super) fn collection(facts: &Facts) -> Option<&'static str> {
     OPERATIONS.iter().filter(|_| writes).find(gets).map(|get| get.path.trim_end_matches("/{id}"))
 }
 
-/// The fields that an operation takes and a get shows, by their paths.
+/// Returns the fields that an operation accepts and a get returns, by their paths.
 pub(super) fn fields(facts: &Facts) -> BTreeSet<String> {
     let pool = DescriptorPool::decode(proto::DESCRIPTORS).expect("it was built from good files");
     let service = pool.get_service_by_name(facts.service).expect("it is described");
@@ -71,17 +72,17 @@ fn add(found: &mut BTreeSet<String>, above: &str, message: &MessageDescriptor) {
     }
 }
 
-/// The path of a field. What a patch sets a list to is told of as that list.
+/// Returns the path of a field. The list in a patch has the path of the list itself.
 fn within(above: &str, name: &str) -> String {
     if name == "values" { above.trim_end_matches('.').to_owned() } else { format!("{above}{name}") }
 }
 
-/// Whether a field is of the object, and not of the request or of [`NOT_SHOWN`].
+/// Whether a field belongs to the object, and not to the request or to [`NOT_SHOWN`].
 fn is_shown(path: &str) -> bool {
     path != "id" && !path.starts_with("ctx.") && !NOT_SHOWN.contains(&path)
 }
 
-/// The fields of a message that a get must show, by their paths, with what was sent.
+/// Returns the fields of a message that a get must return, by their paths, with the values that were sent.
 pub(super) fn sent(message: &Value) -> BTreeMap<String, Value> {
     fn walk(found: &mut BTreeMap<String, Value>, above: &str, value: &Value) {
         for (name, value) in value.as_object().into_iter().flatten() {
@@ -98,12 +99,12 @@ pub(super) fn sent(message: &Value) -> BTreeMap<String, Value> {
     found
 }
 
-/// Whether a field was sent, or something in it, where it is a JSON object of its own.
+/// Whether a field was sent, or a part of it, where it is a JSON object of its own.
 pub(super) fn has(sent: &BTreeMap<String, Value>, field: &str) -> bool {
     sent.keys().any(|path| path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
 }
 
-/// Fails unless an object that was read has everything that was sent.
+/// Fails unless an object that was read has all values that were sent.
 pub(super) fn assert_shown(what: &str, sent: &BTreeMap<String, Value>, read: &Value) {
     for (path, value) in sent {
         let name = path.rsplit('.').next().unwrap_or_default();
@@ -115,10 +116,10 @@ pub(super) fn assert_shown(what: &str, sent: &BTreeMap<String, Value>, read: &Va
     }
 }
 
-/// Where the secrets of providers are in requests.
+/// The fields of requests with the secrets of providers.
 const SECRETS: [&str; 3] = ["bindPassword", "clientSecret", "privateKey"];
 
-/// Fails where what came of a request repeats a secret of it.
+/// Fails where the outcome of a request repeats a secret of it.
 pub(super) fn assert_secret(facts: &Facts, sent: &Value, outcome: &Outcome) {
     let told = format!("{outcome:?}");
     for secret in SECRETS.iter().filter_map(|name| sent["idp"]["config"][name].as_str()) {
@@ -128,7 +129,7 @@ pub(super) fn assert_secret(facts: &Facts, sent: &Value, outcome: &Outcome) {
     }
 }
 
-/// The values of all members of this name, wherever they are.
+/// Returns the values of all members with this name, at any depth.
 fn members<'a>(value: &'a Value, name: &str) -> Vec<&'a Value> {
     let all = value.as_object().into_iter().flatten();
     all.flat_map(|(own, value)| {

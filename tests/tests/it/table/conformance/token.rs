@@ -24,7 +24,7 @@ use super::{
     wire::World,
 };
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         create(),
@@ -42,12 +42,12 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     ]
 }
 
-/// Whose token it is.
+/// Returns the user of the token.
 fn of(subject: &Subject) -> String {
     subject.others[0].clone()
 }
 
-/// A token of the first of two users.
+/// Creates a token of the first of two users.
 fn a_token(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let (user, other) = (a_user(world).await.id, a_user(world).await.id);

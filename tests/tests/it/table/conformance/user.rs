@@ -33,7 +33,7 @@ use super::{
 
 const USERS: &str = "/resources/v3alpha/users";
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         create(),
@@ -54,7 +54,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     ]
 }
 
-/// A new user in the organization of who may do everything.
+/// Creates a user in the organization of the caller with all rights.
 pub(super) async fn created(world: &World) -> Answer {
     posted(world, USERS, &json!({ "username": new_name("user"), "service": { "name": "Conformance" } })).await
 }
@@ -100,7 +100,7 @@ fn within(owner: ResourceOwner, username: &str) -> CreateUserRequest {
     CreateUserRequest { ctx: Some(context(owner)), ..service(username) }
 }
 
-/// A person with data that are at least these.
+/// Returns a request for a person with these data.
 fn human(username: &str, data: &Value) -> CreateUserRequest {
     created_as(None, User { username: username.into(), r#type: Some(user::Type::Human(person(data))) })
 }
@@ -202,7 +202,7 @@ fn create() -> Box<dyn Check + Sync> {
         .done()
 }
 
-/// A hash that bcrypt has made of `correct horse é`.
+/// The bcrypt hash of `correct horse é`.
 const BCRYPT: &str = "$2b$04$tp4KVyv19vQIx/uR84vCgeMOOOCrVzatyk2nkue3jwVWEZhaGtNR2";
 
 fn chosen(id: &str, new: &str, current: &str) -> SetPasswordRequest {
@@ -213,7 +213,7 @@ fn chosen(id: &str, new: &str, current: &str) -> SetPasswordRequest {
     SetPasswordRequest { id: id.into(), password: Some(password) }
 }
 
-/// Another password that lets in until a time, in seconds since 1970.
+/// Returns a request for a password that expires at a time, in seconds since the Unix epoch.
 fn until(id: &str, seconds: i64) -> SetPasswordRequest {
     let mut request = chosen(id, &format!("a-hive-of-{seconds}-bees"), "");
     let expiration_date = Some(Timestamp { seconds, nanos: 0 });
@@ -221,7 +221,7 @@ fn until(id: &str, seconds: i64) -> SetPasswordRequest {
     request
 }
 
-/// A person with a password, beside one without and a service user.
+/// Creates a person with a password, and names one without and a service user.
 fn people(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let data = json!({ "given_name": "Ada", "family_name": "Lovelace" });

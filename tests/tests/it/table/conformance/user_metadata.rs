@@ -20,7 +20,7 @@ use super::{
     wire::World,
 };
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         put(),
@@ -42,12 +42,12 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     ]
 }
 
-/// Whose entry it is.
+/// Returns the user of the entry.
 fn of(subject: &Subject) -> String {
     subject.others[0].clone()
 }
 
-/// An entry of the first of two users.
+/// Creates an entry of the first of two users.
 fn an_entry(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let (user, other) = (a_user(world).await.id, a_user(world).await.id);

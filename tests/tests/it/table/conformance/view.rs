@@ -1,4 +1,4 @@
-//! The rows of generations of views. Each has a view of its own, because there is one generation at a place.
+//! The rows of generations of views. Each row has a view of its own, because there is one generation at a place.
 
 use futures::{FutureExt, future::BoxFuture};
 use proto::{
@@ -22,14 +22,14 @@ use super::{
 
 const VIEWS: &str = "/system/v1/views";
 
-/// A generation of a view at a place, if there is one.
+/// Returns the generation of a view at a place, if there is one.
 async fn generation(world: &World, view: &str, place: &str) -> Option<Value> {
     let views = post(&world.operator, &format!("{VIEWS}/_search"), json!({})).await.body;
     let of = views["result"].as_array()?.iter().find(|known| known["viewName"] == view)?;
     of["generations"].as_array()?.iter().find(|found| found["place"] == place).cloned()
 }
 
-/// A target, and a next generation of a view that was compared with the one that answers.
+/// Creates a target, and a next generation of a view that was compared with the one that answers.
 async fn a_next(world: &World, view: &str) -> Subject {
     let target = a_target(world).await;
     done(&world.operator, &format!("{VIEWS}/{view}/_replay"), json!({})).await;
@@ -80,7 +80,7 @@ fn drop_next(view_name: &str) -> DropViewGenerationRequest {
     DropViewGenerationRequest { view_name: view_name.to_owned(), place: ViewGenerationPlace::Next.into() }
 }
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     let replays = row(&REPLAY_VIEW, a_next_of_executions)
         .good("one", |_| replay("executions"))

@@ -23,7 +23,7 @@ use super::{
 
 const KEYS: &str = "/resources/v3alpha/web_keys";
 
-/// All of them.
+/// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     vec![
         create(),
@@ -37,8 +37,8 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     ]
 }
 
-/// A key that was not activated, beside the one that the instance was made with. Those of rows before go, because an instance
-/// has a few only.
+/// Creates a key without activating it, in addition to the initial one of the instance. Keys of earlier rows are
+/// deleted, because an instance may have only a few.
 fn a_key(world: &World) -> BoxFuture<'_, Subject> {
     async move {
         let found = posted(world, &format!("{KEYS}/_search"), &json!([])).await;

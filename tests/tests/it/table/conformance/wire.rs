@@ -1,4 +1,4 @@
-//! One message, sent over each transport as its clients send it.
+//! Calls over each transport, as its clients send them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ use tonic::Status;
 
 use super::outcome::{self, Outcome};
 
-/// The ways to the platform.
+/// The transports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Transport {
     Http1,
@@ -27,11 +27,11 @@ impl Transport {
     pub(super) const ALL: [Self; 5] = [Self::Http1, Self::Http2, Self::Grpc, Self::GrpcWeb, Self::GrpcWebText];
 }
 
-/// A message and answers to it.
+/// A message that can be sent over every transport.
 pub(super) trait Travels: Message + Serialize + DeserializeOwned + Default + 'static {}
 impl<T: Message + Serialize + DeserializeOwned + Default + 'static> Travels for T {}
 
-/// Headers, which are metadata too.
+/// Headers, or metadata of gRPC.
 pub(super) type Headers<'a> = &'a [(&'a str, &'a str)];
 
 /// An instance and a client of it for each transport.
@@ -51,7 +51,7 @@ pub(in crate::table) struct World {
 }
 
 impl World {
-    /// A platform of its own: answers are compared that say how far its log is.
+    /// Starts a platform of its own, because the compared answers have the progress of its log.
     pub(super) async fn start() -> Self {
         let platform = Platform::start().await;
         platform.ready().await;
@@ -78,12 +78,12 @@ impl World {
         }
     }
 
-    /// How many messages were sent.
+    /// Returns how many messages were sent.
     pub(super) fn sent(&self) -> usize {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Whether anything else than 501 is answered.
+    /// Whether an operation is answered with another status than 501.
     pub(in crate::table) async fn is_built(&self, facts: &Facts) -> bool {
         let url = url(&self.base, facts, &[("id".to_owned(), "1".to_owned())]);
         let response = self.http1.request(method(facts), url).send().await.expect("the platform answers");
@@ -206,7 +206,7 @@ fn method(facts: &Facts) -> Method {
     facts.verb.method().parse().expect("it is a method")
 }
 
-/// The URL of an operation, with what is part of its path.
+/// Returns the URL of an operation, with the parameters of its path.
 fn url(base: &Url, facts: &Facts, parameters: &[(String, String)]) -> Url {
     let mut url = base.clone();
     let mut segments = url.path_segments_mut().expect("it can have a path");

@@ -35,7 +35,7 @@ impl Oidc {
         let uris: Vec<UriParts<'_>> = self.redirect_uris.iter().filter_map(|uri| UriParts::of(uri)).collect();
         let (is_public, is_native) = (self.app_type != AppType::Web, self.app_type == AppType::Native);
         let authenticates = self.auth_method != AuthMethod::None;
-        let has = |grant| self.may(grant);
+        let has = |grant| self.allows_grant(grant);
         let gets_refresh_tokens = has(GrantType::AuthorizationCode) || has(GrantType::DeviceCode);
         let (is_http, is_custom) = (uris.iter().any(UriParts::is_http), uris.iter().any(UriParts::is_custom));
         let leads_elsewhere = uris.iter().any(|uri| uri.is_http() && !uri.is_loopback());
