@@ -9,7 +9,7 @@ use eventlog::record::AggregateKey;
 use crate::turn::Turn;
 
 /// Returns the check of a user of an organization at this moment.
-pub(crate) fn checked_now(turn: &Turn<'_>, (id, organization_id): (&str, String)) -> CheckedUser {
+pub(crate) fn checked_now(turn: &Turn<'_>, id: &str, organization_id: String) -> CheckedUser {
     let (checked_at, seen) = (turn.now().as_millisecond(), turn.ends().events);
     CheckedUser { id: id.to_owned(), organization_id, checked_at, seen }
 }

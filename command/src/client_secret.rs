@@ -15,16 +15,12 @@ use crate::execute::Commands;
 /// it.
 pub(crate) async fn draw(commands: &Commands, instance_id: &str, id: &str) -> Result<(String, Hashed), Error> {
     let secret = random_secret();
-    let hash = hash_of(commands, instance_id, (id, &secret)).await?;
+    let hash = hash_of(commands, instance_id, id, &secret).await?;
     Ok((secret, hash))
 }
 
 /// Returns the keyed hash of a secret of the object with an id in an instance.
-pub(crate) async fn hash_of(
-    commands: &Commands,
-    instance_id: &str,
-    (id, secret): (&str, &str),
-) -> Result<Hashed, Error> {
+pub(crate) async fn hash_of(commands: &Commands, instance_id: &str, id: &str, secret: &str) -> Result<Hashed, Error> {
     let key = commands.keyring.key(instance_id, Purpose::ClientSecret).await.map_err(unavailable)?;
     Ok(secret_hash(&key, id, secret))
 }

@@ -38,7 +38,7 @@ struct Take<H, R> {
 
 impl<H: Resource, R: Resource> Give<H, R> {
     /// Creates the command that gives a new object with an id to a holder.
-    pub(crate) fn new(call: &Call, holder: AggregateKey, (id, new): (&str, R)) -> Self {
+    pub(crate) fn new(call: &Call, holder: AggregateKey, id: &str, new: R) -> Self {
         Self { key: AggregateKey::of::<Standard<R>>(&call.tenant.id, id), holder, new, of: PhantomData }
     }
 }

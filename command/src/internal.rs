@@ -186,7 +186,7 @@ impl Taker {
             }
             Some(Command::Register(asked)) => self.login_outcome(register::register(&self.commands, by, asked).await),
             Some(Command::PutMetadata(asked)) => {
-                put_metadata::put(&self.commands, by, (asked, bytes)).await.map_err(|error| self.undone(&error))
+                put_metadata::put(&self.commands, by, asked, bytes).await.map_err(|error| self.undone(&error))
             }
             None => Err(CommandRefusal::Refused),
         }

@@ -111,7 +111,7 @@ impl Commands {
     ) -> Result<Proven, Error> {
         let right = self.tried(trial, &found, said.clone()).await?;
         let (Some(hash), Some(login)) = (right, found.login) else { return Err(wrong()) };
-        let password = self.renewed(trial, &login, (hash, said)).await;
+        let password = self.renewed(trial, &login, hash, said).await;
         Ok(Proven { user_id: login.user.id, human: login.human, password })
     }
 
@@ -215,7 +215,8 @@ impl Commands {
         &self,
         trial: &Trial,
         login: &Login,
-        (kept, said): (Zeroizing<String>, Zeroizing<String>),
+        kept: Zeroizing<String>,
+        said: Zeroizing<String>,
     ) -> Password {
         let before = login.password.clone();
         if !is_outdated(&kept) || said.len() > MOST_RENEWED {
@@ -304,7 +305,7 @@ impl Command for FindPasswordOwner {
         let (instance_id, key, said) = match &self.0 {
             PasswordSubject::Named(instance_id, search) => {
                 deciding.permit(turn, &Owner::instance(instance_id), &Object::of_nobody(Session::NAME, false))?;
-                let found = found_by_name(turn, &deciding.keys, (instance_id, search))?;
+                let found = found_by_name(turn, &deciding.keys, instance_id, search)?;
                 return Ok((turn.nothing_decided(Session::NAME), found));
             }
             PasswordSubject::OfSession(session) => {
@@ -327,10 +328,11 @@ impl Command for FindPasswordOwner {
 pub(crate) fn found_by_name(
     turn: &mut Turn<'_>,
     keys: &ClaimKeys,
-    (instance_id, search): (&str, &Search),
+    instance_id: &str,
+    search: &Search,
 ) -> Result<PasswordOwner, Refusal> {
     let said = tries_hash(keys, search);
-    let found = match named(turn, keys, (instance_id, search)) {
+    let found = match named(turn, keys, instance_id, search) {
         Some(key) => find(turn, keys, &key)?,
         None => None,
     };

@@ -19,11 +19,7 @@ use crate::{
 };
 
 /// Returns the user of an instance that is named, by the id or the login name.
-pub(crate) fn named(
-    turn: &mut Turn<'_>,
-    keys: &ClaimKeys,
-    (instance_id, search): (&str, &Search),
-) -> Option<AggregateKey> {
+pub(crate) fn named(turn: &mut Turn<'_>, keys: &ClaimKeys, instance_id: &str, search: &Search) -> Option<AggregateKey> {
     let key = match search {
         Search::UserId(id) => Some(AggregateKey::of::<Standard<User>>(instance_id, id.as_str())),
         Search::LoginName(name) => turn.holder(&claim_hash(&keys.instance, &User::username_claim(name))),
@@ -64,7 +60,8 @@ impl Contacts {
         &self,
         turn: &mut Turn<'_>,
         keys: &ClaimKeys,
-        (instance_id, said): (&str, &str),
+        instance_id: &str,
+        said: &str,
     ) -> Result<Vec<PersonWithContact>, Refusal> {
         let kinds = self.kinds.iter().filter(|kind| kind.is_plausible(said));
         let named = kinds.map(|kind| {

@@ -73,7 +73,8 @@ impl Commands {
     pub(crate) async fn first_password(
         &self,
         call: &Call,
-        (sealing, person): (&PersonKey, &Person),
+        sealing: &PersonKey,
+        person: &Person,
         new: &NewPassword,
     ) -> Result<Result<Password, Faults>, Error> {
         let hashed = match &new.kind {

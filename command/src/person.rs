@@ -49,7 +49,7 @@ impl Commands {
         let sealing = self.persons.create(&call.tenant.id, &id).await.map_err(key_unavailable)?;
         let human = self.sealed(&call.tenant.id, (&sealing, &person)).await?;
         let password = match &password {
-            Some(password) => Some(self.first_password(call, (&sealing, &person), password).await?),
+            Some(password) => Some(self.first_password(call, &sealing, &person, password).await?),
             None => None,
         };
         let key = AggregateKey::of::<Standard<User>>(instance_of(&call.tenant.id, &call.context), &id);
@@ -69,7 +69,8 @@ impl Commands {
         &self,
         call: &Call,
         id: &str,
-        (human, request): (&Human, &PatchUserRequest),
+        human: &Human,
+        request: &PatchUserRequest,
     ) -> Result<Option<Changed>, Error> {
         let (sealing, sealed) = self.key_of_person(&call.tenant.id, id, human).await?;
         let before = sealing.open(sealed).map_err(key_unavailable)?;

@@ -60,5 +60,5 @@ impl<P: Properties> Command for Change<P> {
 
 /// Returns the details of the settings that a write answers.
 pub(crate) fn details(decided: &Decided) -> proto::object_settings::Details {
-    api::settings::details(&decided.owner, (decided.sequence, decided.changed_at))
+    api::settings::details(&decided.owner, decided.sequence, decided.changed_at)
 }

@@ -39,7 +39,8 @@ pub enum Outcome {
 /// Carries the plan out, unless the log is set up already.
 pub async fn setup(
     writer: &Handle,
-    (keyring, persons): (&Keyring, &Persons),
+    keyring: &Keyring,
+    persons: &Persons,
     ids: Arc<Ids>,
     plan: &Plan,
 ) -> Result<Outcome, PlanFailure> {

@@ -37,7 +37,8 @@ impl Commands {
         &self,
         call: &Call,
         request: &I,
-        (owner, resource): (Owner, R),
+        owner: Owner,
+        resource: R,
         answer: impl Fn(Details) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
         let id = self.ids.next();

@@ -134,7 +134,7 @@ impl Command for IdentifyPerson {
         let (key, before) = match &self.0 {
             PasswordSubject::Named(instance_id, search) => {
                 deciding.permit(turn, &Owner::instance(instance_id), &Object::of_nobody(Session::NAME, false))?;
-                (named(turn, &deciding.keys, (instance_id, search)), None)
+                (named(turn, &deciding.keys, instance_id, search), None)
             }
             PasswordSubject::OfSession(session) => {
                 let current = turn.get::<Standard<Session>>(session);

@@ -52,7 +52,7 @@ async fn finish(
     headers.extend(HeaderValue::from_str(&call.trace_context).ok().map(|trace| (TRACE, trace)));
     headers.insert(DEPTH, HeaderValue::from(call.depth));
     let ending = FinishedRequest { id: &request.id, waiting: &waiting, app: &app };
-    let ended = ending.finish(&oidc, &call.tenant, (logged_in, &headers)).await?;
+    let ended = ending.finish(&oidc, &call.tenant, logged_in, &headers).await?;
     let callback_url = ended.ok_or(Rejection::NotFound(NOUN))?;
     answer(&oidc, &call, FinishAuthRequestResponse { callback_url }).await
 }
@@ -75,7 +75,7 @@ async fn refuse(
 /// has seen no more.
 async fn answer<O>(oidc: &Oidc, call: &Call, message: O) -> Result<Answer<O>, Error> {
     let seen = call.consistency.events.required;
-    let token = call.token_at(&oidc.edge.tokens, (LogClass::Events, seen)).await?;
+    let token = call.token_at(&oidc.edge.tokens, LogClass::Events, seen).await?;
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 

@@ -176,7 +176,8 @@ impl<'a> Assertion<'a> {
     /// instance, and it was not used before.
     pub(crate) async fn verify<H: Signer>(
         &self,
-        (oidc, tenant): (&Oidc, &Tenant),
+        oidc: &Oidc,
+        tenant: &Tenant,
         key: &HeldKey,
         by: &Signatory<'_>,
         r#use: Use,

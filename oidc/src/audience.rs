@@ -25,7 +25,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// When they cannot be read, or it cannot be determined whether they have ended since.
 pub(crate) async fn grants(
     oidc: &Oidc,
-    (tenant, user): (&Tenant, &Principal),
+    tenant: &Tenant,
+    user: &Principal,
     sequence: u64,
 ) -> Result<Vec<Granted>, Error> {
     let directory = &oidc.edge.directory;
@@ -40,7 +41,7 @@ pub(crate) async fn grants(
 
 /// Returns the grants that still count, and the sequence at which the last of the others was withdrawn.
 fn counting(oidc: &Oidc, tenant: &Tenant, found: &Grants) -> Result<(Vec<Granted>, Option<u64>), Error> {
-    let withdrawn = |owner: &Owner, on: &[(&'static str, &str)]| withdrawn(oidc, tenant, owner, (on, found.processed));
+    let withdrawn = |owner: &Owner, on: &[(&'static str, &str)]| withdrawn(oidc, tenant, owner, on, found.processed);
     let (mut counting, mut last) = (vec![], None);
     for granted in &found.granted {
         let granter = Owner::organization(&granted.organization_id);
@@ -78,7 +79,7 @@ pub(crate) async fn project(
     let Some(mut project) = oidc.edge.directory.project(&tenant.id, named, sequence).await? else { return Ok(None) };
     for id in project.project_grants.clone() {
         let (owner, on) = (project.owner.clone(), [(ProjectGrant::NAME, id.as_str())]);
-        if withdrawn(oidc, tenant, &owner, (&on, project.processed))?.is_some() {
+        if withdrawn(oidc, tenant, &owner, &on, project.processed)?.is_some() {
             Arc::make_mut(&mut project).project_grants.retain(|other| *other != id);
         }
     }
@@ -90,7 +91,8 @@ fn withdrawn(
     oidc: &Oidc,
     tenant: &Tenant,
     owner: &Owner,
-    (on, processed): (&[(&'static str, &str)], u64),
+    on: &[(&'static str, &str)],
+    processed: u64,
 ) -> Result<Option<u64>, Error> {
     oidc.edge.ended.withdrawn(&tenant.id, owner, on, processed).map_err(|Forgotten| {
         tracing::warn!(

@@ -160,7 +160,7 @@ impl ByApp {
     /// Replaces the parameters by those of the request object, where the app has sent one.
     async fn open(&mut self, oidc: &Oidc) -> Result<(), Refusal> {
         let BrowserRequest { tenant, form, .. } = &self.asked;
-        let opened = object::opened((oidc, tenant), &self.app, form).await.inspect_err(|refusal| {
+        let opened = object::opened(oidc, tenant, &self.app, form).await.inspect_err(|refusal| {
             tracing::info!(app = self.app.id, rule = refusal.description, "a request object was refused");
         })?;
         if let Some(opened) = opened {
@@ -183,7 +183,7 @@ impl ByApp {
         let callback = Callback {
             redirect_uri: redirect_uri.to_owned(),
             state: state.filter(|_| !is_long),
-            mode: checks::mode(form, (redirect_uri, self.asked.has_pages)),
+            mode: checks::mode(form, redirect_uri, self.asked.has_pages),
         };
         Ok(Answerable { by_app: self, callback, is_long })
     }
@@ -208,8 +208,8 @@ impl Answerable {
             let description = "the app has no loginUri, and the platform's own login pages are served over https only";
             return Err(Refusal { error: "server_error", description });
         }
-        let hint = hint::user(oidc, (&asked.tenant, &app.id), asked.form.get("id_token_hint"))?;
-        let mut request = checks::checked((app, settings), &asked.form, (self.callback.clone(), hint))?;
+        let hint = hint::user(oidc, &asked.tenant, &app.id, asked.form.get("id_token_hint"))?;
+        let mut request = checks::checked(app, settings, &asked.form, self.callback.clone(), hint)?;
         let scopes = scope::parse(Some(&request.scope)).unwrap_or_default();
         let organization = owner::requested_organization(oidc, &asked.tenant, &scopes).await;
         request.organization_id = organization.map_err(|error| Refusal::of_scope(&error))?;

@@ -91,14 +91,14 @@ pub(crate) async fn signing_user(
     let User { username, allow_token_endpoint_audience: takes_endpoint, .. } = &user.user;
     let (name, takes_endpoint) = (Some(username.as_str()), *takes_endpoint);
     let by = Signatory { id: &user.id, name, owner: &user.owner, takes_endpoint };
-    assertion.verify::<User>((oidc, tenant), &key, &by, r#use).await?;
+    assertion.verify::<User>(oidc, tenant, &key, &by, r#use).await?;
     Ok(user)
 }
 
 /// Returns the app that the request authenticates as: with a secret by HTTP Basic only, even where the app is set up to
 /// send it in forms, because introspection (RFC 7662) accepts no secret in the form.
 pub(crate) async fn app(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<Arc<Client>, Error> {
-    authenticated(oidc, tenant, (headers, form), headers.contains_key(header::AUTHORIZATION)).await
+    authenticated(oidc, tenant, headers, form, headers.contains_key(header::AUTHORIZATION)).await
 }
 
 /// Returns the app that people log in to: it authenticates as it is set up to, or not at all where it cannot keep a
@@ -111,7 +111,7 @@ pub(crate) async fn of_login(
 ) -> Result<Arc<Client>, Error> {
     match named_only(headers, form) {
         Some(client_id) => public(oidc, tenant, client_id).await,
-        None => authenticated(oidc, tenant, (headers, form), true).await,
+        None => authenticated(oidc, tenant, headers, form, true).await,
     }
 }
 
@@ -119,12 +119,13 @@ pub(crate) async fn of_login(
 async fn authenticated(
     oidc: &Oidc,
     tenant: &Tenant,
-    (headers, form): (&HeaderMap, &Form),
+    headers: &HeaderMap,
+    form: &Form,
     takes_secret: bool,
 ) -> Result<Arc<Client>, Error> {
     match credentials(headers, form)? {
         Credentials::Secret(Secret { client_id, client_secret }) if takes_secret => {
-            with_secret(oidc, tenant, (&client_id, &client_secret)).await
+            with_secret(oidc, tenant, &client_id, &client_secret).await
         }
         Credentials::Secret(_) => Err(Error::InvalidClient),
         Credentials::Assertion(assertion) => {
@@ -136,11 +137,7 @@ async fn authenticated(
 }
 
 /// Returns the app with an id, if the secret is one of its own.
-async fn with_secret(
-    oidc: &Oidc,
-    tenant: &Tenant,
-    (client_id, client_secret): (&str, &str),
-) -> Result<Arc<Client>, Error> {
+async fn with_secret(oidc: &Oidc, tenant: &Tenant, client_id: &str, client_secret: &str) -> Result<Arc<Client>, Error> {
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
@@ -228,7 +225,7 @@ async fn signing_app(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>) ->
         app.filter(|app| signs(app) && oidc.edge.is_live_app(tenant, app, app.processed)).ok_or(Flaw::Unsigned)?;
     let takes_endpoint = app.app.allow_token_endpoint_audience;
     let by = Signatory { id: &app.id, name: None, owner: &app.owner, takes_endpoint };
-    assertion.verify::<App>((oidc, tenant), &key, &by, Use::Client).await?;
+    assertion.verify::<App>(oidc, tenant, &key, &by, Use::Client).await?;
     Ok(app)
 }
 

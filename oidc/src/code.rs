@@ -88,7 +88,8 @@ pub(crate) struct PresentedCode {
 pub(crate) async fn draw(
     oidc: &Oidc,
     request_id: &str,
-    (logged_in, bound): (LoggedIn, Bound),
+    logged_in: LoggedIn,
+    bound: Bound,
 ) -> Result<Option<String>, Error> {
     let secret = random_secret();
     let good_until = clock::millis_after(LIFETIME);

@@ -77,7 +77,7 @@ async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result
         along(form.get("client_id")).next(oidc, &tenant).await?;
         return Ok(Some(sign_out_url(oidc, &tenant, &form.encoded())));
     };
-    let hinted = hinted(oidc, &tenant, (hint, form.get("client_id")))?;
+    let hinted = hinted(oidc, &tenant, hint, form.get("client_id"))?;
     // Everything is checked before anything ends.
     let named = along(Some(&hinted.azp));
     let next = named.next(oidc, &tenant).await?;
@@ -102,7 +102,7 @@ async fn is_here(
     session_id: &str,
 ) -> Result<bool, Error> {
     let Some(site) = site else { return Ok(true) };
-    let found = is_signed_in_to(oidc, (tenant, site), headers, session_id).await?;
+    let found = is_signed_in_to(oidc, tenant, site, headers, session_id).await?;
     Ok(found.unwrap_or(!is_post || !origin::is_foreign(headers)))
 }
 
@@ -113,7 +113,7 @@ fn sign_out_url(oidc: &Oidc, tenant: &Tenant, query: &str) -> String {
 
 /// Returns the session that the hint names. The hint may have expired, but must be an ID token of the app in
 /// `client_id`, if given.
-fn hinted(oidc: &Oidc, tenant: &Tenant, (hint, client_id): (&str, Option<&str>)) -> Result<Hinted, Notice> {
+fn hinted(oidc: &Oidc, tenant: &Tenant, hint: &str, client_id: Option<&str>) -> Result<Hinted, Notice> {
     let issuer = oidc.edge.external.issuer(tenant);
     let hinted: Hinted = issued_as(hint, tenant, (ID_TYPE, Some(&issuer))).ok_or(Notice::BAD_HINT)?;
     if client_id.is_some_and(|client_id| client_id != hinted.azp) {

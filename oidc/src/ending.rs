@@ -45,11 +45,12 @@ impl FinishedRequest<'_> {
         &self,
         oidc: &Oidc,
         tenant: &Arc<Tenant>,
-        (logged_in, headers): (LoggedIn, &HeaderMap),
+        logged_in: LoggedIn,
+        headers: &HeaderMap,
     ) -> Result<Option<String>, Error> {
         let Self { id, waiting: PendingRequest { request, .. }, app } = self;
         if request.response == ResponseType::Code {
-            let Some(code) = code::draw(oidc, id, (logged_in, request.into())).await? else { return Ok(None) };
+            let Some(code) = code::draw(oidc, id, logged_in, request.into()).await? else { return Ok(None) };
             over(oidc, tenant, id).await;
             return answer::url(oidc, tenant, &request.callback, &[("code", &code)]).await.map(Some);
         }

@@ -125,7 +125,7 @@ pub(crate) async fn logged_in(
         Some(Outdated::MustChoose) => return Err(Lack::Choice.into()),
         Some(Outdated::Changed) => return Err(Lack::Changed.into()),
     }
-    let admitted = admitted(oidc, (tenant, user.clone()), &waiting.request).await?;
+    let admitted = admitted(oidc, tenant, user.clone(), &waiting.request).await?;
     // Sessions of the user may have ended since this one was read.
     if admitted.user.user.has_ended_sessions_since(checked.seen) {
         return Err(Lack::Session.into());
@@ -170,13 +170,14 @@ fn checked<'a>(waiting: &PendingRequest, session: &'a StoredResource<Session>) -
 /// Returns the user with grants and projects, if the requested organization and projects admit the user.
 async fn admitted(
     oidc: &Oidc,
-    (tenant, user): (&Arc<Tenant>, Arc<Principal>),
+    tenant: &Arc<Tenant>,
+    user: Arc<Principal>,
     request: &AuthRequest,
 ) -> Result<Subject, Unfinished> {
     let known = scope::parse(Some(&request.scope)).unwrap_or_default();
     let named = known.iter().filter_map(|(_, scope)| audience::of(tenant, scope));
     let named: Vec<&str> = named.chain([request.project_id.as_str()]).collect();
-    let subject = Subject::read(oidc, (tenant.clone(), user), &named).await.map_err(|error| match error {
+    let subject = Subject::read(oidc, tenant.clone(), user, &named).await.map_err(|error| match error {
         crate::error::Error::InvalidClient => Unfinished::Lacks(Lack::Inactive),
         error => error.into(),
     })?;

@@ -125,7 +125,7 @@ pub(crate) async fn claims(
     let depth =
         trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a circle"))?;
     let cause = Cause { depth, trace_context: trigger::trace_of(headers) };
-    let mut using = Using { about: about(oidc, (function, known), (subject, client_id)).await?, answer: Map::new() };
+    let mut using = Using { about: about(oidc, function, known, subject, client_id).await?, answer: Map::new() };
     actions.run(&chain, &cause, &mut using).await.map_err(denied)?;
     let TargetAnswer { set_user_metadata, append_claims, append_log_claims } = using.parsed()?;
     let of_user = (tenant.id.as_str(), subject.user.id.as_str());
@@ -153,8 +153,10 @@ fn describing(char: char) -> char {
 
 async fn about(
     oidc: &Oidc,
-    (function, known): (Function, &[(&str, Scope<'_>)]),
-    (subject, client_id): (&Subject, &str),
+    function: Function,
+    known: &[(&str, Scope<'_>)],
+    subject: &Subject,
+    client_id: &str,
 ) -> Result<Value, Error> {
     let Subject { tenant, user, grants, sequence, .. } = subject;
     let organization = owner::of(oidc, tenant, user).await?.map(|found| found.organization.clone());
@@ -168,7 +170,7 @@ async fn about(
     });
     let mut userinfo = claims::of(user, known.iter().map(|(_, scope)| scope));
     userinfo.insert("sub".to_owned(), json!(user.id));
-    let metadata = metadata::of(oidc, (tenant, user), *sequence).await?;
+    let metadata = metadata::of(oidc, tenant, user, *sequence).await?;
     let user_metadata =
         metadata.entries.iter().map(|(key, value)| json!({ "key": key, "value": STANDARD.encode(value) }));
     Ok(json!({

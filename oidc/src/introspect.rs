@@ -44,13 +44,13 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
     let token = form.get("token").ok_or(Error::InvalidRequest("token is missing"))?;
     let found = oidc.edge.holder(&tenant, token, &app.app.project_id).await.map_err(Error::from)?;
     let Some(HeldToken { token, user, .. }) = found.filter(|held| is_for(&held.token, &app)) else { return Ok(None) };
-    let Some(roles) = roles((oidc, &tenant), &app, (&token, &user)).await? else { return Ok(None) };
+    let Some(roles) = roles(oidc, &tenant, &app, &token, &user).await? else { return Ok(None) };
     let organization = owner::of(oidc, &tenant, &user).await?;
     let asks = |wanted: Scope| scopes(&token).any(|scope| scope == wanted);
     let owner = organization.as_ref().filter(|_| asks(Scope::ResourceOwner)).map(|found| owner::claims(found));
     let of_now = |name: &str| role::is_claim(name) || owner::is_claim(name) || name == metadata::CLAIM;
     let added = token.added.iter().filter(|(name, _)| !of_now(name)).map(|(name, value)| (name.clone(), value.clone()));
-    let by_targets = match by_targets((oidc, &tenant), (&token, &user), &headers).await {
+    let by_targets = match by_targets(oidc, &tenant, &token, &user, &headers).await {
         // The user has just been deactivated or removed.
         Err(Error::InvalidClient) => return Ok(None),
         other => other?,
@@ -61,7 +61,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
     let repeated = owner::repeated(organization.as_deref(), &known);
     let said = claims::of(&user, known.iter().map(|(_, scope)| scope));
     // No added claim replaces one of the platform's own.
-    let fixed = fixed((&token, &user), organization.as_deref(), &tenant);
+    let fixed = fixed(&token, &user, organization.as_deref(), &tenant);
     let claims = added
         .chain(by_targets)
         .chain(said)
@@ -82,15 +82,17 @@ pub(crate) fn is_for(token: &AccessToken, app: &Client) -> bool {
 
 /// Returns what targets add to the answer.
 async fn by_targets(
-    (oidc, tenant): (&Oidc, &Arc<Tenant>),
-    (token, user): (&AccessToken, &Arc<Principal>),
+    oidc: &Oidc,
+    tenant: &Arc<Tenant>,
+    token: &AccessToken,
+    user: &Arc<Principal>,
     headers: &HeaderMap,
 ) -> Result<TargetAnswers, Error> {
     if !function::is_executed(oidc, tenant, Function::PreUserinfo) {
         return Ok(TargetAnswers::default());
     }
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
-    let subject = Subject::read(oidc, (tenant.clone(), user.clone()), &[]).await?;
+    let subject = Subject::read(oidc, tenant.clone(), user.clone(), &[]).await?;
     function::claims(oidc, (Function::PreUserinfo, &known), (&subject, &token.client_id), headers).await
 }
 
@@ -100,17 +102,19 @@ fn scopes(token: &AccessToken) -> impl Iterator<Item = Scope<'_>> {
 
 /// Returns the current roles of the user in the app's project; `None` where that does not admit the user any longer.
 async fn roles(
-    (oidc, tenant): (&Oidc, &Tenant),
+    oidc: &Oidc,
+    tenant: &Tenant,
     app: &Client,
-    (token, user): (&AccessToken, &Principal),
+    token: &AccessToken,
+    user: &Principal,
 ) -> Result<Option<Map<String, Value>>, Error> {
     let named = (app.app.project_id.as_str(), user.owner.id.as_str());
     let project = audience::project(oidc, tenant, named, token.seq).await?;
-    let grants = audience::grants(oidc, (tenant, user), token.seq).await?;
+    let grants = audience::grants(oidc, tenant, user, token.seq).await?;
     let is_open = |project: &Audience| audience::is_live(oidc, tenant, project, token.seq);
     let project = project.filter(|it| is_open(it) && it.admits(&grants));
     let asked = RequestedScopes::of(scopes(token).chain(asserted(oidc, tenant, token).await?));
-    Ok(project.map(|project| asked.claims_for(tenant, (&project, &grants))))
+    Ok(project.map(|project| asked.claims_for(tenant, &project, &grants)))
 }
 
 /// Returns a scope that was not requested but counts, because the client is set up so.
@@ -121,11 +125,7 @@ async fn asserted(oidc: &Oidc, tenant: &Tenant, token: &AccessToken) -> Result<O
 }
 
 /// Returns the members of the answer for every active token (RFC 7662, section 2.2).
-fn fixed(
-    (token, user): (&AccessToken, &Principal),
-    organization: Option<&Tenancy>,
-    tenant: &Tenant,
-) -> Map<String, Value> {
+fn fixed(token: &AccessToken, user: &Principal, organization: Option<&Tenancy>, tenant: &Tenant) -> Map<String, Value> {
     let own_domain = organization.and_then(|found| found.organization.primary_domain.as_ref());
     let domain = own_domain.unwrap_or(&tenant.primary_domain);
     let members = [

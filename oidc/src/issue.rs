@@ -96,7 +96,8 @@ impl Issuer {
     pub(crate) async fn access_token(
         &self,
         external: &External,
-        (Subject { tenant, user, sequence, .. }, recipient): (&Subject, &Recipient),
+        Subject { tenant, user, sequence, .. }: &Subject,
+        recipient: &Recipient,
         Content { audience, scope, added }: Content,
         lifetime: Milliseconds,
     ) -> Result<(String, u64), Error> {
@@ -127,7 +128,7 @@ impl Issuer {
         let token = if recipient.is_opaque {
             self.seal(tenant, algorithm, &claims).await?
         } else {
-            self.sign(tenant, (algorithm, TOKEN_TYPE), &claims).await?
+            self.sign(tenant, algorithm, TOKEN_TYPE, &claims).await?
         };
         let advice =
             "the token would be too long: ask for fewer projects, for single roles, or for those of one organization";
@@ -172,14 +173,14 @@ impl Issuer {
             act: recipient.exchange().and_then(|exchange| exchange.act.clone()),
             added,
         };
-        self.sign(tenant, (algorithm, ID_TYPE), &claims).await.map(Some)
+        self.sign(tenant, algorithm, ID_TYPE, &claims).await.map(Some)
     }
 
     /// Seals an opaque token, bound to the key that would have signed it.
     async fn seal(&self, tenant: &Tenant, algorithm: Algorithm, claims: &AccessToken) -> Result<String, Error> {
         let (kid, signing_key) = self.active_key(tenant, algorithm)?;
         let secrets = self.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
-        opaque::seal((kid, &opaque::key(&secrets, signing_key)), &tenant.id, claims).map_err(|error| {
+        opaque::seal(kid, &opaque::key(&secrets, signing_key), &tenant.id, claims).map_err(|error| {
             tracing::error!(error = %explain(&error), "a token cannot be sealed");
             Error::Server
         })
@@ -188,11 +189,12 @@ impl Issuer {
     async fn sign(
         &self,
         tenant: &Tenant,
-        (algorithm, r#type): (Algorithm, &str),
+        algorithm: Algorithm,
+        r#type: &str,
         claims: &impl Serialize,
     ) -> Result<String, Error> {
         let (kid, key) = self.active_key(tenant, algorithm)?;
-        let encoding = self.open((&tenant.id, kid), algorithm, key).await?;
+        let encoding = self.open(&tenant.id, kid, algorithm, key).await?;
         let header = Header { typ: Some(r#type.into()), kid: Some(kid.to_owned()), ..Header::new(algorithm) };
         encode(&header, claims, &encoding).map_err(|error| {
             tracing::error!(error = %explain(&error), kid, "a token cannot be signed");
@@ -217,7 +219,8 @@ impl Issuer {
 
     async fn open(
         &self,
-        (instance_id, kid): (&str, &str),
+        instance_id: &str,
+        kid: &str,
         algorithm: Algorithm,
         key: &SigningKey,
     ) -> Result<Arc<EncodingKey>, Error> {

@@ -15,11 +15,7 @@ pub(crate) const CLAIM: &str = "urn:platform:iam:user:metadata";
 ///
 /// # Errors
 /// When it cannot be read.
-pub(crate) async fn of(
-    oidc: &Oidc,
-    (tenant, user): (&Tenant, &Principal),
-    sequence: u64,
-) -> Result<Arc<Metadata>, Error> {
+pub(crate) async fn of(oidc: &Oidc, tenant: &Tenant, user: &Principal, sequence: u64) -> Result<Arc<Metadata>, Error> {
     Ok(oidc.edge.directory.metadata(&tenant.id, &user.id, sequence).await?)
 }
 
@@ -33,7 +29,7 @@ pub(crate) async fn claim_with_new(
     if !is_asked {
         return Ok(None);
     }
-    let found = of(oidc, (tenant, user), sequence).await?;
+    let found = of(oidc, tenant, user, sequence).await?;
     Ok(claim(&new.over(&found)).ok().map(|claim| (CLAIM.to_owned(), claim)))
 }
 

@@ -51,7 +51,7 @@ fn after(oidc: &Oidc, instance_id: &str, which: fn(&Settings) -> Option<&Millise
 
 impl RefreshToken {
     /// Makes the token of a generation, which expires after the idle lifetime or with its family.
-    pub(crate) fn of(oidc: &Oidc, (grant_id, generation): (&str, u64), logged_in: LoggedIn, family_ends: i64) -> Self {
+    pub(crate) fn of(oidc: &Oidc, grant_id: &str, generation: u64, logged_in: LoggedIn, family_ends: i64) -> Self {
         let idle = after(oidc, &logged_in.instance_id, |settings| settings.refresh_token_idle_lifetime.as_ref());
         let expires_at = idle.min(family_ends);
         Self { logged_in, grant_id: grant_id.to_owned(), generation, expires_at, family_ends }

@@ -48,7 +48,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<(), Refused> {
     }
     // The type of a token is evident from the token, so the hint is ignored (section 2.1).
     if refresh_token::is_one(token) {
-        return Ok(end_refreshing(oidc, &tenant, (token, &client_id), &headers).await?);
+        return Ok(end_refreshing(oidc, &tenant, token, &client_id, &headers).await?);
     }
     let Some(token) = oidc.edge.issued(&tenant, token).await.map_err(Error::from)? else { return Ok(()) };
     if token.client_id != client_id {
@@ -66,7 +66,8 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<(), Refused> {
 async fn end_refreshing(
     oidc: &Oidc,
     tenant: &Tenant,
-    (token, client_id): (&str, &str),
+    token: &str,
+    client_id: &str,
     headers: &HeaderMap,
 ) -> Result<(), Error> {
     let Some(RefreshToken { logged_in, grant_id, .. }) = RefreshToken::open(oidc, tenant, token).await? else {

@@ -60,7 +60,8 @@ impl<'a> RequestedScopes<'a> {
     pub(crate) fn claims<'b>(
         &self,
         tenant: &Tenant,
-        (projects, grants): (impl IntoIterator<Item = &'b Audience>, &[Granted]),
+        projects: impl IntoIterator<Item = &'b Audience>,
+        grants: &[Granted],
     ) -> Map<String, Value> {
         let of = |project| (project, self.of_project(&tenant.primary_domain, project, grants));
         let told = projects.into_iter().map(of).filter(|(_, roles)| !roles.is_empty());
@@ -68,8 +69,8 @@ impl<'a> RequestedScopes<'a> {
     }
 
     /// Returns the claims for an app of a project: under the name with the project's id, and under the short one.
-    pub(crate) fn claims_for(&self, tenant: &Tenant, (project, grants): (&Audience, &[Granted])) -> Map<String, Value> {
-        let mut claims = self.claims(tenant, ([project], grants));
+    pub(crate) fn claims_for(&self, tenant: &Tenant, project: &Audience, grants: &[Granted]) -> Map<String, Value> {
+        let mut claims = self.claims(tenant, [project], grants);
         let own = claims.get(&name(&project.id)).cloned();
         claims.extend(own.map(|roles| (OWN.to_owned(), roles)));
         claims
@@ -139,7 +140,7 @@ mod tests {
 
     fn claim_of(scopes: &[Scope<'_>], project: &Audience) -> Value {
         let grants = [granted("7", "1", &["admin", "guest"]), granted("7", "2", &["guest"]), granted("8", "1", &["x"])];
-        json!(RequestedScopes::of(scopes.to_vec()).claims(&tenant(), ([project], &grants)))
+        json!(RequestedScopes::of(scopes.to_vec()).claims(&tenant(), [project], &grants))
     }
 
     #[test]
@@ -160,13 +161,13 @@ mod tests {
     #[test]
     fn an_app_sees_the_roles_of_its_own_project_under_both_names() {
         let grants = [granted("7", "1", &["admin"]), granted("8", "1", &["other"])];
-        let claims = RequestedScopes::of([Scope::Roles]).claims_for(&tenant(), (&project("7", false), &grants));
+        let claims = RequestedScopes::of([Scope::Roles]).claims_for(&tenant(), &project("7", false), &grants);
         let roles = json!({ "admin": { "1": "1.example" } });
         assert_eq!(json!(claims), json!({ OWN: roles, "urn:platform:iam:org:project:7:roles": roles }));
         assert!(claims.keys().all(|name| is_claim(name)));
         assert!(!is_claim("urn:platform:iam:org:project:7") && !is_claim("roles"));
         assert_eq!(
-            RequestedScopes::of([Scope::Roles]).claims_for(&tenant(), (&project("9", false), &grants)),
+            RequestedScopes::of([Scope::Roles]).claims_for(&tenant(), &project("9", false), &grants),
             Map::new()
         );
     }
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn an_organization_without_a_domain_is_told_with_that_of_the_instance() {
         let grants = [Granted { primary_domain: None, ..granted("7", "1", &["admin"]) }];
-        let claims = RequestedScopes::of([Scope::Roles]).claims(&tenant(), ([&project("7", false)], &grants));
+        let claims = RequestedScopes::of([Scope::Roles]).claims(&tenant(), [&project("7", false)], &grants);
         let expected = json!({ "urn:platform:iam:org:project:7:roles": { "admin": { "1": "auth.example" } } });
         assert_eq!(json!(claims), expected);
     }

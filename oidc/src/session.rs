@@ -43,7 +43,7 @@ pub(crate) async fn shown(oidc: &Oidc, tenant: &Tenant, token: &str) -> Result<O
 /// # Errors
 /// When that cannot be determined.
 pub(crate) async fn living(oidc: &Oidc, tenant: &Tenant, id: &str) -> Result<Option<StoredResource<Session>>, Error> {
-    Ok(read(oidc, tenant, (id, newest(oidc).await?)).await?.filter(|found| !has_ended(oidc, tenant, found)))
+    Ok(read(oidc, tenant, id, newest(oidc).await?).await?.filter(|found| !has_ended(oidc, tenant, found)))
 }
 
 /// Whether a session has expired or has ended, alone or with its user, even if that is not projected yet.
@@ -68,11 +68,7 @@ async fn newest(oidc: &Oidc) -> Result<u64, Error> {
 }
 
 /// Returns a session as of a sequence or later.
-async fn read(
-    oidc: &Oidc,
-    tenant: &Tenant,
-    (id, required): (&str, u64),
-) -> Result<Option<StoredResource<Session>>, Error> {
+async fn read(oidc: &Oidc, tenant: &Tenant, id: &str, required: u64) -> Result<Option<StoredResource<Session>>, Error> {
     let rows = ReadModel::new(&SESSIONS, tenant.shard);
     let look = || rows.get(&oidc.database, Session::NAME, (&tenant.id, id));
     let consistency = Consistency { required, own: 0, wait: WAIT, begun: Instant::now() };

@@ -26,7 +26,8 @@ impl Subject {
     /// Where the user is not active any more, or something cannot be read.
     pub(crate) async fn read(
         oidc: &Oidc,
-        (tenant, user): (Arc<Tenant>, Arc<Principal>),
+        tenant: Arc<Tenant>,
+        user: Arc<Principal>,
         projects: &[&str],
     ) -> Result<Self, Error> {
         let mut subject = Self { tenant, user, grants: vec![], projects: BTreeMap::new(), sequence: 0 };
@@ -59,7 +60,7 @@ impl Subject {
             let found = directory.principal(&self.tenant.id, Name::Id(self.user.id.clone()), newest).await?;
             self.user = found.ok_or(Error::InvalidClient)?;
         }
-        self.grants = audience::grants(oidc, (&self.tenant, &self.user), newest).await?;
+        self.grants = audience::grants(oidc, &self.tenant, &self.user, newest).await?;
         self.projects.clear();
         for id in projects {
             let named = (*id, self.user.owner.id.as_str());

@@ -135,7 +135,7 @@ pub(crate) async fn at_login(
     let settings = app.app.config.oidc().ok_or(Error::InvalidClient)?.clone();
     let app = App::at_login(app.clone(), settings, with_access_token);
     let presented = Presented { logged_in: &logged_in, grant_id, session_seq, nonce };
-    BY_LOGIN.count(app.tokens(oidc, tenant, (&presented, &logged_in.scope), headers)).await
+    BY_LOGIN.count(app.tokens(oidc, tenant, &presented, &logged_in.scope, headers)).await
 }
 
 /// Exchanges a code for the access token of the platform's own pages, and returns it with its lifetime in seconds.
@@ -156,7 +156,7 @@ pub(crate) async fn of_own_app(
     // The browser's headers authenticate no client.
     let mut headers = headers.clone();
     headers.remove(header::AUTHORIZATION);
-    let tokens = BY_CODE.count(authorization_code::grant(oidc, tenant, (&headers, &form))).await?;
+    let tokens = BY_CODE.count(authorization_code::grant(oidc, tenant, &headers, &form)).await?;
     tokens.metadata.write(oidc).await;
     Ok((tokens.access_token, tokens.expires_in))
 }
@@ -197,14 +197,14 @@ async fn grant(oidc: &Oidc, request: Request<Body>) -> Result<Tokens, Refused> {
     let EndpointRequest { tenant, headers, form } = form::read(oidc, request).await?;
     Ok(match form.get("grant_type") {
         None => return Err(Error::InvalidRequest("grant_type is missing").into()),
-        Some(AUTHORIZATION_CODE) => BY_CODE.count(authorization_code::grant(oidc, &tenant, (&headers, &form))).await?,
-        Some(REFRESH_TOKEN) => BY_REFRESH.count(refresh::grant(oidc, &tenant, (&headers, &form))).await?,
+        Some(AUTHORIZATION_CODE) => BY_CODE.count(authorization_code::grant(oidc, &tenant, &headers, &form)).await?,
+        Some(REFRESH_TOKEN) => BY_REFRESH.count(refresh::grant(oidc, &tenant, &headers, &form)).await?,
         Some(CLIENT_CREDENTIALS) => {
-            BY_CREDENTIALS.count(client_credentials::grant(oidc, &tenant, (&headers, &form))).await?
+            BY_CREDENTIALS.count(client_credentials::grant(oidc, &tenant, &headers, &form)).await?
         }
-        Some(JWT_BEARER) => BY_ASSERTION.count(jwt_bearer::grant(oidc, &tenant, (&headers, &form))).await?,
+        Some(JWT_BEARER) => BY_ASSERTION.count(jwt_bearer::grant(oidc, &tenant, &headers, &form)).await?,
         Some(TOKEN_EXCHANGE) if exchanges(oidc, &tenant.id) => {
-            BY_TOKENS.count(exchange::grant(oidc, &tenant, (&headers, &form))).await?
+            BY_TOKENS.count(exchange::grant(oidc, &tenant, &headers, &form)).await?
         }
         Some(_) => return Err(Error::UnsupportedGrantType.into()),
     })

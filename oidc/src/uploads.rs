@@ -73,7 +73,7 @@ impl Uploads {
 
 /// Returns the name of the file at the path of a context and a digest, on a host of an instance; `None` where the path
 /// is invalid.
-pub(crate) fn named(instance_id: &str, (owner, digest): (&str, &str)) -> Option<AssetName> {
+pub(crate) fn named(instance_id: &str, owner: &str, digest: &str) -> Option<AssetName> {
     match owner {
         SYSTEM => AssetName::new("", "", digest),
         owner => AssetName::new(instance_id, owner, digest),
@@ -107,7 +107,7 @@ pub(crate) async fn show(
         Ok(tenant) => tenant,
         Err(error) => return passing(error.into_response()),
     };
-    let name = named(&tenant.id, (&owner, &digest)).filter(|name| may_be_there(&oidc.edge.settings, name));
+    let name = named(&tenant.id, &owner, &digest).filter(|name| may_be_there(&oidc.edge.settings, name));
     let Some(name) = name else { return passing(StatusCode::NOT_FOUND.into_response()) };
     match oidc.uploads.get(&name).await {
         Ok(content) => match media_type(&content) {

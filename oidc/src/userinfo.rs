@@ -95,7 +95,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Map<String, Value
     if !known.iter().any(|(_, scope)| *scope == Scope::OpenId) {
         return Err(Unanswered::Challenged(Challenge::InsufficientScope));
     }
-    user_claims(oidc, (tenant, user), &token, &headers).await.map_err(|error| match error {
+    user_claims(oidc, tenant, user, &token, &headers).await.map_err(|error| match error {
         // The user has just been deactivated or removed.
         Error::InvalidClient => Unanswered::Challenged(Challenge::Invalid),
         error => error.into(),
@@ -131,7 +131,8 @@ async fn shown(oidc: &Oidc, request: Request<Body>) -> Result<(Arc<Tenant>, Head
 /// Returns the claims about the user that the scopes of a token request.
 async fn user_claims(
     oidc: &Oidc,
-    (tenant, user): (Arc<Tenant>, Arc<Principal>),
+    tenant: Arc<Tenant>,
+    user: Arc<Principal>,
     token: &AccessToken,
     headers: &HeaderMap,
 ) -> Result<Map<String, Value>, Error> {
@@ -143,7 +144,7 @@ async fn user_claims(
     // Only the audience of tokens of apps contains apps.
     let projects = if token.is_of_app() { &named } else { &token.aud };
     let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
-    let subject = Subject::read(oidc, (tenant, user), &projects).await?;
+    let subject = Subject::read(oidc, tenant, user, &projects).await?;
     let asked = (Function::PreUserinfo, &*known);
     let TargetAnswers { claims: mut said, metadata: new } =
         function::claims(oidc, asked, (&subject, &token.client_id), headers).await?;
@@ -152,9 +153,9 @@ async fn user_claims(
     let asked = RequestedScopes::of(known.iter().map(|(_, scope)| scope.clone()));
     let is_live = |project: &&Audience| audience::is_live(oidc, tenant, project, token.seq) && project.admits(grants);
     let live = || projects.values().map(|project| &**project).filter(is_live);
-    said.extend(asked.claims(tenant, (live(), grants)));
+    said.extend(asked.claims(tenant, live(), grants));
     if let Some(own) = app.and_then(|app| live().find(|project| project.id == app.app.project_id)) {
-        said.extend(asked.claims_for(tenant, (own, grants)));
+        said.extend(asked.claims_for(tenant, own, grants));
     }
     let organization = owner::of(oidc, tenant, user).await?;
     said.extend(owner::repeated(organization.as_deref(), &known));

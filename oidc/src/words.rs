@@ -87,7 +87,8 @@ impl Words {
     /// that the reader accepts, or else the default.
     pub(crate) fn of<'a>(
         settings: &SettingsIndex,
-        (instance_id, context): (&str, &Owner),
+        instance_id: &str,
+        context: &Owner,
         wanted: impl IntoIterator<Item = &'a str>,
         headers: &HeaderMap,
     ) -> Self {

@@ -25,14 +25,14 @@ pub(crate) async fn work(projector: Projector, shutdown: CancellationToken) {
             let asked = since_start();
             // If NATS is silent there is nothing to note, which is what readers have to know.
             let Ok(Ok(end)) = timeout(EVERY, projector.logs[class].end()).await else { continue };
-            if let Err(failure) = projector.database.within(beat(&projector, class, (end, asked))).await {
+            if let Err(failure) = projector.database.within(beat(&projector, class, end, asked)).await {
                 tracing::debug!(error = explain(&failure), "no heartbeat can be noted");
             }
         }
     }
 }
 
-async fn beat(projector: &Projector, class: LogClass, (end, asked): (u64, Duration)) -> Result<(), DatabaseFailure> {
+async fn beat(projector: &Projector, class: LogClass, end: u64, asked: Duration) -> Result<(), DatabaseFailure> {
     let connection = projector.database.connection().await?;
-    heartbeat::beat(&connection, (class, projector.shard), end, asked).await
+    heartbeat::beat(&connection, class, projector.shard, end, asked).await
 }

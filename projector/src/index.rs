@@ -170,7 +170,8 @@ impl unit::Unit for Unit {
 impl Unit {
     pub(crate) fn new(
         projector: &Projector,
-        (projection, table): (&'static Projection, &'static Table),
+        projection: &'static Projection,
+        table: &'static Table,
         shown: SnapshotSender,
     ) -> Result<Self, index::IndexFailure> {
         let Indexing { folder, remote, .. } = &projector.indexing;
@@ -215,7 +216,7 @@ impl Unit {
         let (parked, all_parked) = watch::channel(None);
         let Projector { database, shard, .. } = &self.projector;
         tokio::select! {
-            stall = self.commit(opened, (committed, parked), lease) => stall,
+            stall = self.commit(opened, committed, parked, lease) => stall,
             stall = self.publish(publisher, newest) => stall,
             never = parked::keep_copy(database, (self.projection, *shard), all_parked) => match never {},
         }
@@ -263,7 +264,8 @@ impl Unit {
     async fn commit(
         &self,
         opened: Opened,
-        (committed, all_parked): (Committed, watch::Sender<Option<Vec<ParkedAt>>>),
+        committed: Committed,
+        all_parked: watch::Sender<Option<Vec<ParkedAt>>>,
         lease: &Lease,
     ) -> Result<Infallible, Stall> {
         let (database, Opened { mut writer, mut snapshot, complete_from }) = (&self.projector.database, opened);
@@ -292,11 +294,10 @@ impl Unit {
             let (end, committed_at) = (batch.end, batch.committed_at);
             let begun = Instant::now();
             let batch = lease.during(self.opened(batch)).await?;
-            let taken = lease.during(parked.take_up(database, self.table, (reached, &batch))).await?;
+            let taken = lease.during(parked.take_up(database, self.table, reached, &batch)).await?;
             reached = end.sequence;
             let has_others;
-            (writer, has_others) =
-                lease.during(self.write(writer, (&mut parked, &mut erasing), (taken, &batch))).await?;
+            (writer, has_others) = lease.during(self.write(writer, &mut parked, &mut erasing, taken, &batch)).await?;
             is_changed |= has_others;
             if let Some((omitted, all)) = parked.news() {
                 is_changed |= writer.omit(omitted);
@@ -310,7 +311,7 @@ impl Unit {
                 continue;
             }
             if std::mem::take(&mut is_changed) {
-                (writer, snapshot) = self.committed(writer, (end, committed_at)).await?;
+                (writer, snapshot) = self.committed(writer, end, committed_at).await?;
             } else {
                 snapshot = Arc::new(snapshot.at(end, committed_at)?);
             }

@@ -72,7 +72,7 @@ impl Projector {
         for projection in PROJECTIONS.iter() {
             if let Kind::Index(table) = &projection.kind {
                 let (shown, newest) = watch::channel(None);
-                let unit = index::Unit::new(self, (projection, table), shown)?;
+                let unit = index::Unit::new(self, projection, table, shown)?;
                 units.spawn(unit.run(shutdown.clone()));
                 indexes.add(projection, newest);
             } else {

@@ -232,7 +232,7 @@ impl Parked {
         let mut folded = Folded::default();
         for table in tables {
             let changes = match (fold(table, events), self.parking) {
-                (Err(_), Some(parking)) => without_failures(parking, (table, events), &mut folded.failed)?,
+                (Err(_), Some(parking)) => without_failures(parking, table, events, &mut folded.failed)?,
                 (changes, _) => changes?,
             };
             folded.add(table, changes);
@@ -255,7 +255,7 @@ impl Parked {
             let projection = self.projection.name;
             tracing::warn!(projection, error = explain(&error), "what is tried again is not shown as such");
         }
-        let (transaction, reached) = snapshot_now(&mut connection, (self.projection.class, self.shard)).await?;
+        let (transaction, reached) = snapshot_now(&mut connection, self.projection.class, self.shard).await?;
         let reached = reached.min(to);
         let next = self.due.next(reached);
         if next.is_empty() {
@@ -281,7 +281,7 @@ impl Parked {
             let is_all = is_read && self.due.has_all(&key, reached);
             // The row was removed, and what waits may have been discarded.
             if is_all && self.withholds(&key) {
-                let before = last_before(&transaction, &key, (from, self.discarded.iter().copied())).await?;
+                let before = last_before(&transaction, &key, from, self.discarded.iter().copied()).await?;
                 events.splice(..0, before);
             }
             found.push(RetriedAggregate { key, from, events, last, is_all, is_there });

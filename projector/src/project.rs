@@ -142,7 +142,7 @@ impl Moving<'_> {
         }
         if let Some(parking) = self.parked.parking() {
             self.parked.insist_on_few(&failed)?;
-            take_away(&transaction, (*read_model, parking), &failed).await?;
+            take_away(&transaction, *read_model, parking, &failed).await?;
             parking.release(&transaction, &self.retry.healed(&failed)).await?;
             parking.park(&transaction, checkpoint.position, &failed).await?;
             parking.settle(&transaction, &self.retry.postponed()).await?;
@@ -169,7 +169,8 @@ impl Moving<'_> {
 /// Removes the rows of parked aggregates from tables that withhold them.
 async fn take_away(
     transaction: &Transaction<'_>,
-    (read_model, parking): (ReadModel<'_>, Parking),
+    read_model: ReadModel<'_>,
+    parking: Parking,
     failed: &[ParkedAt],
 ) -> Result<(), BatchFailure> {
     for table in read_model.projection.row_tables().iter().filter(|table| parking.withholds(table)) {

@@ -40,7 +40,7 @@ impl Queries {
         let fresh = self.fresh(call, id).await;
         waited(call.consistency[R::CLASS], fresh.as_ref().ok().map(|fresh| fresh.processed));
         let Fresh { processed, answer: found, .. } = fresh?;
-        let token = call.token_at(&self.tokens, (R::CLASS, processed)).await?;
+        let token = call.token_at(&self.tokens, R::CLASS, processed).await?;
         let is_there = |found: &StoredResource<R>| {
             let context = R::context(&found.id, &found.owner);
             let also_seen_by = found.state.also_seen_by();
@@ -53,7 +53,7 @@ impl Queries {
             // A sweep may remove it later.
             let is_gone = || {
                 let stands_on = goes_with(&found.state, found.state.references());
-                let removed = |on: &Reference| self.ended.was_removed(&call.tenant.id, (on.link.to, &on.id));
+                let removed = |on: &Reference| self.ended.was_removed(&call.tenant.id, on.link.to, &on.id);
                 stands_on.iter().any(removed)
             };
             may && !is_over
@@ -72,7 +72,7 @@ impl Queries {
 
     /// An answer that no write changes, and so is as fresh as anybody requires.
     pub(crate) async fn constant<O>(&self, call: &Call, message: O) -> Result<Answer<O>, Error> {
-        let token = call.token_at(&self.tokens, (LogClass::Events, call.consistency.events.required)).await?;
+        let token = call.token_at(&self.tokens, LogClass::Events, call.consistency.events.required).await?;
         Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
     }
 
@@ -92,7 +92,7 @@ impl Queries {
         instance_id: &str,
         id: &str,
     ) -> Result<Fresh<Option<StoredResource<R>>>, Error> {
-        let fresh = self.row(call, (rows_of::<R>(), R::NAME), (instance_id, id)).await?;
+        let fresh = self.row(call, rows_of::<R>(), R::NAME, (instance_id, id)).await?;
         let found = fresh.try_map(|row| row.map(|row| row.read(R::NAME)).transpose());
         found.map_err(|failure| read_model(Arc::new(failure)))
     }
@@ -101,7 +101,8 @@ impl Queries {
     async fn row(
         &self,
         call: &Call,
-        (projection, aggregate_type): (&'static Projection, &'static str),
+        projection: &'static Projection,
+        aggregate_type: &'static str,
         key: (&str, &str),
     ) -> Result<Fresh<Option<Stored<Box<RawValue>>>>, Error> {
         let rows = ReadModel::new(projection, call.tenant.shard);

@@ -50,7 +50,7 @@ impl Queries {
         let seen = found.and_then(|found| self.seen_from(call, call.named(request), found));
         // The policies may be newer than the row.
         let processed = processed.max(seen.as_ref().map_or(0, |(_, _, newest)| *newest));
-        let token = call.token_at(&self.tokens, (R::CLASS, processed)).await?;
+        let token = call.token_at(&self.tokens, R::CLASS, processed).await?;
         let Some((found, seen, _)) = seen else {
             // Its absence was read, too, and counts for later reads.
             return Err(Error::from(Rejection::NotFound(R::NAME)).header(HEADER, token));

@@ -42,9 +42,11 @@ pub(crate) struct Counted {
 /// The details of a page. If it had no room for everything that was requested, the limit is the number of its results,
 /// so that a client that adds it to the offset misses nothing.
 pub(crate) fn page_details(
-    (offset, limit): (u64, u32),
+    offset: u64,
+    limit: u32,
     Counted { found, total }: Counted,
-    (processed, committed_at): (u64, Timestamp),
+    processed: u64,
+    committed_at: Timestamp,
 ) -> ListDetails {
     let found = u32::try_from(found).unwrap_or(u32::MAX);
     let end_of_list = offset.saturating_add(found.into()) >= total;
@@ -116,8 +118,8 @@ impl Queries {
         .await;
         let hits = hits.map_err(|error| Error::internal(&error))?.map_err(|failure| stopped(&failure, self.bounds))?;
         let counted = Counted { found: hits.page.len(), total: hits.total as u64 };
-        let details = page_details((offset, limit), counted, (processed, committed_at));
-        let token = call.token_at(&self.tokens, (R::CLASS, processed)).await?;
+        let details = page_details(offset, limit, counted, processed, committed_at);
+        let token = call.token_at(&self.tokens, R::CLASS, processed).await?;
         Ok(Answer { message: answer(details, hits), status: None, metadata: vec![(HEADER, token)] })
     }
 }

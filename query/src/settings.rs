@@ -43,9 +43,9 @@ async fn resolve<P: ResolvedSettings>(
     if queries.ended.is_removed(instance_id, context) {
         return Err(Rejection::NotFound("organization").into());
     }
-    let token = call.token_at(&queries.tokens, (LogClass::Events, seen.processed)).await?;
+    let token = call.token_at(&queries.tokens, LogClass::Events, seen.processed).await?;
     let message =
-        P::Resolve::response(details(context, (seen.sequence, seen.changed_at)), P::resolved(context, &seen.chain));
+        P::Resolve::response(details(context, seen.sequence, seen.changed_at), P::resolved(context, &seen.chain));
     // There is no entity tag, since inherited values change without it.
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }

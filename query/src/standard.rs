@@ -90,5 +90,5 @@ fn check_size<R>(filters: &[Filter<R>]) -> Result<(), Error> {
 /// Whether the holder that a path names was removed: everything that it holds is removed with it.
 fn is_gone<R: Resource>(queries: &Queries, call: &Call, holder: Option<&str>) -> bool {
     let named = holder.zip(R::LINKS.first());
-    named.is_some_and(|(id, link)| queries.ended.was_removed(&call.tenant.id, (link.to, id)))
+    named.is_some_and(|(id, link)| queries.ended.was_removed(&call.tenant.id, link.to, id))
 }

@@ -40,7 +40,7 @@ pub struct Audit {
 impl Audit {
     /// Reads the log of shard 0 and checks it.
     pub async fn of(client: async_nats::Client) -> Self {
-        let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+        let log = Log::open(client, LogClass::Events, 0, 1).await.expect("the log can be opened");
         let last = log.last().await.expect("the log can be read").map_or(0, |record| record.stream_sequence);
         // Following checks that messages, sequences and digests are an unbroken chain.
         let records = log.follow(Position::default()).await.expect("the log can be read");

@@ -98,7 +98,7 @@ const BYTES: usize = 500_000;
 ///
 /// No other node may write meanwhile. Like every writer, it begins with a barrier record of an epoch of its own.
 pub async fn append(client: async_nats::Client, instance_id: &str, bytes: usize) -> Vec<String> {
-    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+    let log = Log::open(client, LogClass::Events, 0, 1).await.expect("the log can be opened");
     let mut last = log.last().await.expect("the log can be read").expect("the log was set up");
     let epoch = last.commit.epoch + 1;
     last = publish(&log, &last, next(&last, epoch, vec![])).await;
@@ -116,7 +116,7 @@ pub async fn append(client: async_nats::Client, instance_id: &str, bytes: usize)
 
 /// Appends an empty record that was committed some time in the future. So is every record after it.
 pub async fn append_later(client: async_nats::Client, by: SignedDuration) {
-    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+    let log = Log::open(client, LogClass::Events, 0, 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let committed_at = (clock::now() + by).as_microsecond();
     publish(&log, &last, CommitRecord { committed_at, ..next(&last, last.commit.epoch + 1, vec![]) }).await;
@@ -124,7 +124,7 @@ pub async fn append_later(client: async_nats::Client, by: SignedDuration) {
 
 /// Appends an event of a type that only the next version of the platform has, to a target that has one event.
 pub async fn append_newer(client: async_nats::Client, instance_id: &str, id: &str) {
-    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+    let log = Log::open(client, LogClass::Events, 0, 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let newer = Event {
         aggregate_id: id.to_owned(),
@@ -140,7 +140,7 @@ pub async fn append_newer(client: async_nats::Client, instance_id: &str, id: &st
 
 /// Appends a record that revokes a token for the first time, committed some time in the future.
 pub async fn append_revocation(client: async_nats::Client, instance_id: &str, token_id: &str, by: SignedDuration) {
-    let log = Log::open(client, (LogClass::Sessions, 0), 1).await.expect("the log can be opened");
+    let log = Log::open(client, LogClass::Sessions, 0, 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let key = AggregateKey::of::<TokenRevocation>(instance_id, token_id);
     let revoked = Revoked { user_id: "7".into(), client_id: "8".into(), expires_at: 0, is_all: false };
@@ -168,7 +168,7 @@ pub struct Appending {
 impl Appending {
     /// Begins with a barrier record of an epoch of its own, as every writer does. No other node may write from then on.
     pub async fn begin(client: async_nats::Client) -> Self {
-        let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+        let log = Log::open(client, LogClass::Events, 0, 1).await.expect("the log can be opened");
         let last = log.last().await.expect("the log can be read").expect("the log was set up");
         let last = publish(&log, &last, next(&last, last.commit.epoch + 1, vec![])).await;
         Self { log, last }
@@ -230,7 +230,7 @@ fn of_failed_events(r#type: String, payload: Bytes) -> Event {
 
 /// Appends one record with many small events of one aggregate, committed some time ago.
 pub async fn append_small(client: async_nats::Client, count: u64, ago: SignedDuration) {
-    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+    let log = Log::open(client, LogClass::Events, 0, 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let epoch = last.commit.epoch + 1;
     let barrier = publish(&log, &last, next(&last, epoch, vec![])).await;
@@ -241,7 +241,7 @@ pub async fn append_small(client: async_nats::Client, count: u64, ago: SignedDur
 
 /// Appends a record that creates a target with a name that no writer would accept, and returns the id of the target.
 pub async fn append_named(client: async_nats::Client, instance_id: &str, name: &str) -> String {
-    let log = Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+    let log = Log::open(client, LogClass::Events, 0, 1).await.expect("the log can be opened");
     let last = log.last().await.expect("the log can be read").expect("the log was set up");
     let epoch = last.commit.epoch + 1;
     let barrier = publish(&log, &last, next(&last, epoch, vec![])).await;

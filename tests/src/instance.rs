@@ -115,7 +115,7 @@ impl Instance {
     pub async fn log(&self) -> Log {
         let (url, token) = self.nats();
         let client = async_nats::ConnectOptions::with_token(token).connect(url).await.expect("NATS is there");
-        Log::open(client, (LogClass::Events, 0), 1).await.expect("the log can be opened")
+        Log::open(client, LogClass::Events, 0, 1).await.expect("the log can be opened")
     }
 
     /// Returns a client of the service user with all rights.

@@ -76,7 +76,7 @@ async fn revealed<I: Message>(
     let (key, sequence) = (found.parked.key.clone(), found.parked.sequence);
     let mut payload = api::event::payload(&event);
     let user = user_in((&key, sequence), &mut payload);
-    let (id, command) = (found.id.to_string(), Disclose::of(scope, found, (reveal.as_ref(), user)));
+    let (id, command) = (found.id.to_string(), Disclose::of(scope, found, reveal.as_ref(), user));
     // Whether the person exists, as the last of possibly several decisions found.
     let told = Arc::new(AtomicBool::new(false));
     let is_there = told.clone();
@@ -89,7 +89,7 @@ async fn revealed<I: Message>(
         return Ok(answer);
     }
     let is_there = is_there.load(Ordering::Relaxed);
-    let shown = commands.persons.shown((&key, sequence), payload, is_there).await;
+    let shown = commands.persons.shown(&key, sequence, payload, is_there).await;
     let (payload, members) = shown.map_err(key_unavailable)?;
     answer.message.event = Some(api::event::opened(event, payload));
     answer.message.personal = personal(members);
@@ -123,7 +123,8 @@ impl Disclose {
     fn of(
         scope: Scope,
         FailedEvent { id, view, parked, .. }: FailedEvent,
-        (reveal, user): (Option<&Reveal>, Option<AggregateKey>),
+        reveal: Option<&Reveal>,
+        user: Option<AggregateKey>,
     ) -> Self {
         let disclosed = Disclosed {
             reason: reveal.map(|reveal| reveal.reason.clone()).unwrap_or_default(),

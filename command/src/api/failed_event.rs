@@ -108,7 +108,7 @@ async fn discard(
     call: Call,
     request: DiscardFailedEventRequest,
 ) -> Result<Answer<DiscardFailedEventResponse>, Error> {
-    let (id, command) = Scope::system().discard(&commands, &call, (&request.id, &request.discard)).await?;
+    let (id, command) = Scope::system().discard(&commands, &call, &request.id, &request.discard).await?;
     let answer = move |decided: &Decided, (): &()| DiscardFailedEventResponse { details: Some(details(&id, decided)) };
     commands.execute(&call, &request, command, answer).await
 }
@@ -118,7 +118,7 @@ async fn discard_of_instance(
     call: Call,
     request: DiscardInstanceFailedEventRequest,
 ) -> Result<Answer<DiscardInstanceFailedEventResponse>, Error> {
-    let (id, command) = Scope::instance(&call).discard(&commands, &call, (&request.id, &request.discard)).await?;
+    let (id, command) = Scope::instance(&call).discard(&commands, &call, &request.id, &request.discard).await?;
     let answer =
         move |decided: &Decided, (): &()| DiscardInstanceFailedEventResponse { details: Some(details(&id, decided)) };
     commands.execute(&call, &request, command, answer).await
@@ -188,7 +188,8 @@ impl Scope {
         self,
         commands: &Commands,
         call: &Call,
-        (id, discard): (&str, &Option<Discard>),
+        id: &str,
+        discard: &Option<Discard>,
     ) -> Result<(String, Mend), Error> {
         let search::FailedEvent { id, view, parked, target_id, failure_count, first_failed, .. } =
             self.find(commands, call, id).await?;

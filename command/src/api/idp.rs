@@ -78,7 +78,7 @@ async fn create<I: Request<Response: Plain>>(
     }
     let mut idp = wish.new_idp().map_err(|error| Error::internal(&error))?;
     idp.secret = sealed(&commands, &call, &wish).await?;
-    commands.create(&call, &request, (call.context.clone(), idp), Into::into).await
+    commands.create(&call, &request, call.context.clone(), idp, Into::into).await
 }
 
 async fn patch<I: Identified<Response: Plain>>(

@@ -49,7 +49,7 @@ async fn create<H: KeyHolder>(
         }
     };
     let new = Key::new(&holder.id, public, expires_at);
-    let command = Give::<H, Key<H>>::new(&call, holder, (&id, new));
+    let command = Give::<H, Key<H>>::new(&call, holder, &id, new);
     let answer = move |decided: &Decided, (): &()| H::Create::response(details(&id, decided), private_key.clone());
     commands.execute(&call, &request, command, answer).await
 }

@@ -78,7 +78,7 @@ impl Command for Create {
         let user = turn.get::<Standard<User>>(&self.user);
         user.resource().ok_or(Rejection::NotFound(User::NAME))?;
         let home = user.owner()?;
-        if !may_name(turn, deciding, home, (&context, part.as_ref())) {
+        if !may_name(turn, deciding, home, &context, part.as_ref()) {
             return Err(Rejection::NotFound(User::NAME).into());
         }
         let mut membership = Membership::new(&self.user.id, home, context, self.roles.clone());
@@ -92,7 +92,7 @@ impl Command for Create {
 
 /// Whether the caller may name a user of this organization: one that it may see, or one of the organization in a part
 /// of which it may give roles.
-fn may_name(turn: &mut Turn<'_>, deciding: &Deciding, home: &Owner, (context, part): (&Owner, Option<&Part>)) -> bool {
+fn may_name(turn: &mut Turn<'_>, deciding: &Deciding, home: &Owner, context: &Owner, part: Option<&Part>) -> bool {
     let gives = |turn: &mut Turn<'_>, part: &Part| {
         let place = RolePlace { context: context.clone(), parts: vec![part.clone()] };
         home == context && deciding.authority.may_at(turn, "membership.write", &place)

@@ -55,7 +55,7 @@ async fn create(
     }
     let wanted = request.organization.clone().unwrap_or_default();
     let organization = Organization::new(wanted.name);
-    commands.create(&call, &request, (call.context.clone(), organization), Into::into).await
+    commands.create(&call, &request, call.context.clone(), organization, Into::into).await
 }
 
 /// Returns a handler of requests whose type determines what happens to an organization with all its users.

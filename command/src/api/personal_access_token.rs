@@ -31,7 +31,7 @@ async fn create(
     let (user, id) = (holder::<User>(&call, &request)?, commands.ids.next());
     let (secret, hash) = draw(&commands, &call.tenant.id, &id).await?;
     let new = PersonalAccessToken { user_id: user.id.clone(), secret: hash, expires_at };
-    let command = Give::<User, _>::new(&call, user, (&id, new));
+    let command = Give::<User, _>::new(&call, user, &id, new);
     let answer = move |decided: &Decided, (): &()| CreatePersonalAccessTokenResponse {
         details: Some(details(&id, decided)),
         token: PERSONAL.token(&id, &secret),

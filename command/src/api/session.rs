@@ -56,7 +56,7 @@ async fn create(
     let (secret, token) = draw(&commands, &call.tenant.id, &id).await?;
     let key = standard::key::<Session>(&call, &id)?;
     let user_agent = user_agent::checked(asked.user_agent)?;
-    let proven = proven(&commands, &call, (&checks, None)).await?;
+    let proven = proven(&commands, &call, &checks, None).await?;
     let whose = person_of(&call, &checks);
     let of = OfSession { user_agent, session: &key, whose, proven: proven.as_ref() };
     let user_agent = commands.new_user_agent(&call, of).await?;
@@ -86,7 +86,7 @@ async fn patch(
     let (checks, key) = (asked.checks.unwrap_or_default(), standard::named::<Session>(&call, &request)?);
     let (secret, token) = draw(&commands, &call.tenant.id, &id).await?;
     let user_agent = user_agent::checked(asked.user_agent)?;
-    let proven = proven(&commands, &call, (&checks, Some(&key))).await?;
+    let proven = proven(&commands, &call, &checks, Some(&key)).await?;
     let whose = Some(person_of(&call, &checks).unwrap_or_else(|| PasswordSubject::OfSession(key.clone())));
     let of = OfSession { user_agent, session: &key, whose, proven: proven.as_ref() };
     let user_agent = commands.new_user_agent(&call, of).await?;
@@ -97,7 +97,7 @@ async fn patch(
         metadata: asked.metadata,
         user_agent,
         lifetime: asked.lifetime.map(lifetime),
-        shown: PresentedHash::of(&commands, &call, (&id, &asked.session_token)).await?,
+        shown: PresentedHash::of(&commands, &call, &id, &asked.session_token).await?,
         token,
     };
     let answer = move |decided: &Decided, has_changed: &bool| PatchSessionResponse {
@@ -113,7 +113,7 @@ async fn delete(
     request: DeleteSessionRequest,
 ) -> Result<Answer<DeleteSessionResponse>, Error> {
     let id = request.id.clone();
-    let shown = PresentedHash::of(&commands, &call, (&id, &request.session_token)).await?;
+    let shown = PresentedHash::of(&commands, &call, &id, &request.session_token).await?;
     let command = Delete { key: standard::named::<Session>(&call, &request)?, shown };
     commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
 }
@@ -122,13 +122,13 @@ async fn delete(
 struct PresentedHash(Option<Hashed>);
 
 impl PresentedHash {
-    async fn of(commands: &Commands, call: &Call, (id, token): (&str, &str)) -> Result<Self, Error> {
+    async fn of(commands: &Commands, call: &Call, id: &str, token: &str) -> Result<Self, Error> {
         let Some(sent) = SESSION.parse(token).filter(|sent| sent.id == id) else { return Ok(Self(None)) };
-        Ok(Self(Some(hash_of(commands, &call.tenant.id, (id, sent.secret)).await?)))
+        Ok(Self(Some(hash_of(commands, &call.tenant.id, id, sent.secret).await?)))
     }
 
     /// Permits what the caller requests, if the token is the newest one of the session.
-    fn stand_in(&self, deciding: &Deciding, (key, session): (&AggregateKey, &Session)) {
+    fn stand_in(&self, deciding: &Deciding, key: &AggregateKey, session: &Session) {
         if self.0.as_ref().is_some_and(|shown| is_kept(shown, &session.token)) {
             deciding.shows_token(key);
         }
@@ -165,7 +165,7 @@ impl Command for Create {
         // Only callers who may create sessions learn which users exist.
         deciding.permit(turn, &self.owner, &Object::of_nobody(Session::NAME, false))?;
         let instance_id = &*self.key.instance_id;
-        let user = checked(turn, deciding, (instance_id, &self.checks))?;
+        let user = checked(turn, deciding, instance_id, &self.checks)?;
         let session = Session {
             password_checked_at: password_checked(turn, (instance_id, user.as_ref()), self.proven.as_ref())?,
             user_agent: self.user_agent.decide(user.as_ref().map(|user| &*user.id))?.applied(None),
@@ -209,10 +209,10 @@ impl Command for Patch {
         let session = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
         // With its token alone nobody can look up users, or extend what the session was given.
         if self.checks == Checks::default() && self.lifetime.is_none() && !self.user_agent.is_named() {
-            self.shown.stand_in(deciding, (&self.key, session));
+            self.shown.stand_in(deciding, &self.key, session);
         }
         deciding.permit_on(turn, &current)?;
-        let mut user = checked(turn, deciding, (&self.key.instance_id, &self.checks))?;
+        let mut user = checked(turn, deciding, &self.key.instance_id, &self.checks)?;
         if let Some(before) = &session.user {
             if user.as_ref().is_some_and(|user| user.id != before.id) {
                 return Err(Rejection::Precondition("the session is of another user: create a new one").into());
@@ -267,7 +267,7 @@ impl Command for Delete {
         let current = turn.get::<Standard<Session>>(&self.key);
         existence::require_existing(turn, &current)?;
         let session = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
-        self.shown.stand_in(deciding, (&self.key, session));
+        self.shown.stand_in(deciding, &self.key, session);
         Ok((deciding.decide(turn, current, Asked::Delete)?, ()))
     }
 }
@@ -276,7 +276,8 @@ impl Command for Delete {
 fn checked(
     turn: &mut Turn<'_>,
     deciding: &Deciding,
-    (instance_id, checks): (&str, &Checks),
+    instance_id: &str,
+    checks: &Checks,
 ) -> Result<Option<CheckedUser>, Refusal> {
     let Some(search) = searched(checks) else { return Ok(None) };
     // With a password no other reason is given, so that nobody who tries many learns that one was right.
@@ -285,7 +286,7 @@ fn checked(
         None => refusal.into(),
     };
     let nobody = || or_wrong(Rejection::NotFound(User::NAME));
-    let key = named(turn, &deciding.keys, (instance_id, search)).ok_or_else(nobody)?;
+    let key = named(turn, &deciding.keys, instance_id, search).ok_or_else(nobody)?;
     let current = turn.get::<Standard<User>>(&key);
     if !existence::is_there::<User>(turn, &key) {
         return Err(nobody());
@@ -296,7 +297,7 @@ fn checked(
     let inactive =
         Rejection::Precondition("the user is inactive or locked, or the organization of the user is inactive");
     let organization_id = organization_of_live(turn, &current)?.ok_or_else(|| or_wrong(inactive))?;
-    Ok(Some(checked_now(turn, (&key.id, organization_id))))
+    Ok(Some(checked_now(turn, &key.id, organization_id)))
 }
 
 /// Returns the search by which a check names a user.
@@ -308,7 +309,8 @@ fn searched(checks: &Checks) -> Option<&Search> {
 async fn proven(
     commands: &Commands,
     call: &Call,
-    (checks, session): (&Checks, Option<&AggregateKey>),
+    checks: &Checks,
+    session: Option<&AggregateKey>,
 ) -> Result<Option<Proven>, Error> {
     let Some(CheckPassword { password }) = &checks.password else { return Ok(None) };
     let whose = match (searched(checks), session) {

@@ -50,7 +50,7 @@ async fn create(
     may_be_called(&commands.targets, target.kind, &target.url)?;
     let answer = move |details| CreateTargetResponse { details: Some(details), signing_key: signing_key.clone() };
     let owner = Owner::instance(&call.tenant.id);
-    commands.create(&call, &request, (owner, target), answer).await
+    commands.create(&call, &request, owner, target, answer).await
 }
 
 async fn patch(

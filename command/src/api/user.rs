@@ -96,14 +96,14 @@ async fn patch(
     // The command itself refuses a caller who may not see the user, and reports that there is none.
     let mut seen = commands.seen(&call, &key).await;
     for _ in 1..TRIES {
-        let answered = patch_seen(&commands, &call, &request, (&key, seen.clone())).await;
+        let answered = patch_seen(&commands, &call, &request, &key, seen.clone()).await;
         let now = if answered.is_ok() { seen.clone() } else { commands.seen(&call, &key).await };
         if now == seen {
             return answered;
         }
         seen = now;
     }
-    patch_seen(&commands, &call, &request, (&key, seen)).await
+    patch_seen(&commands, &call, &request, &key, seen).await
 }
 
 /// Patches a user, if the person, where it is one, still is as it was seen.
@@ -111,13 +111,14 @@ async fn patch_seen(
     commands: &Commands,
     call: &Call,
     request: &PatchUserRequest,
-    (key, seen): (&AggregateKey, Option<Human>),
+    key: &AggregateKey,
+    seen: Option<Human>,
 ) -> Result<Answer<PatchUserResponse>, Error> {
     let mut patch = words::patch(request);
     let mut of_person = OfPerson { is_asked: words::is_of_person(request), gives_power: false, seen };
     if let Some(human) = &of_person.seen {
         patch.username = None;
-        if let Some(changed) = commands.changed_person(call, &key.id, (human, request)).await? {
+        if let Some(changed) = commands.changed_person(call, &key.id, human, request).await? {
             (patch.human, of_person.gives_power) = (Some(changed.human), changed.gives_power);
         }
     }

@@ -74,7 +74,7 @@ impl Command for Create {
             None => owner_of_project(turn, deciding, &self.project),
         };
         let field = "user_grant.role_keys";
-        let roles = given(turn, &self.project, self.project_grant.as_ref(), (field, &self.role_keys));
+        let roles = given(turn, &self.project, self.project_grant.as_ref(), field, &self.role_keys);
         let owner = owner?;
         let current = turn.unborn::<Standard<UserGrant>>(&self.key, &owner)?;
         // A caller who may not give roles of the project learns nothing about them, nor about users.
@@ -120,7 +120,8 @@ fn given(
     turn: &mut Turn<'_>,
     project: &AggregateKey,
     by: Option<&AggregateKey>,
-    (field, keys): (&'static str, &[String]),
+    field: &'static str,
+    keys: &[String],
 ) -> Result<Vec<GrantedRole>, Refusal> {
     let by = by.map(|key| turn.get::<Standard<ProjectGrant>>(key));
     let roles = roles(turn, project, field, keys);
@@ -165,7 +166,7 @@ impl Command for Change {
         let by = before.project_grant_id.as_ref();
         let by = by.map(|id| AggregateKey::of::<Standard<ProjectGrant>>(&self.key.instance_id, id));
         let field = "user_grant.role_keys.values";
-        let wanted = self.role_keys.as_ref().map(|keys| given(turn, &project, by.as_ref(), (field, keys)));
+        let wanted = self.role_keys.as_ref().map(|keys| given(turn, &project, by.as_ref(), field, keys));
         deciding.permit_on(turn, &current)?;
         let roles = wanted.transpose()?;
         Ok((deciding.decide(turn, current, Asked::Patch(UserGrantPatch { roles }))?, ()))

@@ -40,7 +40,7 @@ async fn put(
     let (user, key) = (holder::<User>(&call, &request)?, named::<UserMetadata>(&call, &request)?);
     let new = UserMetadata { user_id: user.id.clone(), key: request.id.clone(), value: Some(value), sealed: None };
     let new = match commands.look_ahead::<User>(&call, &user).await?.and_then(|user| user.human) {
-        Some(human) => commands.sealed_metadata(&call, (&key, &human), new).await?,
+        Some(human) => commands.sealed_metadata(&call, &key, &human, new).await?,
         None => new,
     };
     let id = request.id.clone();
@@ -52,7 +52,8 @@ impl Commands {
     async fn sealed_metadata(
         &self,
         call: &Call,
-        (key, human): (&AggregateKey, &Human),
+        key: &AggregateKey,
+        human: &Human,
         UserMetadata { user_id, key: name, value, .. }: UserMetadata,
     ) -> Result<UserMetadata, Error> {
         let (sealing, _) = self.key_of_person(&call.tenant.id, &user_id, human).await?;

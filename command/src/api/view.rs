@@ -58,7 +58,7 @@ async fn switch(
     call: Call,
     SwitchViewRequest { view_name, force }: SwitchViewRequest,
 ) -> Result<Answer<SwitchViewResponse>, Error> {
-    exchange(&commands, &call, (&view_name, GenerationSlot::Next), force).await?;
+    exchange(&commands, &call, &view_name, GenerationSlot::Next, force).await?;
     Ok(Answer::from(SwitchViewResponse {}))
 }
 
@@ -67,18 +67,19 @@ async fn roll_back(
     call: Call,
     RollBackViewRequest { view_name, force }: RollBackViewRequest,
 ) -> Result<Answer<RollBackViewResponse>, Error> {
-    exchange(&commands, &call, (&view_name, GenerationSlot::Previous), force).await?;
+    exchange(&commands, &call, &view_name, GenerationSlot::Previous, force).await?;
     Ok(Answer::from(RollBackViewResponse {}))
 }
 
 async fn exchange(
     commands: &Commands,
     call: &Call,
-    (view_name, place): (&str, GenerationSlot),
+    view_name: &str,
+    place: GenerationSlot,
     is_forced: bool,
 ) -> Result<(), Error> {
     let view = meant(call, view_name)?;
-    let exchanged = generation::exchange(&commands.database, (view, place), is_forced).await.map_err(unavailable)?;
+    let exchanged = generation::exchange(&commands.database, view, place, is_forced).await.map_err(unavailable)?;
     let reason = match exchanged {
         Exchanged::Done => {
             let (view, place, user) = (view.name, place.name(), &call.caller.id);

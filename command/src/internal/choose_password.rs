@@ -51,7 +51,7 @@ async fn chosen(commands: &Commands, by: CommandActor, asked: ChangePassword) ->
     let Some(sent) = SESSION.parse(&session_token) else { return fault(Fault::Over) };
     let trial = by.trial(NAME);
     let session = AggregateKey::of::<Standard<Session>>(by.instance_id.as_str(), sent.id);
-    let shown = hash_of(commands, &by.instance_id, (sent.id, sent.secret)).await?;
+    let shown = hash_of(commands, &by.instance_id, sent.id, sent.secret).await?;
     let look = FindPerson { session, shown, keys: by.keys.clone(), says_current: current_password.is_some() };
     let Some(PermittedPerson { user, resource, owner, password, found }) =
         decided(commands, trial.origin(), look).await?
@@ -118,7 +118,7 @@ impl Decide for FindPerson {
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Option<PermittedPerson>), Refusal> {
         let nothing = turn.nothing_decided(Session::NAME);
         let session = turn.get::<Standard<Session>>(&self.session);
-        let checked = shown_by(turn, (&session, &self.shown));
+        let checked = shown_by(turn, &session, &self.shown);
         let checked_at = session.resource().and_then(|session| session.password_checked_at);
         let Some(checked) = checked else { return Ok((nothing, None)) };
         let user = AggregateKey::of::<Standard<User>>(&*self.session.instance_id, checked.id.as_str());

@@ -54,11 +54,11 @@ pub(super) async fn check(commands: &Commands, by: CommandActor, asked: CheckPas
     let organization_id = Some(asked.organization_id).filter(|id| !id.is_empty());
     let contacts = Contacts { kinds, organization_id };
     let checked = async {
-        let (found, kind) = find_person(commands, &by, &trial, (login_name, contacts)).await?;
+        let (found, kind) = find_person(commands, &by, &trial, login_name, contacts).await?;
         let proven = commands.proven_of(&trial, found, password.into()).await?;
         // Only now, so that it takes as long whether or not somebody has such an address.
         if let Some(kind) = kind
-            && !commands.is_verified(&by.instance_id, (&proven.user_id, &proven.human), kind).await?
+            && !commands.is_verified(&by.instance_id, &proven.user_id, &proven.human, kind).await?
         {
             return Err(wrong());
         }
@@ -73,7 +73,8 @@ async fn find_person(
     commands: &Commands,
     by: &CommandActor,
     trial: &Trial,
-    (said, contacts): (String, Contacts),
+    said: String,
+    contacts: Contacts,
 ) -> Result<(PasswordOwner, Option<Kind>), Error> {
     let look = FindAccount { by: by.clone(), said: said.clone(), contacts };
     let several = match decided(commands, trial.origin(), look).await? {
@@ -82,7 +83,7 @@ async fn find_person(
     };
     let mut verified = vec![];
     for PersonWithContact { user, human, kind } in several {
-        if commands.is_verified(&by.instance_id, (&user.id, &human), kind).await? {
+        if commands.is_verified(&by.instance_id, &user.id, &human, kind).await? {
             verified.push((user.id, kind));
         }
     }
@@ -93,12 +94,7 @@ async fn find_person(
 
 impl Commands {
     /// Whether a person has verified its address of a kind.
-    async fn is_verified(
-        &self,
-        instance_id: &str,
-        (user_id, human): (&str, &Human),
-        kind: Kind,
-    ) -> Result<bool, Error> {
+    async fn is_verified(&self, instance_id: &str, user_id: &str, human: &Human, kind: Kind) -> Result<bool, Error> {
         let (key, sealed) = match self.key_of_person(instance_id, user_id, human).await {
             Ok(found) => found,
             Err(error) if error.reason() == Reason::PreconditionFailed => return Ok(false),
@@ -130,7 +126,7 @@ pub(super) async fn log_in(
 ) -> Result<Checked, Error> {
     let user_agent = user_agent.as_ref();
     if let Some(sent) = SESSION.parse(session_token) {
-        let shown = hash_of(commands, &by.instance_id, (sent.id, sent.secret)).await?;
+        let shown = hash_of(commands, &by.instance_id, sent.id, sent.secret).await?;
         let again = (sent.id.to_owned(), Some(shown));
         if let Some(checked) = logged_in(commands, by, (trial, &proven, user_agent), again).await? {
             return Ok(checked);
@@ -235,8 +231,8 @@ impl Decide for FindAccount {
         // Both are looked up, whatever is found of the other, so that everything is loaded at once.
         turn.load_found_aggregates();
         let by_name = Search::LoginName(said.clone());
-        let having = contacts.having(turn, keys, (instance_id, said))?;
-        let is_named = named(turn, keys, (instance_id, &by_name)).is_some();
+        let having = contacts.having(turn, keys, instance_id, said)?;
+        let is_named = named(turn, keys, instance_id, &by_name).is_some();
         let (search, kind) = match having.as_slice() {
             [_, _, ..] if !is_named => {
                 return Ok((turn.nothing_decided(Session::NAME), Looked::Several(having)));
@@ -244,7 +240,7 @@ impl Decide for FindAccount {
             [one] if !is_named => (Search::UserId(one.user.id.clone()), Some(one.kind)),
             _ => (by_name, None),
         };
-        let found = found_by_name(turn, keys, (instance_id, &search))?;
+        let found = found_by_name(turn, keys, instance_id, &search)?;
         Ok((turn.nothing_decided(Session::NAME), Looked::Found(found.into(), kind)))
     }
 }
@@ -263,7 +259,7 @@ impl Decide for LookAt {
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, PasswordOwner), Refusal> {
-        let found = found_by_name(turn, &self.by.keys, (&self.by.instance_id, &self.search))?;
+        let found = found_by_name(turn, &self.by.keys, &self.by.instance_id, &self.search)?;
         Ok((turn.nothing_decided(Session::NAME), found))
     }
 }
@@ -297,7 +293,7 @@ impl Decide for LogIn {
         // The last event of the user may be committed together with this one.
         let seen = user.head.sequence.max(turn.ends().events);
         let organization_id = organization_of_live(turn, &user)?.ok_or_else(wrong)?;
-        let checked = checked_now(turn, (&proven.user_id, organization_id));
+        let checked = checked_now(turn, &proven.user_id, organization_id);
         let owner = Owner::instance(&by.instance_id);
         let (current, command) = match &self.shown {
             None => {
@@ -313,7 +309,7 @@ impl Decide for LogIn {
             }
             Some(shown) => {
                 let current = turn.get::<Standard<Session>>(&self.session).owned_by(&owner);
-                let Some(before) = shown_by(turn, (&current, shown)).filter(|before| before.id == checked.id) else {
+                let Some(before) = shown_by(turn, &current, shown).filter(|before| before.id == checked.id) else {
                     return Ok((turn.nothing_decided(Session::NAME), None));
                 };
                 let patch = SessionPatch {
@@ -336,7 +332,8 @@ impl Decide for LogIn {
 /// Returns the person of a session that is alive and whose newest token was shown.
 pub(super) fn shown_by(
     turn: &mut Turn<'_>,
-    (session, shown): (&Current<Standard<Session>>, &Hashed),
+    session: &Current<Standard<Session>>,
+    shown: &Hashed,
 ) -> Option<CheckedUser> {
     let now = turn.now().as_millisecond();
     let found = session.resource().filter(|session| session.expires_at > now && is_kept(shown, &session.token))?;

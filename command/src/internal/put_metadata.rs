@@ -32,7 +32,8 @@ const LOOKS: usize = 4;
 pub(super) async fn put(
     commands: &Commands,
     mut by: CommandActor,
-    (asked, bytes): (PutMetadata, usize),
+    asked: PutMetadata,
+    bytes: usize,
 ) -> Result<InternalOutcome, Error> {
     if metadata_fault(&asked).is_some() || by.instance_id.is_empty() {
         return Ok(InternalOutcome { refused: true, ..InternalOutcome::default() });

@@ -130,7 +130,7 @@ impl Decide for CheckLoginName {
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Availability), Refusal> {
         let Self { by, owner, username } = self;
         let search = Search::LoginName(username.clone());
-        let holder = named(turn, &by.keys, (&by.instance_id, &search));
+        let holder = named(turn, &by.keys, &by.instance_id, &search);
         // A user who was removed with its organization releases its name.
         let is_taken = holder.is_some_and(|key| existence::is_there::<User>(turn, &key));
         let availability = match is_open(turn, &by.instance_id, owner) {

@@ -76,12 +76,14 @@ struct Unprocessed<T> {
 /// the warning for an item that is not done.
 pub(super) async fn work_off<B: Backlog>(
     backlog: &B,
-    (log, store, shard): (&Log, CheckpointStore, u16),
+    log: &Log,
+    store: CheckpointStore,
+    shard: u16,
     trouble: &'static str,
 ) -> Result<Infallible, BacklogFailure> {
     let name = store.name;
     let mut saved = SavedCheckpoint::begin(store, log).await?;
-    let telling = Telling::start(log, shard, (name, saved.at));
+    let telling = Telling::start(log, shard, name, saved.at);
     let (mut at, mut left) = (saved.at, VecDeque::new());
     let mut records = log.follow(at).await?;
     loop {

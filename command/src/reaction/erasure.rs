@@ -68,7 +68,7 @@ impl Erasures {
         let mut found = HashSet::new();
         loop {
             let question = Between { key: &key, sequences: (from, to) };
-            let (events, is_all) = ask_at(&self.database, (self.shard, to), question).await?;
+            let (events, is_all) = ask_at(&self.database, self.shard, to, question).await?;
             found.extend(events.iter().filter_map(|recorded| slot_in(recorded)));
             match events.last() {
                 Some(last) if !is_all => from = last.sequence + 1,
@@ -90,7 +90,7 @@ impl Reaction for Erasures {
         let store = CheckpointStore::within(self.persons.bucket().await?, "erasures");
         let name = store.name;
         let mut saved = SavedCheckpoint::begin(store, &self.log).await?;
-        let telling = Telling::start(&self.log, self.shard, (name, saved.at));
+        let telling = Telling::start(&self.log, self.shard, name, saved.at);
         let mut records = self.log.follow(saved.at).await?;
         loop {
             let record = records.next().await.ok_or(ErasureFailure::LogEnded)??;

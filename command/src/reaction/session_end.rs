@@ -183,7 +183,7 @@ impl Reaction for SessionEnds {
     async fn serve(&self) -> Result<Infallible, SessionEndFailure> {
         let log = &self.logs.events;
         let store = CheckpointStore::open(log.context(), self.replicas, "session_ends").await?;
-        Ok(work_off(self, (log, store, self.shard), Self::TROUBLE).await?)
+        Ok(work_off(self, log, store, self.shard, Self::TROUBLE).await?)
     }
 
     fn of_step(failure: &SessionEndFailure) -> Option<&StepFailure> {

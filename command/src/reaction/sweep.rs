@@ -119,7 +119,7 @@ impl Reaction for Sweeps {
             pending().await
         };
         tokio::select! {
-            ended = work_off(self, (&self.log, store, self.shard), Self::TROUBLE) => Ok(ended?),
+            ended = work_off(self, &self.log, store, self.shard, Self::TROUBLE) => Ok(ended?),
             never = contacts => Ok(never),
         }
     }
@@ -215,7 +215,7 @@ impl Sweeps {
     async fn note(&self, unnoted: Unnoted) -> Result<(), SweepFailure> {
         tracing::info!("noting for all that earlier versions wrote which others it names");
         let end = self.log.last().await?.map_or(0, |record| record.position().sequence);
-        ask_at(&self.database, (self.shard, end), ()).await?;
+        ask_at(&self.database, self.shard, end, ()).await?;
         let mut last = AggregateKey { instance_id: String::new(), aggregate_type: String::new(), id: String::new() };
         loop {
             let mut found = aggregates_after(&self.database.connection().await?, &last, NOTED_AT_ONCE).await?;

@@ -54,11 +54,11 @@ impl Writer {
             let last = OfEach { events: self.logs.events.last().await?, sessions };
             let epoch = epoch_of(last.events.as_ref()).max(epoch_of(last.sessions.as_ref())) + 1;
             let log_id = log_id(&last)?;
-            let Some(events) = self.raise(LogClass::Events, last.events.as_ref(), (&log_id, epoch)).await? else {
+            let Some(events) = self.raise(LogClass::Events, last.events.as_ref(), &log_id, epoch).await? else {
                 continue;
             };
             fault::point("activate.between");
-            let raised = self.raise(LogClass::Sessions, last.sessions.as_ref(), (&log_id, epoch)).await?;
+            let raised = self.raise(LogClass::Sessions, last.sessions.as_ref(), &log_id, epoch).await?;
             // Another node takes over, which has the lease or is about to find that this node has it.
             let Some(sessions) = raised else { continue };
             return Ok(Some(OfEach { events, sessions }));
@@ -71,11 +71,12 @@ impl Writer {
         &self,
         class: LogClass,
         last: Option<&Record>,
-        (log_id, epoch): (&Bytes, u64),
+        log_id: &Bytes,
+        epoch: u64,
     ) -> Result<Option<Record>, WriterFailure> {
         let (log, end) = (&self.logs[class], last.map(Record::position).unwrap_or_default());
         let purged_to = log.permits().await?;
-        let raised = timeout(LONGEST, commit(log, end, barrier(last, end, (log_id, epoch, purged_to)))).await;
+        let raised = timeout(LONGEST, commit(log, end, barrier(last, end, log_id, epoch, purged_to))).await;
         let Ok(raised) = raised else {
             let why = format!("{} has taken no barrier for {} s", log.stream(), LONGEST.as_secs());
             return Err(LogFailure::Nats(why).into());
@@ -105,7 +106,7 @@ fn log_id(last: &OfEach<Option<Record>>) -> Result<Bytes, WriterFailure> {
     }
 }
 
-fn barrier(last: Option<&Record>, end: Position, (log_id, epoch, purged_to): (&Bytes, u64, u64)) -> CommitRecord {
+fn barrier(last: Option<&Record>, end: Position, log_id: &Bytes, epoch: u64, purged_to: u64) -> CommitRecord {
     let commit = last.map(|record| &record.commit);
     CommitRecord {
         log_id: log_id.clone(),

@@ -65,7 +65,8 @@ impl Writer {
     pub(super) async fn refill(
         &self,
         class: LogClass,
-        (history, end): (Position, Position),
+        history: Position,
+        end: Position,
         lease: &Lease,
     ) -> Result<Option<Tail>, WriterFailure> {
         let read = async {

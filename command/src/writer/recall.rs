@@ -60,7 +60,7 @@ impl Active<'_> {
     async fn refill(&mut self, class: LogClass, begin: Position, lease: &Lease) -> Result<(), End> {
         tracing::warn!(log = class.name(), history = begin.sequence, "reading again what history does not have");
         let end = self.memory.tails[class].end();
-        let refilled = lease.during(self.writer.refill(class, (begin, end), lease)).await;
+        let refilled = lease.during(self.writer.refill(class, begin, end, lease)).await;
         // Where there is no tail, the next take-over waits for history.
         self.memory.tails[class] = refilled.map_err(End::Failed).and_then(|tail| tail.ok_or(End::SteppedDown))?;
         self.reached[class] = self.reached[class].min(begin.stream_sequence);

@@ -102,7 +102,7 @@ impl ExecutionIndex {
     }
 
     /// Returns what a call of a method triggers. For an instance without executions this costs one lookup in a map.
-    pub fn call(&self, instance_id: &str, (service, method): (&str, &str)) -> Option<Matched> {
+    pub fn call(&self, instance_id: &str, service: &str, method: &str) -> Option<Matched> {
         let of_instance = self.matcher(instance_id)?;
         let matched = Matched {
             request: of_instance.request.best(method, std::iter::once(service)),

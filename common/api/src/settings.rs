@@ -69,7 +69,7 @@ fn name(level: OwnerType) -> &'static str {
 
 /// Returns the details of the settings of a context: its last change, with the sequence. The owner is the system as
 /// long as nothing was ever set.
-pub fn details(context: &Owner, (sequence, changed_at): (u64, Timestamp)) -> Details {
+pub fn details(context: &Owner, sequence: u64, changed_at: Timestamp) -> Details {
     let is_set = sequence > 0;
     let of = if is_set { owner(context) } else { owner(&Owner::system()) };
     Details { sequence, change_date: is_set.then(|| changed_at.into()), owner: Some(of) }

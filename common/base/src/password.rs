@@ -130,7 +130,7 @@ impl Form {
         let (salt, hash) = (salt.to_vec(), hash.as_bytes().to_vec());
         match algorithm {
             "scrypt" if has_only(&["ln", "r", "p"]) && phc.version.is_none() => {
-                Self::scrypt((number("ln")?, number("r")?, number("p")?), salt, hash)
+                Self::scrypt(number("ln")?, number("r")?, number("p")?, salt, hash)
             }
             "argon2id" | "argon2i" | "argon2d" if has_only(&["m", "t", "p"]) => {
                 let cost = u64::from(number("m")?) * u64::from(number("t")?);
@@ -171,7 +171,7 @@ impl Form {
         }
     }
 
-    fn scrypt((log_n, r, p): (u32, u32, u32), salt: Vec<u8>, hash: Vec<u8>) -> Result<Self, &'static str> {
+    fn scrypt(log_n: u32, r: u32, p: u32, salt: Vec<u8>, hash: Vec<u8>) -> Result<Self, &'static str> {
         let most =
             u64::from(r).saturating_mul(u64::from(p)).saturating_mul(1_u64.checked_shl(log_n).unwrap_or(u64::MAX));
         if most > MOST_SCRYPT {

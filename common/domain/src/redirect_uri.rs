@@ -119,7 +119,10 @@ fn decoded(name: &str) -> String {
                 plain.push(byte);
                 plain.extend(&part.as_bytes()[2..]);
             }
-            None => plain.extend(part.as_bytes()),
+            None => {
+                plain.push(b'%');
+                plain.extend(part.as_bytes());
+            }
         }
         plain
     });

@@ -87,6 +87,21 @@ mod tests {
     }
 
     #[test]
+    fn a_settings_service_may_have_permissions_of_its_own() {
+        for (role, permission, is_given) in [
+            ("SYSTEM_OWNER", "system.feature.write", true),
+            ("SYSTEM_OWNER", "iam.feature.write", true),
+            ("IAM_OWNER", "iam.feature.write", true),
+            ("IAM_OWNER", "system.feature.read", false),
+            ("IAM_OWNER_VIEWER", "iam.feature.read", true),
+            ("IAM_OWNER_VIEWER", "iam.feature.write", false),
+            ("ORG_OWNER", "iam.feature.read", false),
+        ] {
+            assert_eq!(permits([role], permission), is_given, "{role}: {permission}");
+        }
+    }
+
+    #[test]
     fn a_viewer_reads_and_does_not_write() {
         assert!(permits(["IAM_OWNER_VIEWER"], "action.target.read"));
         assert!(!permits(["IAM_OWNER_VIEWER"], "action.target.write"));

@@ -114,6 +114,12 @@ mod tests {
     }
 
     #[test]
+    fn what_is_wrapped_is_exposed_as_it_is() {
+        assert_eq!((Sealed::new("x").expose(), Wrapped::new("z").expose()), ("x", "z"));
+        assert_eq!(Hashed::new("y").expose(), Some("y"));
+    }
+
+    #[test]
     fn no_hash_is_written_as_null_and_read_where_it_is_missing() {
         assert_eq!(serde_json::to_value(Hashed::default()).unwrap(), json!({ "secret": null }));
         for none in [json!({}), json!({ "secret": null })] {

@@ -98,7 +98,8 @@ impl Edge {
     pub fn new(
         ReadModels { directory, ended, settings }: ReadModels,
         tokens: Tokens,
-        (external, system): (External, SystemUsers),
+        external: External,
+        system: SystemUsers,
         actions: Actions,
     ) -> Self {
         let verifier = Verifier::new(external.clone(), system);
@@ -226,7 +227,7 @@ impl Edge {
         if token.system.is_none() {
             is_open(&tenant, &self.ended)?;
         }
-        self.permit_origin(parts, &tenant, (token, sequence)).await?;
+        self.permit_origin(parts, &tenant, token, sequence).await?;
         if let Some(feature) = operation.feature
             && !self.features(&tenant.id).has(feature)
         {

@@ -67,7 +67,7 @@ impl Call {
     ///
     /// # Errors
     /// When the key is unavailable.
-    pub async fn token_at(&self, tokens: &Tokens, (class, sequence): (LogClass, u64)) -> Result<String, Error> {
+    pub async fn token_at(&self, tokens: &Tokens, class: LogClass, sequence: u64) -> Result<String, Error> {
         tokens.mint(self.seen_with(class, sequence)).await.map_err(unavailable)
     }
 

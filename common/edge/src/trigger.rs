@@ -59,7 +59,7 @@ impl Triggered {
         (tenant, caller): (&Tenant, &Principal),
         (parts, cause): (&Parts, impl FnOnce() -> Cause),
     ) -> Option<Arc<Self>> {
-        let matched = actions.executions.call(&tenant.id, (operation.service, operation.grpc))?;
+        let matched = actions.executions.call(&tenant.id, operation.service, operation.grpc)?;
         let organization = (caller.owner.kind == OwnerType::Organization).then_some(&caller.owner.id);
         let about = json!({
             "fullMethod": operation.grpc,
@@ -79,7 +79,7 @@ impl Triggered {
     pub(crate) async fn before(&self, request: &mut dyn AnyRequest) -> Result<Value, Error> {
         if let Some(chain) = &self.matched.request {
             let as_it_came = request.to_protobuf();
-            let mut content = Merged::new(request, self.operation.request, (merged::REQUEST, self.about.clone()))?;
+            let mut content = Merged::new(request, self.operation.request, merged::REQUEST, self.about.clone())?;
             self.run(chain, &mut content).await?;
             if content.is_changed {
                 let _ = self.asked.set(as_it_came);
@@ -105,7 +105,7 @@ impl Triggered {
         if let Some(chain) = &self.matched.response {
             let mut about = self.about.clone();
             about.insert("request".to_owned(), request);
-            let mut content = Merged::new(response, self.operation.response, ("response", about))?;
+            let mut content = Merged::new(response, self.operation.response, "response", about)?;
             self.run(chain, &mut content).await?;
         }
         Ok(())

@@ -91,7 +91,8 @@ impl Leases {
     /// If NATS does not answer, or if the existing bucket has rules under which leases would not expire as they must.
     pub async fn open(
         context: &jetstream::Context,
-        (role, name): (&'static str, &str),
+        role: &'static str,
+        name: &str,
         replicas: usize,
         connect: Connect,
     ) -> Result<Self, LogFailure> {
@@ -191,7 +192,7 @@ impl Leases {
         };
         let holder = Some(Holder { process: process.clone(), name: self.process.name.clone() });
         let taken = self.entries.replace(unit, &UnitEntry { epoch, holder }, revision).await?;
-        let held = taken.and_then(|revision| self.process.add(HeldUnit::new(unit, process, (epoch, revision))));
+        let held = taken.and_then(|revision| self.process.add(HeldUnit::new(unit, process, epoch, revision)));
         let Some(held) = held else { return Ok(Attempt::Missed) };
         tracing::debug!(lease = unit, epoch, "the lease was taken");
         let (process, running) = (self.process.clone(), self.running.clone());

@@ -118,7 +118,8 @@ impl Log {
     /// some.
     pub async fn open(
         client: async_nats::Client,
-        (class, shard): (LogClass, u16),
+        class: LogClass,
+        shard: u16,
         replicas: usize,
     ) -> Result<Self, LogFailure> {
         let context = context(client);
@@ -135,12 +136,12 @@ impl Log {
             Err(error) => return Err(nats(error)),
         };
         check_rules(&stream.cached_info().config, &wanted)?;
-        let log = Self::of(context, stream, (class, shard));
+        let log = Self::of(context, stream, class, shard);
         log.check_complete().await?;
         Ok(log)
     }
 
-    fn of(context: jetstream::Context, stream: stream::Stream, (class, shard): (LogClass, u16)) -> Self {
+    fn of(context: jetstream::Context, stream: stream::Stream, class: LogClass, shard: u16) -> Self {
         let subject = subject(class, shard);
         Self { class, context, reading: stream.clone(), stream, subject, feeds: Arc::default() }
     }

@@ -21,7 +21,7 @@ impl Once {
     /// # Errors
     /// If NATS does not answer, or if the existing bucket has unusable rules.
     pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, LogFailure> {
-        streams::forgetful_bucket(context, BUCKET, (streams::FORGOTTEN_AFTER, replicas)).await?;
+        streams::forgetful_bucket(context, BUCKET, streams::FORGOTTEN_AFTER, replicas).await?;
         Ok(Self { context: context.clone() })
     }
 

@@ -204,7 +204,8 @@ pub async fn ending_bucket(context: &jetstream::Context, name: &str, replicas: u
 pub async fn forgetful_bucket(
     context: &jetstream::Context,
     name: &str,
-    (max_age, replicas): (Duration, usize),
+    max_age: Duration,
+    replicas: usize,
 ) -> Result<Store, LogFailure> {
     let config = Config { max_age, max_bytes: MOST_BYTES, allow_message_ttl: true, ..values(name, replicas) };
     open_bucket(context, name, config).await

@@ -84,7 +84,7 @@ impl Tries {
     /// # Errors
     /// If NATS does not answer, or if the existing bucket has unusable rules.
     pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, LogFailure> {
-        let store = streams::forgetful_bucket(context, BUCKET, (streams::TRIES_FORGOTTEN_AFTER, replicas)).await?;
+        let store = streams::forgetful_bucket(context, BUCKET, streams::TRIES_FORGOTTEN_AFTER, replicas).await?;
         Ok(Self { context: context.clone(), store })
     }
 

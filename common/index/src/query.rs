@@ -69,9 +69,7 @@ pub(crate) fn one<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Bo
                 ids.entry((context, part.kind)).or_default().push(&part.id);
             }
             for ((context, kind), ids) in ids {
-                any.extend(
-                    in_parts::<R>(layout, context, (kind, &ids))?.into_iter().map(|query| (Occur::Should, query)),
-                );
+                any.extend(in_parts::<R>(layout, context, kind, &ids)?.into_iter().map(|query| (Occur::Should, query)));
             }
             Box::new(BooleanQuery::new(any))
         }
@@ -140,7 +138,8 @@ fn within(layout: &Layout, contexts: &[Owner]) -> Vec<Term> {
 fn in_parts<R: Resource>(
     layout: &Layout,
     owner: &Owner,
-    (kind, ids): (PartKind, &[&str]),
+    kind: PartKind,
+    ids: &[&str],
 ) -> Result<Vec<Box<dyn Query>>, IndexFailure> {
     let of_kind = |of: &&PartOf<R>| match of {
         PartOf::Itself(of) | PartOf::Named(of, _) => *of == kind,

@@ -98,7 +98,7 @@ fn row(id: u64, sequence: u64, target: &Target) -> Row {
 }
 
 /// Builds an index of several segments with updates and deletes, and what it must contain.
-fn build(folder: &Folder, runner: &mut TestRunner, (changes_each, ids): (u64, u64)) -> (Snapshot, Rows) {
+fn build(folder: &Folder, runner: &mut TestRunner, changes_each: u64, ids: u64) -> (Snapshot, Rows) {
     let mut writer = Writer::open(folder, Layout::of(&standard::<Target>())).unwrap();
     let (mut rows, mut sequence) = (Rows::new(), 0);
     let mut snapshot = writer.snapshot().unwrap();
@@ -229,7 +229,7 @@ fn page(offsets: usize, limits: usize) -> impl Strategy<Value = Page<Target>> {
 fn a_search_finds_what_a_naive_filter_finds_in_the_same_order() {
     let mut runner = TestRunner::new(Config { cases: QUERIES, ..Config::default() });
     let folder = tempfile::tempdir().unwrap();
-    let (snapshot, rows) = build(&Folder::open(folder.path()).unwrap(), &mut runner, (60, 300));
+    let (snapshot, rows) = build(&Folder::open(folder.path()).unwrap(), &mut runner, 60, 300);
     let names: Vec<String> = rows.values().map(|(target, _)| target.name.clone()).collect();
     runner
         .run(&search(names), |search| {
@@ -248,7 +248,7 @@ fn a_search_finds_what_a_naive_filter_finds_in_the_same_order() {
 fn a_page_of_a_long_list_is_that_part_of_the_whole_list_sorted() {
     let mut runner = TestRunner::new(Config { cases: 1000, ..Config::default() });
     let folder = tempfile::tempdir().unwrap();
-    let (snapshot, rows) = build(&Folder::open(folder.path()).unwrap(), &mut runner, (1500, 4000));
+    let (snapshot, rows) = build(&Folder::open(folder.path()).unwrap(), &mut runner, 1500, 4000);
     runner
         .run(&page(rows.len() + 10, 1000), |page| {
             let search = Search { instances: Some(vec![INSTANCE.into()]), filters: vec![], page };
@@ -265,7 +265,7 @@ fn an_index_goes_on_where_it_was_committed_and_begins_anew_when_it_is_broken() {
     let mut runner = TestRunner::deterministic();
     let place = tempfile::tempdir().unwrap();
     let folder = Folder::open(place.path()).unwrap();
-    let (snapshot, _) = build(&folder, &mut runner, (60, 300));
+    let (snapshot, _) = build(&folder, &mut runner, 60, 300);
     let position = snapshot.position;
     drop(snapshot);
     let layout = Layout::of(&standard::<Target>());

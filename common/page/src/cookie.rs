@@ -17,7 +17,7 @@ pub fn read<'a>(headers: &'a HeaderMap, site: &Site, name: &str) -> Option<&'a s
 }
 
 /// Sets a cookie for a time. Its value may have letters, digits, `-`, `_` and `.` only; otherwise it is not set.
-pub fn set(site: &Site, (name, value): (&str, &str), lasts: Duration) -> Option<HeaderValue> {
+pub fn set(site: &Site, name: &str, value: &str, lasts: Duration) -> Option<HeaderValue> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if !value.bytes().all(is_plain) {
         return None;
@@ -29,7 +29,7 @@ pub fn set(site: &Site, (name, value): (&str, &str), lasts: Duration) -> Option<
 
 /// Removes a cookie.
 pub fn remove(site: &Site, name: &str) -> Option<HeaderValue> {
-    set(site, (name, ""), Duration::ZERO)
+    set(site, name, "", Duration::ZERO)
 }
 
 #[cfg(test)]
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn a_cookie_is_bound_to_its_site_and_hidden_from_scripts() {
         let hour = Duration::from_hours(1);
-        let set_on = |scheme, host| set(&site(scheme, host), ("session", "a.B-_9"), hour).unwrap();
+        let set_on = |scheme, host| set(&site(scheme, host), "session", "a.B-_9", hour).unwrap();
         assert_eq!(
             set_on("https", "id.example.com"),
             "__Host-session=a.B-_9; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax; Secure"
@@ -55,7 +55,7 @@ mod tests {
             set_on("http", "localhost:8080"),
             "session-8080=a.B-_9; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax"
         );
-        assert_eq!(set(&site("https", "a"), ("session", "a; Domain=b"), hour), None);
+        assert_eq!(set(&site("https", "a"), "session", "a; Domain=b", hour), None);
     }
 
     #[test]

@@ -76,7 +76,8 @@ struct Check {
 impl Management {
     /// Describes a node that has just started.
     pub fn new(
-        (role, node): (&'static str, String),
+        role: &'static str,
+        node: String,
         version: Version,
         health: Health,
         stopping: CancellationToken,
@@ -144,7 +145,7 @@ mod tests {
 
     fn management(health: &Health) -> Management {
         let version = Version { name: "platform", version: "0", commit: None, rust: "1", events: Map::new() };
-        Management::new(("query", "n".to_owned()), version, health.clone(), CancellationToken::new())
+        Management::new("query", "n".to_owned(), version, health.clone(), CancellationToken::new())
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Database {
     /// A pool of at most `size` connections to the server at `url`. Nothing connects yet.
     pub fn new(url: &str, size: usize) -> Result<Self, DatabaseFailure> {
         // A read that nobody waits for any more must not keep its connection busy.
-        Self::build(config(url)?, &format!("-c statement_timeout={}", READ_TIME.as_millis()), (size, "read"))
+        Self::build(config(url)?, &format!("-c statement_timeout={}", READ_TIME.as_millis()), size, "read")
     }
 
     /// A pool whose commits do not wait for the disk: for read models only, which are rebuilt from the log.
@@ -50,10 +50,10 @@ impl Database {
     pub fn for_read_models(url: &str, size: usize) -> Result<Self, DatabaseFailure> {
         let idle = IDLE_IN_TRANSACTION.as_millis();
         let options = format!("-c synchronous_commit=off -c idle_in_transaction_session_timeout={idle}");
-        Self::build(config(url)?, &options, (size, "project"))
+        Self::build(config(url)?, &options, size, "project")
     }
 
-    fn build(mut config: Config, options: &str, (size, name): (usize, &'static str)) -> Result<Self, DatabaseFailure> {
+    fn build(mut config: Config, options: &str, size: usize, name: &'static str) -> Result<Self, DatabaseFailure> {
         // Options in the address take precedence.
         config.options(format!("{options} {}", config.get_options().unwrap_or_default()));
         config.application_name("platform");

@@ -121,13 +121,13 @@ impl Ended {
             }
         };
         let at = baseline.position;
-        let ended = Self::new(ends, baseline, (silence, revoked));
+        let ended = Self::new(ends, baseline, silence, revoked);
         tokio::spawn(log::keep_updated(log.clone(), ended.clone(), at).await?);
         tokio::spawn(hear(ended.clone(), log, database.clone(), shard));
         Ok(ended)
     }
 
-    fn new(ends: Ends, baseline: Baseline, (silence, revoked): (Duration, Revoked)) -> Self {
+    fn new(ends: Ends, baseline: Baseline, silence: Duration, revoked: Revoked) -> Self {
         // More grants are loaded than are remembered.
         let [forgotten, forgotten_grants] = [baseline.processed, 0].map(AtomicU64::new);
         let at = baseline.position;
@@ -249,11 +249,11 @@ impl Ended {
 
     /// Whether a context is an organization that was removed, with everything that belonged to it.
     pub fn is_removed(&self, instance_id: &str, context: &Owner) -> bool {
-        context.kind == OwnerType::Organization && self.was_removed(instance_id, (Organization::NAME, &context.id))
+        context.kind == OwnerType::Organization && self.was_removed(instance_id, Organization::NAME, &context.id)
     }
 
     /// Whether something of this kind and id was removed: what it holds goes with it, even if a sweep is still to come.
-    pub fn was_removed(&self, instance_id: &str, (kind, id): (&'static str, &str)) -> bool {
+    pub fn was_removed(&self, instance_id: &str, kind: &'static str, id: &str) -> bool {
         let ended = self.0.ends.read().unwrap_or_else(PoisonError::into_inner);
         let Some(ended) = ended.get(instance_id) else { return false };
         ended.get(&(kind, id.to_owned())).is_some_and(|end| end.is_removed)

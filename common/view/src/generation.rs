@@ -152,18 +152,20 @@ async fn patiently<T, F: Future<Output = Result<T, DatabaseFailure>> + Send>(
 /// When Postgres does not answer, or the projection is not stored there.
 pub async fn exchange(
     database: &Database,
-    (projection, place): (&Projection, GenerationSlot),
+    projection: &Projection,
+    place: GenerationSlot,
     is_forced: bool,
 ) -> Result<Exchanged, DatabaseFailure> {
     let until = Instant::now() + PATIENCE;
-    patiently(|| attempt(database, projection, place, (is_forced, until))).await
+    patiently(|| attempt(database, projection, place, is_forced, until)).await
 }
 
 async fn attempt(
     database: &Database,
     projection: &Projection,
     place: GenerationSlot,
-    (is_forced, until): (bool, Instant),
+    is_forced: bool,
+    until: Instant,
 ) -> Result<Exchanged, DatabaseFailure> {
     let (other, kept_at) = (at(projection, place)?, place.opposite());
     let kept = at(projection, kept_at)?;
@@ -199,7 +201,7 @@ async fn attempt(
     }
     forget(&transaction, kept).await?;
     for (from, to) in [(projection.name, kept.name), (other.name, projection.name)] {
-        rename(&transaction, projection.version, (from, to)).await?;
+        rename(&transaction, projection.version, from, to).await?;
     }
     fence(&transaction, projection, kept).await?;
     let text = "delete from platform.generations where projection = $1 and version = $2 and place = any($3)";
@@ -220,13 +222,14 @@ pub async fn drop_at(
     place: GenerationSlot,
 ) -> Result<bool, DatabaseFailure> {
     let other = at(projection, place)?;
-    patiently(|| try_drop(database, projection, (other, place))).await
+    patiently(|| try_drop(database, projection, other, place)).await
 }
 
 async fn try_drop(
     database: &Database,
     projection: &Projection,
-    (other, place): (&Projection, GenerationSlot),
+    other: &Projection,
+    place: GenerationSlot,
 ) -> Result<bool, DatabaseFailure> {
     let mut connection = database.connection().await?;
     let transaction = change(&mut connection, projection).await?;
@@ -319,7 +322,7 @@ async fn forget(transaction: &Transaction<'_>, other: &Projection) -> Result<(),
 }
 
 /// Renames a generation: its schema, its checkpoints and its failed events.
-async fn rename(transaction: &Transaction<'_>, version: i32, (from, to): (&str, &str)) -> Result<(), DatabaseFailure> {
+async fn rename(transaction: &Transaction<'_>, version: i32, from: &str, to: &str) -> Result<(), DatabaseFailure> {
     transaction.batch_execute(&format!("alter schema {from}_{version} rename to {to}_{version}")).await?;
     for table in ["checkpoints", "failed_events"] {
         let text = format!("update platform.{table} set projection = $2 where projection = $1 and version = $3");

@@ -41,7 +41,8 @@ const fn table(class: LogClass) -> &'static str {
 /// When Postgres does not answer.
 pub async fn beat(
     client: &impl GenericClient,
-    (class, shard): (LogClass, u16),
+    class: LogClass,
+    shard: u16,
     end: u64,
     asked: Duration,
 ) -> Result<(), DatabaseFailure> {
@@ -64,7 +65,8 @@ pub async fn beat(
 /// Returns how long ago rows at a position were known to be complete; `None` where no heartbeat is about them.
 pub(crate) async fn age(
     client: &impl GenericClient,
-    (class, shard): (LogClass, u16),
+    class: LogClass,
+    shard: u16,
     at: Position,
 ) -> Result<Option<Duration>, DatabaseFailure> {
     let statement = format!(

@@ -74,7 +74,7 @@ pub async fn apply(
             referrers::apply(transaction, history, fold_references(events.iter().map(AsRef::as_ref))).await
         }
         LogClass::Sessions => {
-            let events = without_aged(transaction, history, (records, events)).await?;
+            let events = without_aged(transaction, history, records, events).await?;
             copy_events(transaction, history, &events).await
         }
     }
@@ -85,7 +85,8 @@ pub async fn apply(
 async fn without_aged(
     transaction: &Transaction<'_>,
     history: &Projection,
-    (records, events): (&[Arc<Record>], &[Arc<Recorded>]),
+    records: &[Arc<Record>],
+    events: &[Arc<Recorded>],
 ) -> Result<Vec<Arc<Recorded>>, DatabaseFailure> {
     let Some(newest) = records.last() else { return Ok(vec![]) };
     let since = newest.committed_at() - SESSIONS_KEPT;

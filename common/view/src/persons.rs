@@ -185,7 +185,7 @@ impl Persons {
     /// When NATS does not store it.
     pub async fn create(&self, instance_id: &str, person_id: &str) -> Result<PersonKey, PersonFailure> {
         let data_key = self.keyring.key(instance_id, Purpose::Resource).await?;
-        self.create_under(&data_key, (instance_id, person_id)).await
+        self.create_under(&data_key, instance_id, person_id).await
     }
 
     /// Creates a key of a person whose instance has a data key that is not in the log yet.
@@ -195,7 +195,8 @@ impl Persons {
     pub async fn create_under(
         &self,
         data_key: &SymmetricKey,
-        (instance_id, person_id): (&str, &str),
+        instance_id: &str,
+        person_id: &str,
     ) -> Result<PersonKey, PersonFailure> {
         let (key, name) = (SymmetricKey::random(), name(instance_id, person_id));
         let wrapped = data_key.seal(&wrapping(&name), key.expose());
@@ -216,7 +217,7 @@ impl Persons {
         let slot = slot_of(sealed);
         let values = self.blocks.values(&slot.block).await?;
         let data_key = self.keyring.key(instance_id, Purpose::Resource).await?;
-        self.unwrap(&data_key, (slot, values.as_ref()), &name(instance_id, person_id))
+        self.unwrap(&data_key, slot, values.as_ref(), &name(instance_id, person_id))
     }
 
     /// Destroys the keys in these slots.
@@ -237,13 +238,14 @@ impl Persons {
     fn unwrap(
         &self,
         data_key: &SymmetricKey,
-        (slot, values): (Slot, Option<&Values>),
+        slot: Slot,
+        values: Option<&Values>,
         name: &str,
     ) -> Result<Option<PersonKey>, PersonFailure> {
         match values.and_then(|values| values.get(&slot.entry)) {
             Some(None) => Ok(None),
             // A key that is not the person's counts as missing.
-            Some(Some(wrapped)) if let Ok(key) = unwrapped(data_key, (slot.clone(), wrapped), name) => Ok(Some(key)),
+            Some(Some(wrapped)) if let Ok(key) = unwrapped(data_key, slot.clone(), wrapped, name) => Ok(Some(key)),
             _ if self.accepts_lost => Ok(None),
             _ => Err(PersonFailure::Lost(slot)),
         }
@@ -255,7 +257,7 @@ impl Persons {
         let end = || async { Ok::<_, LogFailure>(self.log.last().await?.map_or(0, |last| last.position().sequence)) };
         let begun_at = *self.begun_at.get_or_try_init(end).await?;
         let question = Having { keys: users, event_type: REMOVED };
-        Ok(ask_at(&self.database, (self.shard, begun_at), question).await?)
+        Ok(ask_at(&self.database, self.shard, begun_at, question).await?)
     }
 
     /// The data key of an instance, which existed at a sequence; `None` if it was removed with the instance.
@@ -266,7 +268,7 @@ impl Persons {
             key => return Ok(Some(key?)),
         }
         let question = OfType { instance_id, aggregate_type: DataKey::NAME };
-        let events = ask_at(&self.database, (self.shard, sequence), question).await?;
+        let events = ask_at(&self.database, self.shard, sequence, question).await?;
         let mut keys: HashMap<&str, Option<DataKey>> = HashMap::new();
         for recorded in &events {
             let event = decode::<Standard<DataKey>>(recorded);
@@ -278,7 +280,7 @@ impl Persons {
     }
 }
 
-fn unwrapped(data_key: &SymmetricKey, (slot, wrapped): (Slot, &str), name: &str) -> Result<PersonKey, PersonFailure> {
+fn unwrapped(data_key: &SymmetricKey, slot: Slot, wrapped: &str, name: &str) -> Result<PersonKey, PersonFailure> {
     let opened = data_key.open(&wrapping(name), wrapped).map_err(|_| PersonFailure::Unopened)?;
     let bytes: [u8; 32] = opened.try_into().map_err(|_| PersonFailure::Unopened)?;
     Ok(PersonKey { key: SymmetricKey::new(bytes), slot, name: name.to_owned() })
@@ -330,12 +332,12 @@ mod tests {
         let (key, person) = (SymmetricKey::random(), Person { username: "ada".to_owned(), ..Person::default() });
         let wrapped = data_key.seal(&wrapping("1/2"), key.expose());
         let slot = || Slot { block: "ab".to_owned(), entry: "01".to_owned() };
-        let own = unwrapped(&data_key, (slot(), &wrapped), "1/2").unwrap();
+        let own = unwrapped(&data_key, slot(), &wrapped, "1/2").unwrap();
         let Personal::Sealed(sealed) = own.seal(&person) else { panic!("it is sealed") };
         assert!(sealed.starts_with("ab.01.") && !sealed.contains("ada"));
         assert_eq!(slot_of(&sealed), own.slot);
         assert_eq!(own.open(&sealed).unwrap(), person);
-        let other = unwrapped(&data_key, (slot(), &wrapped), "1/3");
+        let other = unwrapped(&data_key, slot(), &wrapped, "1/3");
         assert!(matches!(other, Err(PersonFailure::Unopened)), "it is the key of somebody else");
         let other = PersonKey { key, slot: slot(), name: "1/3".to_owned() };
         assert!(matches!(other.open(&sealed), Err(PersonFailure::Unopened)), "it is about somebody else");

@@ -108,7 +108,7 @@ pub struct Telling {
 
 impl Telling {
     /// Begins to report a reaction that is at a position.
-    pub fn start(log: &Log, shard: u16, (name, at): (&'static str, Position)) -> Self {
+    pub fn start(log: &Log, shard: u16, name: &'static str, at: Position) -> Self {
         debug_assert!(REACTIONS.contains(&name), "{name} is one of those that are told of");
         let (stand, noted) = watch::channel(Stand { at, ..Stand::default() });
         let (log, subject) = (log.clone(), subject(shard));
@@ -116,7 +116,7 @@ impl Telling {
         task.spawn(async move {
             loop {
                 let stand = *noted.borrow();
-                let told = timeout(LONGEST, publish(&log, subject.clone(), (name, stand)));
+                let told = timeout(LONGEST, publish(&log, subject.clone(), name, stand));
                 let error = match told.await {
                     Ok(told) => told.err().map(|failure| explain(&failure)),
                     Err(late) => Some(explain(&late)),
@@ -137,7 +137,7 @@ impl Telling {
 }
 
 /// Reports once.
-async fn publish(log: &Log, subject: String, (name, stand): (&str, Stand)) -> Result<(), LogFailure> {
+async fn publish(log: &Log, subject: String, name: &str, stand: Stand) -> Result<(), LogFailure> {
     let Stand { at, waiting, waits_since, given_up } = stand;
     // Most of the time there is nothing that it lacks, and no record needs to be read.
     let lag = if log.end().await? > at.stream_sequence {

@@ -116,14 +116,15 @@ impl<'a> ReadModel<'a> {
     ) -> Result<Fresh<Option<Stored<Box<RawValue>>>>, DatabaseFailure> {
         // Postgres cannot store U+0000, so no id has one; nothing has an empty id.
         let id = if id.contains('\0') { "" } else { id };
-        database.within(self.read(database, aggregate_type, (instance_id, id))).await
+        database.within(self.read(database, aggregate_type, instance_id, id)).await
     }
 
     async fn read(
         self,
         database: &Database,
         aggregate_type: &'static str,
-        (instance_id, id): (&str, &str),
+        instance_id: &str,
+        id: &str,
     ) -> Result<Fresh<Option<Stored<Box<RawValue>>>>, DatabaseFailure> {
         let connection = database.connection().await?;
         let statement = connection.prepare_cached(&layout(self.projection, aggregate_type).get).await?;

@@ -252,7 +252,7 @@ async fn read(database: &Database, shard: u16, after: u64) -> Result<Loaded, Dat
     let transaction = snapshot(&mut connection).await?;
     let checkpoint = Checkpoint::read(&transaction, &SESSION_HISTORY, shard).await?;
     let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
-    let age = heartbeat::age(&transaction, (LogClass::Sessions, shard), at).await?;
+    let age = heartbeat::age(&transaction, LogClass::Sessions, shard, at).await?;
     let since = clock::now() - REMEMBERED;
     // A history that has gone back is filled anew.
     let after = if at.sequence < after { 0 } else { signed(after) };

@@ -17,5 +17,5 @@ async fn open(servers: &cli::Servers, which: cli::WhichLog) -> Result<Log, Failu
         cli::WhichLog::Events => LogClass::Events,
         cli::WhichLog::Sessions => LogClass::Sessions,
     };
-    Ok(Log::find(client, (class, SHARD)).await?)
+    Ok(Log::find(client, class, SHARD).await?)
 }

@@ -63,7 +63,7 @@ impl Managed {
         let address = listener.local_addr()?;
         let health = Health::default();
         health.report(NODE, State::Starting("it connects to its servers and reads what it needs".to_owned()));
-        let management = Management::new((role, node.to_owned()), version(), health.clone(), shutdown.clone());
+        let management = Management::new(role, node.to_owned(), version(), health.clone(), shutdown.clone());
         let closing = CancellationToken::new();
         let closed = closing.clone();
         let limits = Limits { connections: CONNECTIONS, ..Limits::default() };

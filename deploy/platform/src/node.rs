@@ -136,7 +136,7 @@ impl Adapters {
     /// Connects to NATS and Postgres, checks that the log is safe there, and prepares the read models' schemas.
     pub(crate) async fn connect(options: NodeOptions) -> Result<Self, Failure> {
         let durability = durability(&options.nats);
-        let connect = async |name: &str| connect(&options.nats, &options.nats_url, (options.role, name)).await;
+        let connect = async |name: &str| connect(&options.nats, &options.nats_url, options.role, name).await;
         let client = connect(&options.name).await?;
         let me = (options.role, options.name.as_str(), options.number);
         let sole = Sole::claim(&client, SHARD, me).await?;
@@ -147,11 +147,11 @@ impl Adapters {
         let reading = connect(&format!("{}, reading", options.name)).await?;
         let clients = [("main", client.clone()), ("reading", reading.clone())];
         let open = async |class| {
-            let log = Log::open(client.clone(), (class, SHARD), replicas).await?;
+            let log = Log::open(client.clone(), class, SHARD, replicas).await?;
             log.read_through(reading.clone()).await
         };
         let (log, sessions) = (open(LogClass::Events).await?, open(LogClass::Sessions).await?);
-        let leases = Leases::open(log.context(), (options.role, &options.name), replicas, renewing(&options)).await?;
+        let leases = Leases::open(log.context(), options.role, &options.name, replicas, renewing(&options)).await?;
         let leases = if options.is_alone { leases.alone() } else { leases };
         let database = Database::new(&options.postgres_url, READ_CONNECTIONS)?;
         schema::prepare(&database).await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
@@ -162,7 +162,7 @@ impl Adapters {
         let assets = Assets::open(log.context(), replicas).await?;
         let blocks = Blocks::open(log.context(), replicas).await?;
         sole.settle(options.stopping).await?;
-        presence::announce(log.client(), SHARD, (options.role, options.name.clone()), options.health.clone());
+        presence::announce(log.client(), SHARD, options.role, options.name.clone(), options.health.clone());
         let NodeOptions { health, postgres_url, writes, accepts_lost_keys, .. } = options;
         Ok(Self {
             log,
@@ -286,7 +286,8 @@ impl Node {
         Ok(Arc::new(Edge::new(
             ReadModels { directory, ended, settings },
             tokens,
-            (self.external.clone(), self.system_users.clone()),
+            self.external.clone(),
+            self.system_users.clone(),
             self.actions.clone(),
         )))
     }
@@ -297,7 +298,8 @@ impl Node {
         &self,
         edge: &Arc<Edge>,
         writer: Handle,
-        (tasks, stopping): (&TaskTracker, &CancellationToken),
+        tasks: &TaskTracker,
+        stopping: &CancellationToken,
     ) -> Result<Router, Failure> {
         let phases = writer.phases();
         let commands = Arc::new(Commands {

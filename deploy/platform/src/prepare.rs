@@ -108,7 +108,7 @@ pub(crate) fn hosts(external: &str, listening: IpAddr, is_local: bool) -> Vec<St
 }
 
 async fn set_up(node: &Node, writer: &Handle, data: &DataDir, plan: Plan) -> Result<Prepared, Failure> {
-    match setup(writer, (&node.keyring, &node.persons), node.ids.clone(), &plan).await {
+    match setup(writer, &node.keyring, &node.persons, node.ids.clone(), &plan).await {
         Ok(Outcome::Done(_)) => Ok(Prepared::Now(Box::new(plan))),
         Err(refused) if refused.is_final() => {
             bootstrap::forget_plan(data)?;

@@ -32,7 +32,7 @@ fn subject(shard: u16) -> String {
 }
 
 /// Publishes the presence of a node until the process ends.
-pub(crate) fn announce(client: async_nats::Client, shard: u16, (role, node): (&'static str, String), health: Health) {
+pub(crate) fn announce(client: async_nats::Client, shard: u16, role: &'static str, node: String, health: Health) {
     let mut presence = Presence {
         role: role.to_owned(),
         node,

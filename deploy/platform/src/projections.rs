@@ -104,7 +104,7 @@ async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, F
         let is_compared = found["verifiedAt"].is_string();
         let (at, end) = (number(&found["processedSequence"]), number(&view["processedSequence"]));
         looks.add(clock::since_start(), at);
-        output::notice(progress(&looks, (at, end), is_compared));
+        output::notice(progress(&looks, at, end, is_compared));
         if is_compared {
             return Ok(found.clone());
         }
@@ -116,7 +116,7 @@ async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, F
 }
 
 /// Returns a progress bar with percent, events per second and the time that is left.
-fn progress(looks: &Looks, (at, end): (u64, u64), is_compared: bool) -> String {
+fn progress(looks: &Looks, at: u64, end: u64, is_compared: bool) -> String {
     let percent = percent(at, end);
     let full = usize::try_from(percent).unwrap_or_default() * WIDTH / 100;
     let bar = format!("[{}{}] {percent} %", "#".repeat(full), ".".repeat(WIDTH - full));

@@ -94,7 +94,7 @@ async fn run_managed(
     let bounds = (&rates, options.serving.searches);
     // A log that is long, damaged or unavailable does not keep the node from ending.
     let node = tokio::select! {
-        node = connect((role, options), listening.listener.local_addr()?, managed) => node?,
+        node = connect(role, options, listening.listener.local_addr()?, managed) => node?,
         () = managed.stopping.cancelled() => return Ok(()),
     };
     // A command node does not wait: failed events can be dealt with only while there is a writer.
@@ -111,7 +111,7 @@ async fn run_managed(
             let (writer, writing) = node.start_writer(&shutdown);
             let _reacting = node.start_reactions(&writer, &shutdown);
             let passed_on = TaskTracker::new();
-            let routes = async |edge: &Arc<Edge>| node.commands(edge, writer, (&passed_on, &shutdown)).await;
+            let routes = async |edge: &Arc<Edge>| node.commands(edge, writer, &passed_on, &shutdown).await;
             let served = serve(&node, at, &shutdown, routes).await;
             shutdown.cancel();
             // While NATS is unavailable, a record may have an unknown outcome: it is not waited for any longer.
@@ -157,7 +157,7 @@ async fn project_managed(
     let (folder, index) = (IndexFolder::open(worker.index_dir.clone())?, worker.index.clone());
     let connect = async {
         let adapters = Adapters::connect(node_options(worker, managed, "projector")?).await?;
-        let keyring = proved(&adapters, (&master_keys, file)).await?;
+        let keyring = proved(&adapters, &master_keys, file).await?;
         Ok::<_, Failure>((adapters, keyring))
     };
     let (adapters, keyring) = tokio::select! {
@@ -177,7 +177,7 @@ async fn project_managed(
 
 /// Returns the data keys, for a node that may begin before the log is set up: in that case the key is proved only when
 /// it opens a data key.
-async fn proved(adapters: &Adapters, (keys, file): (&MasterKeys, &Path)) -> Result<Keyring, Failure> {
+async fn proved(adapters: &Adapters, keys: &MasterKeys, file: &Path) -> Result<Keyring, Failure> {
     prove(&adapters.log, &adapters.database, (keys, file)).await?;
     let keyring = Keyring::new(keys.clone(), adapters.database.clone());
     tokio::spawn(master_key::keep_current(keyring.clone(), file.to_owned(), keys.clone()));
@@ -245,11 +245,7 @@ fn sweep(folder: &Path) {
     }
 }
 
-async fn connect(
-    (role, options): (Role, cli::Role),
-    listening: SocketAddr,
-    managed: &Managed,
-) -> Result<Node, Failure> {
+async fn connect(role: Role, options: cli::Role, listening: SocketAddr, managed: &Managed) -> Result<Node, Failure> {
     let cli::Role { serving, worker } = options;
     let writes = role == Role::Command;
     let number = writes.then_some(serving.node_number);

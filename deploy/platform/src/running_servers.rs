@@ -50,7 +50,7 @@ pub(crate) fn postgres(servers: &cli::Servers, given: Option<&String>) -> Result
 
 /// Connects to NATS under the name of a tool.
 pub(crate) async fn connect(nats: &cli::Nats, tool: &str) -> Result<async_nats::Client, Failure> {
-    node::connect(nats, nats.nats_url.as_deref().unwrap_or_default(), ("tool", tool)).await
+    node::connect(nats, nats.nats_url.as_deref().unwrap_or_default(), "tool", tool).await
 }
 
 /// Fails unless the platform that runs on a data directory has started this server itself.

@@ -48,8 +48,8 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
 /// Whether there is a log with events, for a folder that was not used with it yet.
 async fn is_set_up(options: &cli::Setup) -> Result<bool, Failure> {
     let url = options.nats.nats_url.as_deref().ok_or(node::NO_NATS)?;
-    let client = node::connect(&options.nats, url, ("setup", "platform setup")).await?;
-    match Log::find(client, (LogClass::Events, node::SHARD)).await {
+    let client = node::connect(&options.nats, url, "setup", "platform setup").await?;
+    match Log::find(client, LogClass::Events, node::SHARD).await {
         Ok(log) => Ok(log.last().await?.is_some_and(|record| record.position().sequence > 0)),
         Err(LogFailure::Absent { .. }) => Ok(false),
         Err(error) => Err(error.into()),

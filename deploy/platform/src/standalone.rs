@@ -73,7 +73,7 @@ async fn run_managed(
     let progress = |line: &str| output::notice(line);
     let mut own = StartedServers { nats: None, postgres: None };
     let node_options = tokio::select! {
-        node_options = node_options((options, managed), data, &mut own, &progress) => node_options,
+        node_options = node_options(options, managed, data, &mut own, &progress) => node_options,
         () = shutdown.cancelled() => Err("interrupted".into()),
     };
     let ended = match node_options {
@@ -92,7 +92,8 @@ async fn run_managed(
 
 /// Starts the servers for which no address is given.
 async fn node_options(
-    (options, managed): (&cli::Standalone, &Managed),
+    options: &cli::Standalone,
+    managed: &Managed,
     data: &DataDir,
     own: &mut StartedServers,
     progress: &(dyn Fn(&str) + Send + Sync),
@@ -252,7 +253,7 @@ async fn answer(
 ) -> Result<(), Failure> {
     let edge = node.edge().await?;
     let passed_on = TaskTracker::new();
-    let commands = node.commands(&edge, roles.writer.clone(), (&passed_on, shutdown)).await?;
+    let commands = node.commands(&edge, roles.writer.clone(), &passed_on, shutdown).await?;
     let queries = node.queries(&edge, roles.indexes.clone(), Writes::Here(commands.clone())).await?;
     let router = commands.merge(queries).merge(node.oidc(&edge));
     let router = finished(router, &edge, (&serving.rates, serving.searches), shutdown).await;

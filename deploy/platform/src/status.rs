@@ -66,8 +66,8 @@ struct ReadModels {
 pub(crate) async fn run(options: cli::Status) -> Result<(), Failure> {
     let nats = running_servers::nats(&options.servers)?;
     let client = running_servers::connect(&nats, "platform status").await?;
-    let log = Log::find(client.clone(), (LogClass::Events, SHARD)).await?;
-    let sessions = match Log::find(client.clone(), (LogClass::Sessions, SHARD)).await {
+    let log = Log::find(client.clone(), LogClass::Events, SHARD).await?;
+    let sessions = match Log::find(client.clone(), LogClass::Sessions, SHARD).await {
         Err(LogFailure::Absent { .. }) => None,
         found => Some(found?),
     };

@@ -52,7 +52,7 @@ pub(crate) fn start_node(
     };
     // Each has filters of its own: what is traced does not depend on what is logged.
     let told = formatter(node).with_filter(filter()).with_filter(capped());
-    let (exporting, layer) = export::start((role, name), endpoint, options.otlp_sample)?;
+    let (exporting, layer) = export::start(role, name, endpoint, options.otlp_sample)?;
     let spans = FilterFn::new(|metadata| metadata.is_span() && is_own(metadata) && *metadata.level() <= Level::INFO);
     set(tracing_subscriber::registry().with(told).with(layer.with_filter(spans)));
     Ok(Some(exporting))

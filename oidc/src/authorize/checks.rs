@@ -41,14 +41,16 @@ const fn invalid(description: &'static str) -> Refusal {
 
 /// Returns the request of an app, if all parameters are valid.
 pub(super) fn checked(
-    (app, settings): (&Client, &Settings),
+    app: &Client,
+    settings: &Settings,
     form: &Form,
-    (callback, hint_user_id): (Callback, Option<String>),
+    callback: Callback,
+    hint_user_id: Option<String>,
 ) -> Result<AuthRequest, Refusal> {
     no_references(form)?;
     let response = response(form, settings)?;
-    insist_on_mode(form, (response, &callback))?;
-    let scope = scopes(form, (settings, response))?;
+    insist_on_mode(form, response, &callback)?;
+    let scope = scopes(form, settings, response)?;
     let prompts = prompts(form)?;
     let max_age = max_age(form)?;
     claims(form)?;
@@ -146,7 +148,7 @@ fn response(form: &Form, settings: &Settings) -> Result<ResponseType, Refusal> {
 
 /// Checks the response mode: no tokens in a query, which logs would store, or over http to other machines; forms need
 /// pages.
-fn insist_on_mode(form: &Form, (response, callback): (ResponseType, &Callback)) -> Result<(), Refusal> {
+fn insist_on_mode(form: &Form, response: ResponseType, callback: &Callback) -> Result<(), Refusal> {
     let has_tokens = response != ResponseType::Code;
     let uri = UriParts::of(&callback.redirect_uri);
     let is_open = uri.as_ref().is_some_and(|uri| uri.is_http() && !uri.is_loopback());
@@ -168,7 +170,7 @@ fn insist_on_mode(form: &Form, (response, callback): (ResponseType, &Callback)) 
 }
 
 /// Returns the response mode: the requested one where that is possible, else the default of the response type.
-pub(super) fn mode(form: &Form, (redirect_uri, has_pages): (&str, bool)) -> Mode {
+pub(super) fn mode(form: &Form, redirect_uri: &str, has_pages: bool) -> Mode {
     let words = form.get("response_type").unwrap_or_default().split(' ');
     let has_tokens = words.into_iter().any(|word| ["id_token", "token"].contains(&word));
     let takes_forms = has_pages && UriParts::of(redirect_uri).is_some_and(|uri| !uri.is_custom());
@@ -182,7 +184,7 @@ pub(super) fn mode(form: &Form, (redirect_uri, has_pages): (&str, bool)) -> Mode
 }
 
 /// Returns the requested scopes that are known and that the app may have.
-fn scopes(form: &Form, (settings, response): (&Settings, ResponseType)) -> Result<String, Refusal> {
+fn scopes(form: &Form, settings: &Settings, response: ResponseType) -> Result<String, Refusal> {
     let known = scope::parse(form.get("scope")).map_err(|error| Refusal::of_scope(&error))?;
     if !known.iter().any(|(_, scope)| *scope == Scope::OpenId) {
         return Err(Refusal { error: "invalid_scope", description: "scope must have openid" });

@@ -17,7 +17,8 @@ struct Hinted {
 /// Returns the user that a hint names. It may have expired, but the instance must have issued it to the app.
 pub(super) fn user(
     oidc: &Oidc,
-    (tenant, client_id): (&Tenant, &str),
+    tenant: &Tenant,
+    client_id: &str,
     hint: Option<&str>,
 ) -> Result<Option<String>, Refusal> {
     let Some(hint) = hint else { return Ok(None) };

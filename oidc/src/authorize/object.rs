@@ -57,11 +57,7 @@ const UNSIGNED: Refusal =
 
 /// Returns the parameters of a request with a request object; nothing where there is none. Parameters in the object
 /// take precedence, and where its `typ` is that of RFC 9101 those outside are ignored.
-pub(super) async fn opened(
-    (oidc, tenant): (&Oidc, &Tenant),
-    app: &Client,
-    form: &Form,
-) -> Result<Option<Form>, Refusal> {
+pub(super) async fn opened(oidc: &Oidc, tenant: &Tenant, app: &Client, form: &Form) -> Result<Option<Form>, Refusal> {
     // Requests by reference are refused later, with errors of their own.
     let is_by_reference = ["request_uri", "registration"].iter().any(|name| form.get(name).is_some());
     let Some(text) = form.get("request").filter(|_| !is_by_reference) else { return Ok(None) };
@@ -69,10 +65,10 @@ pub(super) async fn opened(
         return Err(invalid("the request object is too long"));
     }
     let header = Header::read(text).ok_or_else(|| if is_unsigned(text) { NOT_SIGNED } else { UNSIGNED })?;
-    let object = signed((oidc, tenant), app, (&header, text)).await?;
-    check(&object, (&app.id, &oidc.edge.external.issuer(tenant)), clock::now().as_second())?;
+    let object = signed(oidc, tenant, app, &header, text).await?;
+    check(&object, &app.id, &oidc.edge.external.issuer(tenant), clock::now().as_second())?;
     let is_whole = header.is_type(TYPE);
-    if !agrees(&object, (form, is_whole)) {
+    if !agrees(&object, form, is_whole) {
         return Err(invalid("the client_id and response_type of the request object must be those of the request"));
     }
     let is_kept =
@@ -91,7 +87,7 @@ fn is_unsigned(text: &str) -> bool {
 }
 
 /// Whether `client_id` and `response_type` in the object agree with those outside.
-fn agrees(object: &Map<String, Value>, (form, is_whole): (&Form, bool)) -> bool {
+fn agrees(object: &Map<String, Value>, form: &Form, is_whole: bool) -> bool {
     let words = |text: &str| text.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
     let is_same = |name: &str| match (form.get(name), object.get(name)) {
         (Some(outside), Some(inside)) => inside.as_str().is_some_and(|inside| words(inside) == words(outside)),
@@ -102,9 +98,11 @@ fn agrees(object: &Map<String, Value>, (form, is_whole): (&Form, bool)) -> bool 
 
 /// Returns the contents of an object that a key of the app has signed.
 async fn signed(
-    (oidc, tenant): (&Oidc, &Tenant),
+    oidc: &Oidc,
+    tenant: &Tenant,
     app: &Client,
-    (header, text): (&Header, &str),
+    header: &Header,
+    text: &str,
 ) -> Result<Map<String, Value>, Refusal> {
     let key = key_named::<App>(oidc, tenant, header.kid.as_deref()).await.map_err(|flaw| match flaw {
         Flaw::Unsigned | Flaw::Claim(_) => UNSIGNED,
@@ -124,7 +122,7 @@ async fn signed(
 }
 
 /// Checks issuer, audience and times, at a time in seconds since the Unix epoch.
-fn check(object: &Map<String, Value>, (client_id, issuer): (&str, &str), now: i64) -> Result<(), Refusal> {
+fn check(object: &Map<String, Value>, client_id: &str, issuer: &str, now: i64) -> Result<(), Refusal> {
     let time = |name: &str| object.get(name).map(|value| value.as_i64().ok_or(())).transpose();
     let (Ok(exp), Ok(iat), Ok(nbf)) = (time("exp"), time("iat"), time("nbf")) else {
         return Err(invalid("the exp, iat and nbf of the request object must be whole seconds"));
@@ -197,7 +195,7 @@ mod tests {
     #[test]
     fn an_object_says_who_asks_whom_and_for_how_long() {
         let fault = |change: fn(&mut Value)| {
-            check(&object(change), ("8", "https://id.example"), 1000).err().map(|refusal| refusal.description)
+            check(&object(change), "8", "https://id.example", 1000).err().map(|refusal| refusal.description)
         };
         assert_eq!(fault(|_| {}), None);
         assert_eq!(fault(|it| it["aud"] = json!(["https://rs.example", "https://id.example"])), None);

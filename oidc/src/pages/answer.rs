@@ -35,7 +35,7 @@ pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
     let opened = ByForm::open(&oidc, &visitor.tenant.id, sealed).await;
     let opened = opened.map_err(|_| visitor.told(Notice::AWAY, &words))?;
     let by_form = opened.ok_or_else(|| visitor.told(Notice::EXPIRED, &words))?;
-    let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("name.submit").to_owned());
+    let (frame, shell) = Shell::of(&visitor, &words, &context, words.get("name.submit").to_owned());
     let frame = Frame { script: Some(FILES.sends.path.clone()), ..frame };
     // Without a choice of language: the form opens only once.
     let shell = Shell { languages: vec![], ..shell };

@@ -130,7 +130,7 @@ pub(super) async fn font(Path((owner, name)): Path<(String, String)>) -> Respons
 fn stylesheet(owner: &str, name: &str) -> Option<String> {
     let (digest, rules) = name.strip_suffix(".css")?.split_once('.')?;
     // The path does not name the instance.
-    uploads::named(owner, (owner, digest)).filter(|_| rules == theme::rules())?;
+    uploads::named(owner, owner, digest).filter(|_| rules == theme::rules())?;
     let url = format!("{}{owner}/{digest}", api::branding_asset::FOLDER);
     Some(format!(
         "@font-face{{font-family:tenant;src:url({url}) format(\"woff2\");font-display:optional}}\n\

@@ -104,12 +104,13 @@ fn purpose(instance_id: &str) -> String {
 /// When that cannot be determined.
 pub(crate) async fn is_signed_in_to(
     oidc: &Oidc,
-    (tenant, site): (&Tenant, &Site),
+    tenant: &Tenant,
+    site: &Site,
     headers: &HeaderMap,
     session_id: &str,
 ) -> Result<Option<bool>, Error> {
     let keys = Keys::of(oidc, &tenant.id).await?;
-    let accounts = Browser::read(&keys, (&tenant.id, site), headers).map_or(vec![], |browser| browser.accounts);
+    let accounts = Browser::read(&keys, &tenant.id, site, headers).map_or(vec![], |browser| browser.accounts);
     if accounts.iter().any(|account| account.session_id() == Some(session_id)) {
         return Ok(Some(true));
     }
@@ -135,16 +136,16 @@ impl Browser {
     }
 
     /// Opens the cookie of an instance.
-    pub(super) fn read(keys: &Keys, (instance_id, site): (&str, &Site), headers: &HeaderMap) -> Option<Self> {
+    pub(super) fn read(keys: &Keys, instance_id: &str, site: &Site, headers: &HeaderMap) -> Option<Self> {
         let sealed = cookie::read(headers, site, COOKIE)?;
         let said = keys.seal.open(&purpose(instance_id), sealed).ok()?;
         serde_json::from_slice(&said).ok()
     }
 
     /// Returns the `Set-Cookie` header for the browser.
-    pub(super) fn cookie(&self, keys: &Keys, (instance_id, site): (&str, &Site)) -> Option<HeaderValue> {
+    pub(super) fn cookie(&self, keys: &Keys, instance_id: &str, site: &Site) -> Option<HeaderValue> {
         let said = self.fitting().form_bytes()?;
-        cookie::set(site, (COOKIE, &keys.seal.seal(&purpose(instance_id), &said)), LASTS)
+        cookie::set(site, COOKIE, &keys.seal.seal(&purpose(instance_id), &said), LASTS)
     }
 
     fn form_bytes(&self) -> Option<Vec<u8>> {
@@ -184,7 +185,7 @@ impl Browser {
 
     /// Adds the account of a user who has logged in, with the token of the session. The id changes, so that forms and
     /// cookies from before the login are useless.
-    pub(super) fn logged_in(&mut self, user_id: String, (token, seen): (String, u64)) {
+    pub(super) fn logged_in(&mut self, user_id: String, token: String, seen: u64) {
         let allowed = self.account(&user_id).map(|account| account.allowed.clone()).unwrap_or_default();
         self.forget(&user_id);
         self.accounts.push(Account { user_id, token, seen, allowed });
@@ -261,7 +262,7 @@ mod tests {
         let mut browser = Browser::new();
         for number in 0..MOST_ACCOUNTS + 2 {
             let user_id = format!("11748651421191373{number}");
-            browser.logged_in(user_id.clone(), (format!("sess-{user_id}-{}", "s".repeat(43)), u64::MAX >> 20));
+            browser.logged_in(user_id.clone(), format!("sess-{user_id}-{}", "s".repeat(43)), u64::MAX >> 20);
             for app in 0..=MOST_ALLOWED {
                 browser.allow(&user_id, format!("{app}{}", "d".repeat(15)));
             }
@@ -272,18 +273,18 @@ mod tests {
         long.accounts
             .iter_mut()
             .for_each(|account| account.user_id = format!("{}{}", "u".repeat(199), account.seen % 10));
-        let cookie = long.cookie(&keys, ("1", &site())).unwrap();
+        let cookie = long.cookie(&keys, "1", &site()).unwrap();
         assert!(cookie.len() <= 4096, "{}", cookie.len());
-        let kept = Browser::read(&keys, ("1", &site()), &sent(&cookie)).unwrap();
+        let kept = Browser::read(&keys, "1", &site(), &sent(&cookie)).unwrap();
         assert_eq!(kept.accounts().last().map(|it| &it.user_id), long.accounts().last().map(|it| &it.user_id));
         let browser = browser.fitting();
         assert_eq!(browser.accounts().len(), MOST_ACCOUNTS, "usual ones fit");
-        let cookie = browser.cookie(&keys, ("1", &site())).unwrap();
+        let cookie = browser.cookie(&keys, "1", &site()).unwrap();
         assert!(cookie.len() <= 4096, "{}", cookie.len());
-        assert_eq!(Browser::read(&keys, ("1", &site()), &sent(&cookie)), Some(browser));
-        assert_eq!(Browser::read(&keys, ("2", &site()), &sent(&cookie)), None, "of another instance");
+        assert_eq!(Browser::read(&keys, "1", &site(), &sent(&cookie)), Some(browser));
+        assert_eq!(Browser::read(&keys, "2", &site(), &sent(&cookie)), None, "of another instance");
         let others = Keys { seal: SymmetricKey::random(), form: SymmetricKey::random() };
-        assert_eq!(Browser::read(&others, ("1", &site()), &sent(&cookie)), None, "of another key");
+        assert_eq!(Browser::read(&others, "1", &site(), &sent(&cookie)), None, "of another key");
     }
 
     #[test]
@@ -292,9 +293,9 @@ mod tests {
         let before = browser.binding("r");
         browser.name("r", "radia");
         assert_eq!((browser.named("r"), browser.named("other")), (Some("radia"), None));
-        browser.logged_in("7".into(), ("a".into(), 1));
+        browser.logged_in("7".into(), "a".into(), 1);
         browser.allow("7", "x".into());
-        browser.logged_in("7".into(), ("b".into(), 2));
+        browser.logged_in("7".into(), "b".into(), 2);
         assert_ne!(browser.binding("r"), before);
         assert_eq!((browser.named("r"), browser.accounts().len()), (None, 1));
         assert!(browser.has_allowed("7", "x") && !browser.has_allowed("8", "x") && !browser.has_allowed("7", "y"));

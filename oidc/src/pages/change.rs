@@ -48,13 +48,13 @@ impl Whose {
 /// Asks for another password.
 pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     let Some(whose) = Whose::of(&visit).await? else { return Ok(visit.visitor.step(endpoint::LOGIN)) };
-    Ok(page(&visit, &whose, (StatusCode::OK, vec![])))
+    Ok(page(&visit, &whose, StatusCode::OK, vec![]))
 }
 
 /// Changes the password.
 pub(super) async fn change(Posted(mut visit): Posted) -> Result<Response, Instead> {
     let Some(whose) = Whose::of(&visit).await? else { return Ok(visit.visitor.step(endpoint::LOGIN)) };
-    let wrong = |visit: &Visit, errors| Ok(page(visit, &whose, (StatusCode::UNPROCESSABLE_ENTITY, errors)));
+    let wrong = |visit: &Visit, errors| Ok(page(visit, &whose, StatusCode::UNPROCESSABLE_ENTITY, errors));
     let new_password = visit.visitor.form.raw("password").unwrap_or_default().to_owned();
     let faults = whose.new.faults(&visit.words, &new_password);
     if !faults.is_empty() {
@@ -66,7 +66,7 @@ pub(super) async fn change(Posted(mut visit): Posted) -> Result<Response, Instea
     let checked = visit.visitor.ask(Command::ChangePassword(asked)).await.unwrap_or_default();
     match checked.fault() {
         Fault::Unspecified if !checked.session_token.is_empty() => {
-            visit.visitor.browser.logged_in(checked.user_id.clone(), (checked.session_token, checked.seen));
+            visit.visitor.browser.logged_in(checked.user_id.clone(), checked.session_token, checked.seen);
             go_on(&visit, &checked.user_id, false).await
         }
         Fault::Same => wrong(&visit, vec![visit.words.get("change.same").to_owned()]),
@@ -79,12 +79,12 @@ pub(super) async fn change(Posted(mut visit): Posted) -> Result<Response, Instea
         }
         Fault::Unspecified | Fault::Tries | Fault::Busy | Fault::Taken | Fault::Closed => {
             let error = visit.words.get("password.busy").to_owned();
-            Ok(page(&visit, &whose, (StatusCode::SERVICE_UNAVAILABLE, vec![error])))
+            Ok(page(&visit, &whose, StatusCode::SERVICE_UNAVAILABLE, vec![error]))
         }
     }
 }
 
-fn page(visit: &Visit, whose: &Whose, (status, errors): (StatusCode, Vec<String>)) -> Response {
+fn page(visit: &Visit, whose: &Whose, status: StatusCode, errors: Vec<String>) -> Response {
     let (frame, shell) = Shell::new(visit, visit.words.get("change.title").to_owned());
     let shell = shell.wrong(!errors.is_empty());
     let (rules, passwordrules) = (whose.new.hints(&visit.words, &errors), whose.new.for_managers());

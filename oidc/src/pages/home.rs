@@ -61,7 +61,7 @@ pub(super) async fn enter(State(oidc): State<Arc<Oidc>>, request: Request) -> Re
     if known.is_empty() {
         return Ok(visitor.leave(&login(&visitor, LoginPurpose::Home)));
     }
-    let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("home.title").to_owned());
+    let (frame, shell) = Shell::of(&visitor, &words, &context, words.get("home.title").to_owned());
     let account =
         |known: &KnownAccount| Account { shown: known.into(), has_password: visitor.has_password(&known.user) };
     let accounts = known.iter().rev().map(account).collect();

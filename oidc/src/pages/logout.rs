@@ -64,7 +64,7 @@ pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
     if known.is_empty() {
         return Ok(over(&visitor, next, &words));
     }
-    let (frame, shell) = Shell::of(&visitor, (&words, &context), words.get("logout.title").to_owned());
+    let (frame, shell) = Shell::of(&visitor, &words, &context, words.get("logout.title").to_owned());
     let accounts = known.iter().rev().map(AccountView::from).collect();
     let along = visitor.sent(&ALONG);
     Ok(visitor.page(StatusCode::OK, &Page { frame, shell, accounts, along, stay: next }))

@@ -45,7 +45,7 @@ pub(super) struct Appearance {
 
 impl Appearance {
     /// Returns the look of pages in a context of an instance.
-    pub(super) fn of(settings: &SettingsIndex, (instance_id, context): (&str, &Owner)) -> Self {
+    pub(super) fn of(settings: &SettingsIndex, instance_id: &str, context: &Owner) -> Self {
         let chain = settings.effective::<Branding>(instance_id, context).chain;
         let colour = |property: fn(&Branding) -> Option<&String>| {
             let set = chain.values(property).find_map(|found| Colour::read(found.value));

@@ -132,7 +132,7 @@ fn has_allowed(visit: &Visit, user_id: &str) -> bool {
 /// Finishes the request, and returns the URL that answers the app.
 async fn finish(visit: &Visit, logged_in: LoggedIn) -> Result<String, Instead> {
     let visitor = &visit.visitor;
-    answered(visit, ending(visit).finish(&visitor.oidc, &visitor.tenant, (logged_in, &visitor.headers)).await)
+    answered(visit, ending(visit).finish(&visitor.oidc, &visitor.tenant, logged_in, &visitor.headers).await)
 }
 
 fn ending(visit: &Visit) -> FinishedRequest<'_> {

@@ -51,7 +51,7 @@ pub(super) async fn begin(State(oidc): State<Arc<Oidc>>, request: Request) -> Re
     let expires = clock::now().as_second().saturating_add_unsigned(lasts);
     let session = keys.seal(For::Session, &tenant.id, &Sealed::new(&token, expires));
     let mut response = visitor.leave(PATH);
-    let cookies = [cookie::set(site, (SESSION, &session), Duration::from_secs(lasts)), cookie::remove(site, LOGIN)];
+    let cookies = [cookie::set(site, SESSION, &session, Duration::from_secs(lasts)), cookie::remove(site, LOGIN)];
     response.headers_mut().extend(cookies.into_iter().flatten().map(|cookie| (header::SET_COOKIE, cookie)));
     Ok(response)
 }

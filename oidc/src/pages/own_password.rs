@@ -97,9 +97,9 @@ impl OwnPassword {
         Ok(Self { new: NewPassword::of(visitor, &account.user.owner), account, words })
     }
 
-    fn page(&self, visitor: &Visitor, (status, wrong): (StatusCode, Wrong)) -> Response {
+    fn page(&self, visitor: &Visitor, status: StatusCode, wrong: Wrong) -> Response {
         let (words, owner) = (&self.words, &self.account.user.owner);
-        let (frame, shell) = Shell::of(visitor, (words, owner), words.get("own_password.title").to_owned());
+        let (frame, shell) = Shell::of(visitor, words, owner, words.get("own_password.title").to_owned());
         let shell = shell.wrong(wrong.is_any());
         let (rules, passwordrules) = (self.new.hints(words, &wrong.new), self.new.for_managers());
         let (account, name) = (&self.account.account.user_id, self.account.login_name());
@@ -118,7 +118,7 @@ impl OwnPassword {
             Fault::Tries => (StatusCode::TOO_MANY_REQUESTS, Wrong::current(words, "password.tries")),
             _ => (StatusCode::SERVICE_UNAVAILABLE, Wrong::current(words, "password.busy")),
         };
-        let page = self.page(visitor, (status, wrong));
+        let page = self.page(visitor, status, wrong);
         if checked.fault() == Fault::Tries { retry_after(page, checked.wait_seconds) } else { page }
     }
 }
@@ -132,7 +132,7 @@ pub(super) async fn lead() -> Response {
 pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Instead> {
     let visitor = Visitor::read(&oidc, request).await?;
     let own = OwnPassword::of(&visitor).await?;
-    Ok(own.page(&visitor, (StatusCode::OK, Wrong::default())))
+    Ok(own.page(&visitor, StatusCode::OK, Wrong::default()))
 }
 
 /// Changes the password.
@@ -149,7 +149,7 @@ pub(super) async fn change(State(oidc): State<Arc<Oidc>>, request: Request) -> R
         own.words.get("own_password.empty").clone_into(&mut wrong.current);
     }
     if wrong.is_any() {
-        return Ok(own.page(&visitor, (StatusCode::UNPROCESSABLE_ENTITY, wrong)));
+        return Ok(own.page(&visitor, StatusCode::UNPROCESSABLE_ENTITY, wrong));
     }
     let asked = ChangePassword {
         session_token: own.account.account.token.clone(),
@@ -160,7 +160,7 @@ pub(super) async fn change(State(oidc): State<Arc<Oidc>>, request: Request) -> R
     let checked = visitor.ask(Command::ChangePassword(asked)).await.unwrap_or_default();
     match checked.fault() {
         Fault::Unspecified if !checked.session_token.is_empty() => {
-            visitor.browser.logged_in(checked.user_id, (checked.session_token, checked.seen));
+            visitor.browser.logged_in(checked.user_id, checked.session_token, checked.seen);
             Ok(visitor.tells(Notice::PASSWORD_CHANGED, &own.words))
         }
         // The password is changed, but the browser has no session: the next login asks for it.

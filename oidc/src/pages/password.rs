@@ -63,7 +63,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     let Some(name) = name else { return Ok(visit.visitor.step("/ui/login/name")) };
     let error = if form.get("again").is_some() { visit.words.get("password.again") } else { "" };
     let names = Addressee::of(&visit, name).await?;
-    Ok(page(&visit, &names, (StatusCode::OK, error.to_owned())))
+    Ok(page(&visit, &names, StatusCode::OK, error.to_owned()))
 }
 
 /// Checks the password.
@@ -75,7 +75,7 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
     let names = Addressee::of(&visit, &login_name).await?;
     let wrong = |visit: &Visit, key: &str| {
         let error = visit.words.get(key).to_owned();
-        Ok(page(visit, &names, (StatusCode::UNPROCESSABLE_ENTITY, error)))
+        Ok(page(visit, &names, StatusCode::UNPROCESSABLE_ENTITY, error))
     };
     if password.is_empty() {
         return wrong(&visit, "password.empty");
@@ -95,13 +95,13 @@ pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead
     };
     match checked.fault() {
         Fault::Unspecified if !checked.session_token.is_empty() => {
-            visit.visitor.browser.logged_in(checked.user_id.clone(), (checked.session_token, checked.seen));
+            visit.visitor.browser.logged_in(checked.user_id.clone(), checked.session_token, checked.seen);
             go_on(&visit, &checked.user_id, false).await
         }
         Fault::Wrong => wrong(&visit, "password.wrong"),
         Fault::Tries => {
             let error = visit.words.get("password.tries").to_owned();
-            let page = page(&visit, &names, (StatusCode::TOO_MANY_REQUESTS, error));
+            let page = page(&visit, &names, StatusCode::TOO_MANY_REQUESTS, error);
             Ok(retry_after(page, checked.wait_seconds))
         }
         _ => Ok(busy(&visit, &names)),
@@ -115,10 +115,10 @@ async fn session_of(visit: &Visit, login_name: &str) -> Result<String, Instead> 
 }
 
 fn busy(visit: &Visit, names: &Addressee) -> Response {
-    page(visit, names, (StatusCode::SERVICE_UNAVAILABLE, visit.words.get("password.busy").to_owned()))
+    page(visit, names, StatusCode::SERVICE_UNAVAILABLE, visit.words.get("password.busy").to_owned())
 }
 
-fn page(visit: &Visit, names: &Addressee, (status, error): (StatusCode, String)) -> Response {
+fn page(visit: &Visit, names: &Addressee, status: StatusCode, error: String) -> Response {
     let (frame, shell) = Shell::new(visit, visit.words.get("password.title").to_owned());
     let shell = shell.wrong(!error.is_empty());
     visit.visitor.page(status, &Page { frame, shell, name: &names.login_name, shown: &names.shown, error })

@@ -93,7 +93,7 @@ pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Inst
     };
     match checked.fault() {
         Fault::Unspecified if !checked.session_token.is_empty() => {
-            visit.visitor.browser.logged_in(checked.user_id.clone(), (checked.session_token, checked.seen));
+            visit.visitor.browser.logged_in(checked.user_id.clone(), checked.session_token, checked.seen);
             go_on(&visit, &checked.user_id, false).await
         }
         Fault::Made => {

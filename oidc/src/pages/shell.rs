@@ -54,16 +54,16 @@ pub(super) struct Link {
 impl<'a> Shell<'a> {
     /// Makes the shell of a page on the way to an app.
     pub(super) fn new(visit: &'a Visit, title: String) -> (Frame, Self) {
-        let (frame, shell) = Self::of(&visit.visitor, (&visit.words, &visit.context), title);
+        let (frame, shell) = Self::of(&visit.visitor, &visit.words, &visit.context, title);
         let is_own = shell.logo.as_ref().is_some_and(|logo| logo.owner.kind == OwnerType::Organization);
         let brand = visit.organization.as_deref().filter(|_| is_own).unwrap_or(shell.brand);
         (frame, Self { brand, ..shell })
     }
 
     /// Makes the shell of a page in a context.
-    pub(super) fn of(visitor: &'a Visitor, (words, context): (&'a Words, &Owner), title: String) -> (Frame, Self) {
+    pub(super) fn of(visitor: &'a Visitor, words: &'a Words, context: &Owner, title: String) -> (Frame, Self) {
         let (settings, instance_id) = (&visitor.oidc.edge.settings, visitor.tenant.id.as_str());
-        let look = Appearance::of(settings, (instance_id, context));
+        let look = Appearance::of(settings, instance_id, context);
         let usual = Frame::english(&look.stylesheet, &FILES.icon.path);
         let frame = Frame {
             script: Some(FILES.script.path.clone()),

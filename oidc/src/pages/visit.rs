@@ -109,7 +109,7 @@ impl Visitor {
             return Err(see_other(&format!("{}{path}", oidc.edge.external.issuer(&tenant))).into());
         }
         let keys = Keys::of(oidc, &tenant.id).await.map_err(|_| told(Notice::AWAY, Some(&site)))?;
-        let before = Browser::read(&keys, (&tenant.id, &site), headers);
+        let before = Browser::read(&keys, &tenant.id, &site, headers);
         let form = match body {
             None => Form::of_query(uri.query()),
             Some(body) => {
@@ -164,7 +164,7 @@ impl Visitor {
     pub(super) fn words(&self, context: &Owner, wanted: &[String]) -> Words {
         let (picked, last) = self.browser.languages(&self.request);
         let wanted = picked.into_iter().chain(wanted.iter().map(String::as_str)).chain(last);
-        Words::of(&self.oidc.edge.settings, (&self.tenant.id, context), wanted, &self.headers)
+        Words::of(&self.oidc.edge.settings, &self.tenant.id, context, wanted, &self.headers)
     }
 
     /// Returns the texts in the context of the instance.
@@ -225,7 +225,7 @@ impl Visitor {
     /// Sets the cookie in an answer, where the browser has changed.
     fn known(&self, mut response: Response) -> Response {
         if self.before.as_ref() != Some(&self.browser) {
-            let cookie: Option<HeaderValue> = self.browser.cookie(&self.keys, (&self.tenant.id, &self.site));
+            let cookie: Option<HeaderValue> = self.browser.cookie(&self.keys, &self.tenant.id, &self.site);
             response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
         }
         response

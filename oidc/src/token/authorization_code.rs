@@ -30,7 +30,8 @@ const NOT_SET_UP: &str = "the app is not set up for the grant type authorization
 pub(super) async fn grant(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
-    (headers, form): (&HeaderMap, &Form),
+    headers: &HeaderMap,
+    form: &Form,
 ) -> Result<Tokens, Error> {
     let app = App::authenticated(oidc, tenant, (headers, form), (GrantType::AuthorizationCode, NOT_SET_UP)).await?;
     let sent = form.get("code").ok_or(Error::InvalidRequest("code is missing"))?;
@@ -49,11 +50,11 @@ pub(super) async fn grant(
         Fate::Again => None,
     };
     let Some(family) = begun else {
-        end(oidc, tenant, (&shown, &app.client), headers).await?;
+        end(oidc, tenant, &shown, &app.client, headers).await?;
         return Err(USED);
     };
     let presented = Presented { logged_in, grant_id, session_seq, nonce: shown.bound().nonce.as_deref() };
-    let tokens = app.tokens(oidc, tenant, (&presented, &logged_in.scope), headers).await?;
+    let tokens = app.tokens(oidc, tenant, &presented, &logged_in.scope, headers).await?;
     match family {
         Some(family) => family.first(oidc, presented, tokens).await,
         None => Ok(tokens),
@@ -92,7 +93,8 @@ fn is_of(challenge: &str, verifier: &str) -> bool {
 async fn end(
     oidc: &Oidc,
     tenant: &Tenant,
-    (shown, app): (&PresentedCode, &Client),
+    shown: &PresentedCode,
+    app: &Client,
     headers: &HeaderMap,
 ) -> Result<(), Error> {
     tracing::warn!(instance = tenant.id, client = app.id, "a code was used twice: what was got by it ends");

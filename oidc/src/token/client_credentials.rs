@@ -11,7 +11,8 @@ use crate::{Oidc, client, error::Error, form::Form, recipient::Recipient};
 pub(super) async fn grant(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
-    (headers, form): (&HeaderMap, &Form),
+    headers: &HeaderMap,
+    form: &Form,
 ) -> Result<Tokens, Error> {
     let user = client::user(oidc, tenant, headers, form).await?;
     let recipient = Recipient::of_user(&user.id, &user.user);

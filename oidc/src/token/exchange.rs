@@ -94,9 +94,10 @@ struct PresentedToken {
 pub(super) async fn grant(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
-    (headers, form): (&HeaderMap, &Form),
+    headers: &HeaderMap,
+    form: &Form,
 ) -> Result<Tokens, Error> {
-    let app = App::authenticated(oidc, tenant, (headers, form)).await?;
+    let app = App::authenticated(oidc, tenant, headers, form).await?;
     let kind = Type::requested(form)?;
     if form.get("resource").is_some() {
         return Err(Error::InvalidTarget("resource is not supported: name an audience"));
@@ -123,13 +124,14 @@ async fn issue(
         Recipient { is_opaque: kind == Type::Access, ..Recipient::of_app(&app.client, &app.settings, login) };
     let known = scope::parse(Some(&scope))?;
     let (tokens, subject) = of_user::issued(oidc, (subject, &recipient), (&known, audience, true), headers).await?;
-    answered(oidc, (&subject, &recipient), kind, tokens)
+    answered(oidc, &subject, &recipient, kind, tokens)
 }
 
 /// Makes the answer to the app (section 2.2.1).
 fn answered(
     oidc: &Oidc,
-    (subject, recipient): (&Subject, &Recipient),
+    subject: &Subject,
+    recipient: &Recipient,
     kind: Type,
     tokens: Tokens,
 ) -> Result<Tokens, Error> {
@@ -147,7 +149,7 @@ fn answered(
 
 impl App {
     /// Returns the app that has authenticated in its own way, if it may exchange tokens.
-    async fn authenticated(oidc: &Oidc, tenant: &Tenant, (headers, form): (&HeaderMap, &Form)) -> Result<Self, Error> {
+    async fn authenticated(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<Self, Error> {
         let id = client::any(oidc, tenant, headers, form).await?;
         let client = oidc.edge.app(tenant, &id, 0).await?.ok_or(NOT_SET_UP)?;
         let settings = client.app.config.oidc().filter(|settings| settings.allows_grant(GrantType::TokenExchange));
@@ -171,13 +173,13 @@ impl PresentedToken {
         let subject = match &actor {
             Some(actor) if subject.needs_actor() => {
                 let named = reading.named(&subject).await?.ok_or(DENIED)?;
-                acting::permit(reading, actor, (&named.id, named.may_act.as_ref())).await?;
+                acting::permit(reading, actor, &named.id, named.may_act.as_ref()).await?;
                 reading.user(named).await?.ok_or(DENIED)?
             }
             _ => {
                 let subject = reading.party(&subject, false).await?.ok_or(BAD_SUBJECT)?;
                 if let Some(actor) = &actor {
-                    acting::permit(reading, actor, (&subject.user.id, subject.may_act.as_ref())).await?;
+                    acting::permit(reading, actor, &subject.user.id, subject.may_act.as_ref()).await?;
                 }
                 subject
             }

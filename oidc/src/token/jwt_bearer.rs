@@ -19,7 +19,8 @@ use crate::{
 pub(super) async fn grant(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
-    (headers, form): (&HeaderMap, &Form),
+    headers: &HeaderMap,
+    form: &Form,
 ) -> Result<Tokens, Error> {
     let assertion = form.get("assertion").ok_or(Error::InvalidRequest("assertion is missing"))?;
     let authenticates = ["client_secret", "client_assertion", "client_assertion_type"];

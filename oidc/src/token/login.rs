@@ -73,7 +73,8 @@ impl App {
         &self,
         oidc: &Oidc,
         tenant: &Arc<Tenant>,
-        (presented, scope): (&Presented<'_>, &str),
+        presented: &Presented<'_>,
+        scope: &str,
         headers: &HeaderMap,
     ) -> Result<Tokens, Error> {
         let logged_in = presented.logged_in;

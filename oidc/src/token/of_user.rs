@@ -33,7 +33,7 @@ pub(super) async fn tokens(
     let known = scope::parse(scope)?;
     let named = known.iter().filter_map(|(_, scope)| audience::of(tenant, scope));
     let named: Vec<&str> = named.chain(recipient.own_project()).collect();
-    let mut subject = Subject::read(oidc, (tenant.clone(), user), &named).await?;
+    let mut subject = Subject::read(oidc, tenant.clone(), user, &named).await?;
     let platform = subject.tenant.instance.platform_project_id.clone();
     if let Some(login) = &recipient.login {
         let is_own = recipient.is_own();
@@ -63,7 +63,7 @@ pub(super) async fn issued(
     if !owner::is_asked(organization.as_deref(), known) {
         return Err(Error::InvalidScope("the user is of another organization than the one that is asked for"));
     }
-    let scope = granted(&subject.tenant, known, (&subject, recipient));
+    let scope = granted(&subject.tenant, known, &subject, recipient);
     let of_id_token = if has_id_token && is_openid(&scope) { scope::parse(Some(&scope))? } else { vec![] };
     let by_targets = Box::pin(by_targets(oidc, (&subject, recipient), (known, &of_id_token), headers)).await?;
     let making = Making {
@@ -126,7 +126,7 @@ impl Making<'_> {
         let content = Content { added, ..content.clone() };
         let scope = content.scope.clone();
         let (access_token, expires_in) = if recipient.has_access_token() {
-            oidc.issuer.access_token(&oidc.edge.external, (subject, recipient), content, lifetime).await?
+            oidc.issuer.access_token(&oidc.edge.external, subject, recipient, content, lifetime).await?
         } else {
             Default::default()
         };
@@ -199,16 +199,16 @@ async fn added(
     let Subject { tenant, user, grants, projects, .. } = subject;
     let asserted = recipient.asserts_roles().then_some(Scope::Roles);
     let asked = RequestedScopes::of(known.iter().map(|(_, scope)| scope.clone()).chain(asserted));
-    let mut added = asked.claims(tenant, (projects.values().map(|project| &**project), grants));
+    let mut added = asked.claims(tenant, projects.values().map(|project| &**project), grants);
     if let Some(own) = recipient.own_project().and_then(|id| projects.get(id)) {
-        added.extend(asked.claims_for(tenant, (own, grants)));
+        added.extend(asked.claims_for(tenant, own, grants));
     }
     added.extend(owner::repeated(organization, known));
     if known.iter().any(|(_, scope)| *scope == Scope::ResourceOwner) {
         added.extend(organization.map(owner::claims).unwrap_or_default());
     }
     if known.iter().any(|(_, scope)| *scope == Scope::Metadata) {
-        let found = metadata::of(oidc, (tenant, user), subject.sequence).await?;
+        let found = metadata::of(oidc, tenant, user, subject.sequence).await?;
         added.insert(metadata::CLAIM.to_owned(), metadata::claim(&by_targets.metadata.over(&found))?);
     }
     added.extend(by_targets.of_access_token.clone());
@@ -237,7 +237,7 @@ fn all_audience(Subject { projects, .. }: &Subject, recipient: &Recipient) -> Ve
 }
 
 /// Returns the granted scopes of those that a client has requested.
-fn granted(tenant: &Tenant, known: &[(&str, Scope<'_>)], (subject, recipient): (&Subject, &Recipient)) -> String {
+fn granted(tenant: &Tenant, known: &[(&str, Scope<'_>)], subject: &Subject, recipient: &Recipient) -> String {
     let is_granted = |scope: &Scope<'_>| match scope {
         Scope::Offline => recipient.login.as_ref().is_some_and(|login| login.is_refreshable),
         scope => audience::of(tenant, scope).is_none_or(|id| subject.projects.contains_key(id)),
@@ -263,7 +263,7 @@ async fn id_token(
         if login.assertions.id_token_roles
             && let Some(own) = projects.get(&login.project_id)
         {
-            added.extend(RequestedScopes::of([Scope::Roles]).claims_for(tenant, (own, grants)));
+            added.extend(RequestedScopes::of([Scope::Roles]).claims_for(tenant, own, grants));
         }
     }
     let lifetime = lifetime::of(oidc, &subject.tenant.id, |settings| settings.id_token_lifetime.as_ref());

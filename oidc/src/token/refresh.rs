@@ -33,7 +33,8 @@ const NOT_SET_UP: &str = "the app is not set up for the grant type refresh_token
 pub(super) async fn grant(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
-    (headers, form): (&HeaderMap, &Form),
+    headers: &HeaderMap,
+    form: &Form,
 ) -> Result<Tokens, Error> {
     let begun = Instant::now();
     let app = App::authenticated(oidc, tenant, (headers, form), (GrantType::RefreshToken, NOT_SET_UP)).await?;
@@ -47,7 +48,7 @@ pub(super) async fn grant(
     let presented = Presented { logged_in: &token.logged_in, grant_id: &token.grant_id, session_seq, nonce: None };
     // Before the refresh token is used up: if the tokens cannot be made, it stays valid. They are returned only if it
     // may be used.
-    let tokens = app.tokens(oidc, tenant, (&presented, scope), headers).await?;
+    let tokens = app.tokens(oidc, tenant, &presented, scope, headers).await?;
     match used(oidc, &token, begun, headers).await? {
         InternalOutcome { reused: true, sequence, .. } => {
             tracing::warn!(
@@ -61,7 +62,7 @@ pub(super) async fn grant(
         InternalOutcome { generation: 0, .. } => Err(OVER),
         InternalOutcome { generation, .. } => {
             let RefreshToken { logged_in, grant_id, family_ends, .. } = token;
-            let next = RefreshToken::of(oidc, (&grant_id, generation), logged_in, family_ends);
+            let next = RefreshToken::of(oidc, &grant_id, generation, logged_in, family_ends);
             Ok(Tokens { refresh_token: Some(next.sealed(oidc).await?), ..tokens })
         }
     }
@@ -122,7 +123,7 @@ impl Begun {
     /// Adds the first refresh token, which has the scope of the tokens.
     pub(super) async fn first(self, oidc: &Oidc, presented: Presented<'_>, tokens: Tokens) -> Result<Tokens, Error> {
         let logged_in = LoggedIn { scope: tokens.scope.clone(), ..presented.logged_in.clone() };
-        let first = RefreshToken::of(oidc, (presented.grant_id, self.generation), logged_in, self.ends);
+        let first = RefreshToken::of(oidc, presented.grant_id, self.generation, logged_in, self.ends);
         Ok(Tokens { refresh_token: Some(first.sealed(oidc).await?), ..tokens })
     }
 }

@@ -68,8 +68,10 @@ impl Unit {
     pub(super) async fn write(
         &self,
         writer: Writer,
-        (parked, erasing): (&mut Parked, &mut Erasing),
-        (IndexBatch { changes, tried }, batch): (IndexBatch, &Batch),
+        parked: &mut Parked,
+        erasing: &mut Erasing,
+        IndexBatch { changes, tried }: IndexBatch,
+        batch: &Batch,
     ) -> Result<(Writer, bool), Stall> {
         let forgets = writer.forgets(batch.committed_at);
         if forgets {
@@ -80,7 +82,7 @@ impl Unit {
         }
         erasing.note(self.table, &changes);
         let (writer, refused) = self.apply(writer, changes).instrument(span(self.projection, batch)).await?;
-        parked.refuse(self.table, &refused, (&tried, batch))?;
+        parked.refuse(self.table, &refused, &tried, batch)?;
         Ok((writer, true))
     }
 
@@ -97,7 +99,8 @@ impl Unit {
     pub(super) async fn committed(
         &self,
         mut writer: Writer,
-        (end, committed_at): (Position, Timestamp),
+        end: Position,
+        committed_at: Timestamp,
     ) -> Result<(Writer, Arc<Snapshot>), Stall> {
         let work = move || {
             fault::point("index.committing");

@@ -17,7 +17,8 @@ use crate::{failure::BatchFailure, fold::fold};
 /// When the projection stops at one that failed.
 pub(super) fn without_failures(
     parking: Parking,
-    (table, events): (&Table, &[Arc<Recorded>]),
+    table: &Table,
+    events: &[Arc<Recorded>],
     failed: &mut Vec<ParkedAt>,
 ) -> Result<Vec<Change>, BatchFailure> {
     let (mut places, mut aggregates) = (HashMap::new(), Vec::<Vec<Arc<Recorded>>>::new());

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     /// Aggregates of an instance, each of which failed so many milliseconds after the one before.
-    fn failed(instance: &str, count: usize, (from, step): (i64, i64)) -> Vec<ParkedAt> {
+    fn failed(instance: &str, count: usize, from: i64, step: i64) -> Vec<ParkedAt> {
         let one = |number: i64| ParkedAt {
             key: AggregateKey {
                 instance_id: instance.to_owned(),
@@ -86,45 +86,45 @@ mod tests {
 
     #[test]
     fn a_hundred_aggregates_of_one_minute_are_a_flood_and_99_are_none() {
-        assert_eq!(is_refused(&[], &failed("1", 99, (0, 1))), None);
-        assert_eq!(is_refused(&[], &failed("1", 100, (0, 1))), SUDDENLY);
-        assert_eq!(is_refused(&failed("1", 99, (0, 1)), &failed("1", 1, (59_000, 0))), SUDDENLY, "those before count");
-        assert_eq!(is_refused(&failed("1", 99, (59_000, 1)), &failed("1", 1, (0, 0))), SUDDENLY, "later ones, too");
+        assert_eq!(is_refused(&[], &failed("1", 99, 0, 1)), None);
+        assert_eq!(is_refused(&[], &failed("1", 100, 0, 1)), SUDDENLY);
+        assert_eq!(is_refused(&failed("1", 99, 0, 1), &failed("1", 1, 59_000, 0)), SUDDENLY, "those before count");
+        assert_eq!(is_refused(&failed("1", 99, 59_000, 1), &failed("1", 1, 0, 0)), SUDDENLY, "later ones, too");
     }
 
     #[test]
     fn ten_instances_of_one_minute_are_a_flood_and_nine_are_none() {
         let instances = |count: i64| -> Vec<_> {
-            (0..count).flat_map(|number| failed(&number.to_string(), 2, (number, 0))).collect()
+            (0..count).flat_map(|number| failed(&number.to_string(), 2, number, 0)).collect()
         };
         assert_eq!(is_refused(&[], &instances(9)), None);
         assert_eq!(is_refused(&[], &instances(10)), SUDDENLY);
-        assert_eq!(is_refused(&instances(9), &failed("10", 1, (59_999, 0))), SUDDENLY);
-        assert_eq!(is_refused(&instances(9), &failed("10", 1, (60_009, 0))), None, "that is another minute");
+        assert_eq!(is_refused(&instances(9), &failed("10", 1, 59_999, 0)), SUDDENLY);
+        assert_eq!(is_refused(&instances(9), &failed("10", 1, 60_009, 0)), None, "that is another minute");
     }
 
     #[test]
     fn what_failed_at_different_times_is_no_flood() {
         // One failure every 0.6 s and a bit makes 99 in any minute.
-        assert_eq!(is_refused(&[], &failed("1", 1999, (0, 607))), None);
-        assert_eq!(is_refused(&[], &failed("1", 1999, (0, 605))), SUDDENLY);
+        assert_eq!(is_refused(&[], &failed("1", 1999, 0, 607)), None);
+        assert_eq!(is_refused(&[], &failed("1", 1999, 0, 605)), SUDDENLY);
         // Half of them a minute before the new one and half of them after that are not of one minute.
-        let around = [failed("1", 60, (0, 1)), failed("1", 60, (110_000, 1))].concat();
-        assert_eq!(is_refused(&around, &failed("1", 1, (55_000, 0))), None);
+        let around = [failed("1", 60, 0, 1), failed("1", 60, 110_000, 1)].concat();
+        assert_eq!(is_refused(&around, &failed("1", 1, 55_000, 0)), None);
     }
 
     #[test]
     fn what_was_parked_before_is_no_reason_alone() {
-        let flood = failed("1", 500, (0, 1));
+        let flood = failed("1", 500, 0, 1);
         assert_eq!(is_refused(&flood, &[]), None);
-        assert_eq!(is_refused(&flood, &failed("1", 1, (70_000, 0))), None);
-        assert_eq!(is_refused(&flood, &failed("1", 1, (30_000, 0))), SUDDENLY);
+        assert_eq!(is_refused(&flood, &failed("1", 1, 70_000, 0)), None);
+        assert_eq!(is_refused(&flood, &failed("1", 1, 30_000, 0)), SUDDENLY);
     }
 
     #[test]
     fn two_thousand_are_all_that_can_be_parked() {
-        let slowly = |count| failed("1", count, (0, 1_000));
-        let new = failed("1", 1, (100_000_000, 0));
+        let slowly = |count| failed("1", count, 0, 1_000);
+        let new = failed("1", 1, 100_000_000, 0);
         assert_eq!(is_refused(&slowly(MOST - 1), &new), None);
         assert_eq!(is_refused(&slowly(MOST), &new), FULL);
         assert_eq!(is_refused(&slowly(MOST), &[]), None, "what fails once more is parked already");

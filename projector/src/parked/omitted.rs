@@ -64,7 +64,8 @@ impl Parked {
         &mut self,
         database: &Database,
         table: &Table,
-        (reached, batch): (u64, &Batch),
+        reached: u64,
+        batch: &Batch,
     ) -> Result<IndexBatch, BatchFailure> {
         let table = std::slice::from_ref(table);
         let (mut changes, mut tried) = (vec![], vec![]);
@@ -110,7 +111,8 @@ impl Parked {
         &mut self,
         table: &Table,
         refused: &[Refused],
-        (tried, batch): (&[Arc<Recorded>], &Batch),
+        tried: &[Arc<Recorded>],
+        batch: &Batch,
     ) -> Result<(), BatchFailure> {
         let mut failed = vec![];
         for Refused { instance_id, id, error } in refused {

@@ -72,8 +72,8 @@ async fn find<O>(
     let fresh = queries.as_fresh(call, &HISTORY, read).await?;
     let (events, total) = fresh.answer;
     let counted = Counted { found: events.len(), total };
-    let details = page_details((query.offset, limit), counted, (fresh.processed, fresh.timestamp));
-    let token = call.token_at(&queries.tokens, (LogClass::Events, fresh.processed)).await?;
+    let details = page_details(query.offset, limit, counted, fresh.processed, fresh.timestamp);
+    let token = call.token_at(&queries.tokens, LogClass::Events, fresh.processed).await?;
     let message = answer((details, events.into_iter().map(closed).collect()));
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }

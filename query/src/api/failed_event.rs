@@ -86,9 +86,9 @@ async fn find<O>(
     let read = || search::search(&queries.database, call.tenant.shard, &page);
     let Fresh { processed, timestamp, answer: (events, total), .. } = queries.as_fresh(call, &HISTORY, read).await?;
     let counted = Counted { found: events.len(), total };
-    let details = page_details((query.offset, limit), counted, (processed, timestamp));
+    let details = page_details(query.offset, limit, counted, processed, timestamp);
     let message = answer((details, events.into_iter().map(|event| response(event, is_within)).collect()));
-    let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
+    let token = call.token_at(&queries.tokens, LogClass::Events, processed).await?;
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
 }
 
@@ -99,7 +99,7 @@ async fn get(
 ) -> Result<Answer<GetFailedEventResponse>, Error> {
     insist_on_right(&call, &Owner::system())?;
     let answer = |(failed_event, event, waiting)| GetFailedEventResponse { failed_event, event, waiting };
-    find_one(&queries, &call, (&id, None), answer).await
+    find_one(&queries, &call, &id, None, answer).await
 }
 
 async fn get_of_instance(
@@ -109,14 +109,15 @@ async fn get_of_instance(
 ) -> Result<Answer<GetInstanceFailedEventResponse>, Error> {
     let within = of_instance(&call)?;
     let answer = |(failed_event, event, waiting)| GetInstanceFailedEventResponse { failed_event, event, waiting };
-    find_one(&queries, &call, (&id, Some(within)), answer).await
+    find_one(&queries, &call, &id, Some(within), answer).await
 }
 
 /// Finds a failed event, or else a discarded one, with the event itself and how many of its aggregate wait.
 async fn find_one<O>(
     queries: &Queries,
     call: &Call,
-    (id, within): (&str, Option<String>),
+    id: &str,
+    within: Option<String>,
     answer: impl FnOnce((Option<FailedEvent>, Option<Event>, u64)) -> O,
 ) -> Result<Answer<O>, Error> {
     let is_within = within.is_some();
@@ -131,7 +132,7 @@ async fn find_one<O>(
         search::search(&queries.database, call.tenant.shard, &discarded).await
     };
     let Fresh { processed, answer: (found, _), .. } = queries.as_fresh(call, &HISTORY, read).await?;
-    let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
+    let token = call.token_at(&queries.tokens, LogClass::Events, processed).await?;
     let Some(found) = found.into_iter().next() else {
         return Err(Error::from(Rejection::NotFound(Aggregated::NAME)).header(HEADER, token));
     };
@@ -165,13 +166,13 @@ async fn views(
     let total = stands.len();
     let limit = u32::try_from(total).unwrap_or(u32::MAX);
     let counted = Counted { found: total, total: total as u64 };
-    let details = Some(page_details((0, limit), counted, (processed, timestamp)));
+    let details = Some(page_details(0, limit, counted, processed, timestamp));
     let mut ends = OfEach::<u64>::default();
     for Stand { projection, sequence, .. } in &stands {
         ends[projection.class] = ends[projection.class].max(*sequence);
     }
-    let result = stands.into_iter().map(|stand| view(&queries, &stand, (&beside, &ends))).collect();
-    let token = call.token_at(&queries.tokens, (LogClass::Events, processed)).await?;
+    let result = stands.into_iter().map(|stand| view(&queries, &stand, &beside, &ends)).collect();
+    let token = call.token_at(&queries.tokens, LogClass::Events, processed).await?;
     let reactions = REACTIONS.iter().map(|name| reaction(&queries, name)).collect();
     let message = SearchViewsResponse { details, result, reactions };
     Ok(Answer { message, status: None, metadata: vec![(HEADER, token)] })
@@ -180,7 +181,8 @@ async fn views(
 fn view(
     queries: &Queries,
     Stand { projection, sequence, committed_at, failed }: &Stand,
-    (beside, ends): (&[Generation], &OfEach<u64>),
+    beside: &[Generation],
+    ends: &OfEach<u64>,
 ) -> View {
     let stopped = queries.progress.stopped(projection);
     let shown = queries.indexes.of(projection).and_then(|index| index.borrow().clone());

@@ -106,7 +106,7 @@ pub(super) async fn log_in(State(operate): State<Arc<Operate>>, parts: Parts) ->
         is_another,
     };
     let mut response = see_other(&operate.edge.login(&tenant, &login));
-    add(&mut response, cookie::set(&site, (LOGIN, &keys.seal(For::Login, &tenant.id, &begun)), LOGIN_LASTS));
+    add(&mut response, cookie::set(&site, LOGIN, &keys.seal(For::Login, &tenant.id, &begun), LOGIN_LASTS));
     Ok(response)
 }
 
@@ -118,11 +118,11 @@ pub(super) async fn form(State(operate): State<Arc<Operate>>, parts: Parts) -> R
     if stranger.keys.open(For::Link, &stranger.tenant.id, &link).is_none() {
         return Err(used(&stranger.site));
     }
-    Ok(shown(&stranger, (link, ""), &parts))
+    Ok(shown(&stranger, link, "", &parts))
 }
 
 /// Renders the form, with a cookie by which this browser is recognised.
-fn shown(Stranger { site, keys, .. }: &Stranger, (link, error): (String, &'static str), parts: &Parts) -> Response {
+fn shown(Stranger { site, keys, .. }: &Stranger, link: String, error: &'static str, parts: &Parts) -> Response {
     let known = cookie::read(&parts.headers, site, BROWSER).map(str::to_owned);
     let browser = known.unwrap_or_else(secret::random_secret);
     let frame = frame(None);
@@ -130,7 +130,7 @@ fn shown(Stranger { site, keys, .. }: &Stranger, (link, error): (String, &'stati
     let status = if error.is_empty() { StatusCode::OK } else { StatusCode::FORBIDDEN };
     let sign_in = SignIn { frame, token: form::token(&keys.form, &browser), link, error };
     let mut response = page(status, &sign_in, &policy);
-    add(&mut response, cookie::set(site, (BROWSER, &browser), LINK_LASTS * 2));
+    add(&mut response, cookie::set(site, BROWSER, &browser, LINK_LASTS * 2));
     response
 }
 
@@ -150,7 +150,8 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
     if !browser.is_some_and(|browser| form::is_of(&keys.form, browser, &form)) {
         return Ok(shown(
             &stranger,
-            (link.to_owned(), "Your browser did not send its cookie. Press the button again."),
+            link.to_owned(),
+            "Your browser did not send its cookie. Press the button again.",
             &parts,
         ));
     }
@@ -173,7 +174,7 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
     let session = keys.seal(For::Session, &tenant.id, &Sealed::new(&token, caller.expires));
     let lasts = u64::try_from(caller.expires - clock::now().as_second()).unwrap_or_default();
     let mut response = see_other(PATH);
-    add(&mut response, cookie::set(site, (SESSION, &session), Duration::from_secs(lasts)));
+    add(&mut response, cookie::set(site, SESSION, &session, Duration::from_secs(lasts)));
     add(&mut response, cookie::remove(site, BROWSER));
     Ok(response)
 }

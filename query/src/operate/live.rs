@@ -167,7 +167,7 @@ impl Following {
                 let chosen = Chosen::of(LOG, &visit.query);
                 let after = visit.query.number("after").unwrap_or_default();
                 let filters = chosen.and(json!({ "afterSequence": after.to_string() }));
-                let (_, total) = operate.events(visit, filters, (0, 1, false)).await?;
+                let (_, total) = operate.events(visit, filters, 0, 1, false).await?;
                 now.fresh(total, if total == 1 { "new event" } else { "new events" });
             }
             _ => {}

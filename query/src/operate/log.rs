@@ -52,7 +52,9 @@ impl Operate {
         &self,
         visit: &Visit,
         filters: Value,
-        (offset, limit, asc): (u64, u64, bool),
+        offset: u64,
+        limit: u64,
+        asc: bool,
     ) -> Result<(Vec<Event>, u64), Refused> {
         let query = json!({ "offset": offset.to_string(), "limit": limit, "asc": asc });
         let found = self.api.send(visit, ApiRequest::list(API, json!({ "query": query, "filters": filters }))).await?;
@@ -64,7 +66,7 @@ impl Operate {
 /// Shows the end of the log.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Result<Response, Instead> {
     let (chosen, offset) = (Chosen::of(LOG, &visit.query), visit.query.number("from").unwrap_or_default());
-    let (found, error) = match operate.events(&visit, chosen.wire(), (offset, PAGE, false)).await {
+    let (found, error) = match operate.events(&visit, chosen.wire(), offset, PAGE, false).await {
         Ok(found) => (found, String::new()),
         Err(Refused { status: StatusCode::BAD_REQUEST, message }) => {
             ((vec![], 0), format!("This filter finds nothing: {message}."))
@@ -98,7 +100,7 @@ pub(super) async fn show_one(
     let unknown = || visit.refused(&Refused::not_found());
     let before = sequence.parse::<u64>().ok().and_then(|sequence| sequence.checked_sub(1)).ok_or_else(unknown)?;
     let after = json!([{ "afterSequence": before.to_string() }]);
-    let found = operate.events(&visit, after, (0, 1, true)).await.map_err(|refused| visit.refused(&refused))?;
+    let found = operate.events(&visit, after, 0, 1, true).await.map_err(|refused| visit.refused(&refused))?;
     let event = found.0.into_iter().next().filter(|event| event.sequence == sequence).ok_or_else(unknown)?;
     let frame = frame(None);
     let one = EventPage { frame: frame.clone(), shell: visit.shell(LIST), event };

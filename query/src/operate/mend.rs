@@ -122,7 +122,7 @@ impl Operate {
     }
 
     /// Sends the same command for each of them, some at a time.
-    async fn each(&self, visit: &Visit, ids: Vec<String>, (what, body, key): (&str, Value, &str)) -> Outcome {
+    async fn each(&self, visit: &Visit, ids: Vec<String>, what: &str, body: Value, key: &str) -> Outcome {
         let one = |id: String| {
             let (path, key, body) = (format!("{}/{what}", visit.level.one(&id)), format!("{key}.{id}"), body.clone());
             async move { self.api.send(visit, ApiRequest::command(path, body, key)).await }
@@ -149,7 +149,7 @@ impl Operate {
 
 impl Outcome {
     /// Redirects to the list, which reports the outcome; if nothing was done, returns why.
-    fn answer(self, visit: &Visit, meant: &Selection, (what, wanted): (&str, u64)) -> Result<Response, Instead> {
+    fn answer(self, visit: &Visit, meant: &Selection, what: &str, wanted: u64) -> Result<Response, Instead> {
         if let Some(refused) = self.refused.as_ref().filter(|_| self.done == 0) {
             return Err(visit.refused(refused));
         }
@@ -259,8 +259,8 @@ pub(super) async fn retry(
         return Ok(see_other(&nothing(&meant)));
     }
     if !meant.is_all {
-        let outcome = operate.each(&visit, meant.ids.clone(), ("_retry", json!({}), &key)).await;
-        return outcome.answer(&visit, &meant, ("retried", meant.ids.len() as u64));
+        let outcome = operate.each(&visit, meant.ids.clone(), "_retry", json!({}), &key).await;
+        return outcome.answer(&visit, &meant, "retried", meant.ids.len() as u64);
     }
     let (path, body) = visit.level.retry(meant.chosen.failed_by(until(&form)));
     let done = operate
@@ -269,7 +269,7 @@ pub(super) async fn retry(
         .await
         .map_err(|refused| visit.refused(&refused))?;
     let outcome = Outcome { done: number(&done["count"]), decided: decided(&done), ..Outcome::default() };
-    outcome.answer(&visit, &meant, ("retried", 0))
+    outcome.answer(&visit, &meant, "retried", 0)
 }
 
 /// Discards the confirmed failed events.
@@ -300,8 +300,8 @@ pub(super) async fn discard(
     let wanted = if meant.is_all { found.total } else { steps };
     let ids = found.rows.into_iter().map(|row| row.id).collect();
     let body = json!({ "reason": confirm.reason });
-    let outcome = operate.each(&visit, ids, ("_discard", body, &key(&form))).await;
-    outcome.answer(&visit, &meant, ("discarded", wanted))
+    let outcome = operate.each(&visit, ids, "_discard", body, &key(&form)).await;
+    outcome.answer(&visit, &meant, "discarded", wanted)
 }
 
 /// What is wrong with a reason.

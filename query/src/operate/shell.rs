@@ -116,12 +116,7 @@ impl NoticePage {
 
 impl Shell {
     /// The frame of a page in this part of the menu, for a visitor at this level.
-    pub(super) fn new(
-        level: OperatorLevel,
-        active: &'static str,
-        (user, until): (String, When),
-        token: String,
-    ) -> Self {
+    pub(super) fn new(level: OperatorLevel, active: &'static str, user: String, until: When, token: String) -> Self {
         let is_of_all = level == OperatorLevel::System;
         let menu = MENU.into_iter().filter(|(path, _)| is_of_all || *path == FAILED_EVENTS).collect();
         Self { menu, is_of_all, active, user, until, token, now: time_of_day(), notice: None }

@@ -177,7 +177,7 @@ impl Visit {
     /// The frame around a page.
     pub(super) fn shell(&self, active: &'static str) -> Shell {
         let token = form::token(&self.keys.form, &self.binding);
-        Shell::new(self.level, active, (name(&self.caller), When::at(self.until())), token)
+        Shell::new(self.level, active, name(&self.caller), When::at(self.until()), token)
     }
 
     /// Renders a page.

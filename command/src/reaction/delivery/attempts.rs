@@ -37,7 +37,7 @@ pub struct Attempts(Arc<Mutex<UnsavedAttempts>>);
 
 impl Attempts {
     /// Adds an attempt.
-    pub(super) fn add(&self, delivery: &Delivery, number: u32, (outcome, error): (Outcome, &str)) {
+    pub(super) fn add(&self, delivery: &Delivery, number: u32, outcome: Outcome, error: &str) {
         let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (delivery.instance_id.clone(), delivery.target_id.clone());
         if waiting.len() >= MOST_TARGETS && !waiting.contains_key(&key) {
@@ -115,7 +115,7 @@ mod tests {
             body: None,
         };
         for number in 1..=30 {
-            attempts.add(&delivery, number, (Outcome::Failed, "é".repeat(LONGEST).as_str()));
+            attempts.add(&delivery, number, Outcome::Failed, "é".repeat(LONGEST).as_str());
         }
         let waiting = attempts.0.lock().unwrap();
         let kept: Vec<u32> = waiting.values().flatten().map(|attempt| attempt.number).collect();

@@ -110,7 +110,7 @@ impl Mender {
         };
         tokio::select! {
             ended = following => ended,
-            ended = work_off(self, (&self.log, store, self.shard), TROUBLE) => Ok(ended?),
+            ended = work_off(self, &self.log, store, self.shard, TROUBLE) => Ok(ended?),
             ended = self.forget_old() => ended,
             ended = self.watch(unreadable) => ended,
         }

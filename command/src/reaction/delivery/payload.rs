@@ -107,7 +107,7 @@ impl Delivery {
             return Ok(Bytes::from(sealed));
         }
         let payload = body["event_payload"].take();
-        body["event_payload"] = persons.opened((&user, self.sequence), payload).await?;
+        body["event_payload"] = persons.opened(&user, self.sequence, payload).await?;
         Ok(Bytes::from(body.to_string()))
     }
 

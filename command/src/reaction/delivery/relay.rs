@@ -86,7 +86,7 @@ impl<'a> Relay<'a> {
         }
         let revision = queue.checkpoint.save(at, saved.map(|(_, revision)| revision)).await?;
         let saved_at = Instant::now();
-        let telling = Arc::new(Telling::start(log, *shard, (DELIVERIES, at)));
+        let telling = Arc::new(Telling::start(log, *shard, DELIVERIES, at));
         let mut relay = Self {
             deliveries,
             queue,

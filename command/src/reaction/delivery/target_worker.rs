@@ -175,7 +175,7 @@ impl TargetWorker {
                 None => queue.at(place).await?.map(|waiting| waiting.delivery),
             };
             let Some(delivery) = delivery else { return Ok(Done { aggregate, place: None }) };
-            deliveries.deliver(&queue, (place, delivery)).await?;
+            deliveries.deliver(&queue, place, delivery).await?;
             Ok(Done { aggregate, place: Some(place) })
         });
     }
@@ -201,7 +201,7 @@ enum Wrong {
 
 impl Deliveries {
     /// Tries until the delivery at a place succeeds or is given up. Then it can be deleted from the queue.
-    async fn deliver(&self, queue: &Queue, (place, delivery): (u64, Delivery)) -> Result<(), DeliveryFailure> {
+    async fn deliver(&self, queue: &Queue, place: u64, delivery: Delivery) -> Result<(), DeliveryFailure> {
         // A target that does not exist at that sequence is gone.
         self.actions.executions.position().wait_for(delivery.sequence).await;
         let (mut tries, mut first_failed_at) = (0, None);
@@ -209,7 +209,7 @@ impl Deliveries {
             let wrong = match self.try_once(&delivery).await {
                 Tried::Delivered => {
                     base::fault::point("deliveries.delivered");
-                    self.attempts.add(&delivery, tries + 1, (Outcome::Delivered, ""));
+                    self.attempts.add(&delivery, tries + 1, Outcome::Delivered, "");
                     DELIVERIES.with(&["ok"]).count();
                     return Ok(());
                 }
@@ -230,7 +230,7 @@ impl Deliveries {
             let first_failed_at = Some(*first_failed_at.get_or_insert_with(clock::now));
             let is_vain = matches!(&wrong, Wrong::Untold(BodyFailure::Unknown(name)) if self.unknown.has_waited(name));
             let is_last = tries >= self.patience.tries || is_vain;
-            let error = self.failed(&delivery, tries, (wrong, is_last));
+            let error = self.failed(&delivery, tries, wrong, is_last);
             if is_last {
                 let failed = Failed { delivery, tries, error, first_failed_at, failed_at: clock::now() };
                 queue.give_up(place, &failed).await?;
@@ -256,7 +256,7 @@ impl Deliveries {
     }
 
     /// Reports a try that failed, which may be the last one, and returns the error.
-    fn failed(&self, delivery: &Delivery, tries: u32, (wrong, is_last): (Wrong, bool)) -> String {
+    fn failed(&self, delivery: &Delivery, tries: u32, wrong: Wrong, is_last: bool) -> String {
         let Delivery { id, instance_id: instance, target_id: target, .. } = delivery;
         let (error, is_called) = match wrong {
             Wrong::Untold(failure @ BodyFailure::Unknown(_)) => {
@@ -276,7 +276,7 @@ impl Deliveries {
         let (counted, noted) = if is_last { ("failed", Outcome::GivenUp) } else { ("retried", Outcome::Failed) };
         DELIVERIES.with(&[counted]).count();
         if is_called {
-            self.attempts.add(delivery, tries, (noted, &error));
+            self.attempts.add(delivery, tries, noted, &error);
         }
         if is_last {
             tracing::error!(instance, target, delivery = id, error, "an event was not delivered");

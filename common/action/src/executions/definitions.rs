@@ -61,7 +61,7 @@ impl Definitions {
         let mut begin: Option<Position> = None;
         let loaded = [(*TARGETS, Target::NAME), (*EXECUTIONS, Execution::NAME)];
         for (index, (projection, kind)) in loaded.into_iter().enumerate() {
-            let baseline = Baseline::of(&transaction, (projection, shard), &[kind]).await?;
+            let baseline = Baseline::of(&transaction, projection, shard, &[kind]).await?;
             let position = baseline.position;
             definitions.loaded[index] = baseline;
             let is_earlier = begin.is_none_or(|begin| position.stream_sequence < begin.stream_sequence);

@@ -179,6 +179,7 @@ fn only_what_is_percent_encoded_is_decoded() {
         ("%C3%A4", "\u{e4}"),
         ("%+f", "%+f"),
         ("%zz", "%zz"),
+        ("%code", "%code"),
         ("100%", "100%"),
         ("a+b", "a+b"),
     ] {

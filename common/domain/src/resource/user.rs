@@ -323,6 +323,16 @@ mod tests {
     }
 
     #[test]
+    fn access_tokens_are_opaque_only_if_that_was_chosen() {
+        for (access_token_type, is_opaque) in
+            [(None, false), (Some(TokenType::Jwt), false), (Some(TokenType::Opaque), true)]
+        {
+            let user = User { access_token_type, ..User::default() };
+            assert_eq!(user.has_opaque_tokens(), is_opaque, "{access_token_type:?}");
+        }
+    }
+
+    #[test]
     fn only_an_active_user_is_locked_or_acted_as() {
         let user = |is_active, is_locked| User { username: "robot".into(), is_active, is_locked, ..User::default() };
         let (active, locked, inactive) = (user(true, false), user(true, true), user(false, false));

@@ -86,7 +86,7 @@ impl Edge {
                 let client_id = token.id.as_ref().map(|id| id.client_id.as_str());
                 let of = (token.user_id.as_str(), client_id.unwrap_or(&token.user_id));
                 let user = self.user(tenant, of, (token.sequence, sequence.max(token.sequence))).await?;
-                self.stands(tenant, (&token.bases, &user), sequence).await?;
+                self.stands(tenant, &token.bases, &user, sequence).await?;
                 Ok(user)
             }
         }
@@ -112,7 +112,7 @@ impl Edge {
                 }
             };
             let user = self.user(tenant, (&token.sub, &token.client_id), (token.seq, token.seq)).await?;
-            self.stands(tenant, (&token.exchanged_for, &user), token.seq).await?;
+            self.stands(tenant, &token.exchanged_for, &user, token.seq).await?;
             Ok::<_, Error>(HeldToken { token, key_id, user })
         };
         known(held.await)
@@ -120,7 +120,7 @@ impl Edge {
 
     /// Refuses a token of a user if any token that it was issued for has ended, or if its holder acts as the user but
     /// no longer has the right to; as of a sequence or later.
-    async fn stands(&self, tenant: &Tenant, (bases, user): (&[Basis], &Principal), sequence: u64) -> Result<(), Error> {
+    async fn stands(&self, tenant: &Tenant, bases: &[Basis], user: &Principal, sequence: u64) -> Result<(), Error> {
         for basis in bases {
             let holder = self.of_basis(tenant, basis, sequence.max(basis.seq)).await?;
             if basis.acts && !self.may_impersonate(tenant, &holder, user) {
@@ -261,7 +261,7 @@ impl Edge {
             return Err(unheard());
         }
         // A service user is its own client.
-        if client_id != id && !self.has_live_app(tenant, client_id, (issued, sequence)).await? {
+        if client_id != id && !self.has_live_app(tenant, client_id, issued, sequence).await? {
             return Err(Error::new(Reason::TokenInvalid, "the app of the access token is not active"));
         }
         let user = self.directory.principal(&tenant.id, Name::Id(id.to_owned()), sequence).await;
@@ -275,7 +275,7 @@ impl Edge {
     }
 
     /// Whether an app and its project exist and are switched on, and have been ever since a token was issued.
-    async fn has_live_app(&self, tenant: &Tenant, id: &str, (issued, sequence): (u64, u64)) -> Result<bool, Error> {
+    async fn has_live_app(&self, tenant: &Tenant, id: &str, issued: u64, sequence: u64) -> Result<bool, Error> {
         let app = self.app(tenant, id, sequence).await.map_err(read_model)?;
         Ok(app.is_some_and(|app| self.is_live_app(tenant, &app, issued)))
     }

@@ -20,7 +20,8 @@ impl Edge {
         &self,
         parts: &Parts,
         tenant: &Tenant,
-        (token, sequence): (&Verified, u64),
+        token: &Verified,
+        sequence: u64,
     ) -> Result<(), Error> {
         let Some(client_id) = token.app() else { return Ok(()) };
         let Some(origin) = one(&parts.headers, header::ORIGIN.as_str())? else { return Ok(()) };

@@ -23,7 +23,8 @@ pub fn key(secrets: &SymmetricKey, signing_key: &SigningKey) -> SymmetricKey {
 /// # Errors
 /// When the claims cannot be serialised.
 pub fn seal(
-    (kid, key): (&str, &SymmetricKey),
+    kid: &str,
+    key: &SymmetricKey,
     instance_id: &str,
     claims: &AccessToken,
 ) -> Result<String, serde_json::Error> {
@@ -107,7 +108,7 @@ mod tests {
     #[test]
     fn only_its_instance_opens_it_whole_and_unchanged() {
         let key = SymmetricKey::random();
-        let token = seal(("5", &key), "1", &claims()).unwrap();
+        let token = seal("5", &key, "1", &claims()).unwrap();
         let opened = open(&key, "1", &token).map(|opened| json!(opened));
         assert_eq!(opened, Some(json!(claims())));
         assert_eq!(parse(&token).map(|sent| sent.kid), Some("5"));
@@ -147,7 +148,7 @@ mod tests {
     fn one_that_is_longer_than_any_is_not_looked_at() {
         let key = SymmetricKey::random();
         let long = AccessToken { scope: "a".repeat(LONGEST), ..claims() };
-        assert!(open(&key, "1", &seal(("5", &key), "1", &long).unwrap()).is_none());
+        assert!(open(&key, "1", &seal("5", &key, "1", &long).unwrap()).is_none());
     }
 
     #[test]

@@ -61,7 +61,8 @@ impl<'a> Merged<'a> {
     pub(super) fn new(
         message: &'a mut dyn AnyMessage,
         name: &str,
-        (member, about): (&'static str, Map<String, Value>),
+        member: &'static str,
+        about: Map<String, Value>,
     ) -> Result<Self, Error> {
         let (descriptor, tree) = described(message, name)?;
         Ok(Self { message, tree, descriptor, member, about, is_changed: false })
@@ -156,7 +157,7 @@ mod tests {
         } });
         let mut request: CreateTargetRequest = serde_json::from_value(message).unwrap();
         let name = "platform.resources.action.v3alpha.CreateTargetRequest";
-        let mut merged = Merged::new(&mut request, name, ("request", Map::new())).unwrap();
+        let mut merged = Merged::new(&mut request, name, "request", Map::new()).unwrap();
         let Value::Object(answer) = answer else { panic!("it is an object") };
         merged.merge(answer).map_err(|failure| failure.to_string())?;
         Ok(serde_json::to_value(request).unwrap()["target"].clone())
@@ -184,7 +185,7 @@ mod tests {
         let came = answer.clone();
         let name = "platform.resources.action.v3alpha.CreateTargetResponse";
         assert_eq!(to_json(&answer, name).unwrap(), json!({}));
-        let mut merged = Merged::new(&mut answer, name, ("response", Map::new())).unwrap();
+        let mut merged = Merged::new(&mut answer, name, "response", Map::new()).unwrap();
         assert_eq!(merged.payload(), r#"{"response":{}}"#);
         for member in ["signingKey", "signing_key"] {
             let Value::Object(changed) = json!({ member: "of the target" }) else { panic!("it is an object") };
@@ -200,7 +201,7 @@ mod tests {
         let merged = |answer: Value| {
             let name = "platform.resources.organization.v3alpha.CreateOrganizationRequest";
             let mut request = request.clone();
-            let mut merged = Merged::new(&mut request, name, (REQUEST, Map::new())).unwrap();
+            let mut merged = Merged::new(&mut request, name, REQUEST, Map::new()).unwrap();
             let Value::Object(answer) = answer else { panic!("it is an object") };
             merged.merge(answer).map(|()| request)
         };
@@ -216,7 +217,7 @@ mod tests {
     fn what_does_not_fit_leaves_what_others_have_made() {
         let mut request = CreateTargetRequest::default();
         let name = "platform.resources.action.v3alpha.CreateTargetRequest";
-        let mut merged = Merged::new(&mut request, name, (REQUEST, Map::new())).unwrap();
+        let mut merged = Merged::new(&mut request, name, REQUEST, Map::new()).unwrap();
         let mut merge = |answer: Value| {
             let Value::Object(answer) = answer else { panic!("it is an object") };
             merged.merge(answer).map_err(|failure| failure.to_string())

@@ -71,7 +71,7 @@ pub(super) struct HeldUnit {
 pub(super) struct Wanting<'a>(&'a Process);
 
 impl HeldUnit {
-    pub(super) fn new(unit: &str, process: ProcessKey, (epoch, revision): (u64, u64)) -> Self {
+    pub(super) fn new(unit: &str, process: ProcessKey, epoch: u64, revision: u64) -> Self {
         let held = Self {
             unit: unit.to_owned(),
             process,

@@ -30,12 +30,12 @@ impl Log {
     }
 
     /// Opens a log of a shard if there is one, whatever its rules are.
-    pub async fn find(client: async_nats::Client, (class, shard): (LogClass, u16)) -> Result<Self, LogFailure> {
+    pub async fn find(client: async_nats::Client, class: LogClass, shard: u16) -> Result<Self, LogFailure> {
         let has_jetstream = client.server_info().jetstream;
         let context = context(client);
         let name = name(class, shard);
         match context.get_stream(&name).await {
-            Ok(stream) => Ok(Self::of(context, stream, (class, shard))),
+            Ok(stream) => Ok(Self::of(context, stream, class, shard)),
             Err(error) if is_absent(&error) => Err(LogFailure::Absent { stream: name }),
             Err(_) if !has_jetstream => Err(LogFailure::NoJetStream),
             Err(error) => Err(nats(error)),
@@ -67,13 +67,14 @@ impl Log {
 
     /// Returns the last record for which a condition holds that is true up to some record, and false after it.
     pub(super) async fn last_where(&self, holds: impl Fn(&Record) -> bool) -> Result<Option<Record>, LogFailure> {
-        self.last_within((self.purged().await?, self.end().await? + 1), holds).await
+        self.last_within(self.purged().await?, self.end().await? + 1, holds).await
     }
 
     /// Like [`Log::last_where`], for the records between two stream sequences.
     pub(super) async fn last_within(
         &self,
-        (mut before, mut beyond): (u64, u64),
+        mut before: u64,
+        mut beyond: u64,
         holds: impl Fn(&Record) -> bool,
     ) -> Result<Option<Record>, LogFailure> {
         let mut found = None;

@@ -19,7 +19,7 @@ impl Log {
         if gone == 0 || state.messages == 0 {
             return Ok(0);
         }
-        Ok(if gone <= self.permitted((gone, state.last_sequence)).await? { gone } else { 0 })
+        Ok(if gone <= self.permitted(gone, state.last_sequence).await? { gone } else { 0 })
     }
 
     /// Returns the stream sequence up to which the log permits a purge; 0 in a log that does not age out.
@@ -28,20 +28,20 @@ impl Log {
         if self.class == LogClass::Events || state.messages == 0 {
             return Ok(0);
         }
-        self.permitted((state.first_sequence.saturating_sub(1), state.last_sequence)).await
+        self.permitted(state.first_sequence.saturating_sub(1), state.last_sequence).await
     }
 
     /// Returns the stream sequence up to which a log that begins after `gone` and ends at `last` permits a purge, as
     /// named by its newest record. If a build from before there were purges has taken over since, its records name
     /// none; then the newest epoch that names one decides.
-    pub(super) async fn permitted(&self, (gone, last): (u64, u64)) -> Result<u64, LogFailure> {
+    pub(super) async fn permitted(&self, gone: u64, last: u64) -> Result<u64, LogFailure> {
         let mut newest = self.read(last).await?;
         while let Some(record) = newest {
             let CommitRecord { purged_to, epoch, .. } = record.commit;
             if purged_to > 0 {
                 return Ok(purged_to);
             }
-            newest = self.last_within((gone, record.stream_sequence), |older| older.commit.epoch < epoch).await?;
+            newest = self.last_within(gone, record.stream_sequence, |older| older.commit.epoch < epoch).await?;
         }
         Ok(0)
     }

@@ -20,7 +20,7 @@ impl Log {
             return Err(self.broken(Broken::Lost { end, lost: 1, at: end }));
         }
         let gone = state.first_sequence.saturating_sub(1);
-        let permitted = if may_be_purged { self.permitted((gone, end)).await? } else { 0 };
+        let permitted = if may_be_purged { self.permitted(gone, end).await? } else { 0 };
         if let Some(lost) = lost(&state, permitted) {
             return Err(self.broken(lost));
         }
@@ -52,7 +52,7 @@ fn lost(state: &stream::State, permitted: u64) -> Option<Broken> {
 mod tests {
     use super::*;
 
-    fn lost_of(messages: u64, (first_sequence, last_sequence): (u64, u64), permitted: u64) -> Option<(u64, u64)> {
+    fn lost_of(messages: u64, first_sequence: u64, last_sequence: u64, permitted: u64) -> Option<(u64, u64)> {
         let state = serde_json::json!({
             "messages": messages, "bytes": 0, "first_seq": first_sequence, "last_seq": last_sequence,
             "first_ts": "2026-01-01T00:00:00Z", "last_ts": "2026-01-01T00:00:00Z", "consumer_count": 0,
@@ -66,14 +66,14 @@ mod tests {
 
     #[test]
     fn only_what_may_be_purged_is_missed_by_nobody() {
-        assert_eq!(lost_of(0, (0, 0), 0), None, "an empty log");
-        assert_eq!(lost_of(9, (1, 9), 0), None);
-        assert_eq!(lost_of(8, (1, 9), 0), Some((1, 2)), "a hole");
-        assert_eq!(lost_of(8, (2, 9), 0), Some((1, 1)), "the first one");
-        assert_eq!(lost_of(0, (10, 9), 0), Some((9, 1)), "all of it");
-        assert_eq!(lost_of(5, (5, 9), 4), None, "as much as may be");
-        assert_eq!(lost_of(7, (3, 9), 4), None, "less than may be");
-        assert_eq!(lost_of(4, (6, 9), 4), Some((1, 5)), "more than may be");
-        assert_eq!(lost_of(6, (3, 9), 4), Some((1, 4)), "a hole after what may be");
+        assert_eq!(lost_of(0, 0, 0, 0), None, "an empty log");
+        assert_eq!(lost_of(9, 1, 9, 0), None);
+        assert_eq!(lost_of(8, 1, 9, 0), Some((1, 2)), "a hole");
+        assert_eq!(lost_of(8, 2, 9, 0), Some((1, 1)), "the first one");
+        assert_eq!(lost_of(0, 10, 9, 0), Some((9, 1)), "all of it");
+        assert_eq!(lost_of(5, 5, 9, 4), None, "as much as may be");
+        assert_eq!(lost_of(7, 3, 9, 4), None, "less than may be");
+        assert_eq!(lost_of(4, 6, 9, 4), Some((1, 5)), "more than may be");
+        assert_eq!(lost_of(6, 3, 9, 4), Some((1, 4)), "a hole after what may be");
     }
 }

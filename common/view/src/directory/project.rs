@@ -130,7 +130,7 @@ impl Directory {
             return Ok(None);
         }
         let key = Lookup::of("id", &[instance_id, id, organization_id]);
-        let load = || self.database.within(self.load_project(instance_id, (id, organization_id)));
+        let load = || self.database.within(self.load_project(instance_id, id, organization_id));
         self.projects.get(&key, (sequence, self.processed()), load).await
     }
 
@@ -166,7 +166,8 @@ impl Directory {
     async fn load_project(
         &self,
         instance_id: &str,
-        (id, organization_id): (&str, &str),
+        id: &str,
+        organization_id: &str,
     ) -> Result<Cached<Audience>, DatabaseFailure> {
         let row = self.row(&PROJECT, instance_id, &[id, organization_id]).await?;
         let processed = unsigned(row.get("processed"));

@@ -40,8 +40,8 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
     let transaction = snapshot(&mut connection).await?;
     let checkpoint = ReadModel::new(&ENDED, shard).checkpoint(&transaction).await?;
     let reached = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
-    let age = heartbeat::age(&transaction, (LogClass::Events, shard), reached).await?;
-    let baseline = Baseline::of(&transaction, (*ENDED, shard), &ENDS.each_ref().map(|(kind, _)| *kind)).await?;
+    let age = heartbeat::age(&transaction, LogClass::Events, shard, reached).await?;
+    let baseline = Baseline::of(&transaction, *ENDED, shard, &ENDS.each_ref().map(|(kind, _)| *kind)).await?;
     let mut ends = Ends::new();
     for (kind, select) in &ENDS {
         // A read model may lag when a node starts: grants are loaded as far back as others, and forgotten soon.

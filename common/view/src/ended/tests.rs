@@ -7,7 +7,7 @@ fn ended(kind: &'static str, id: &str, is_removed: bool) -> Ended {
     let end = End { sequence: 10, at: Timestamp::UNIX_EPOCH, is_removed };
     let ends = HashMap::from([((kind, id.to_owned()), end)]);
     let revoked = Revoked::new(Position::default(), SILENCE);
-    Ended::new(HashMap::from([("1".to_owned(), ends)]), Baseline::default(), (SILENCE, revoked))
+    Ended::new(HashMap::from([("1".to_owned(), ends)]), Baseline::default(), SILENCE, revoked)
 }
 
 #[test]
@@ -98,6 +98,6 @@ fn what_cannot_be_read_has_ended_and_may_be_removed() {
     let events = vec![record("user.changed", "5"), record("user.removed", "6")];
     ended.skip(&Record { stream_sequence: 1, digest: [0; 32], commit: CommitRecord::default(), events });
     let is =
-        |id| (ended.is_dead("1", &Owner::system(), &[(User::NAME, id)], 6), ended.was_removed("1", (User::NAME, id)));
+        |id| (ended.is_dead("1", &Owner::system(), &[(User::NAME, id)], 6), ended.was_removed("1", User::NAME, id));
     assert_eq!([is("5"), is("6"), is("7")], [(true, false), (true, true), (false, false)]);
 }

@@ -28,7 +28,8 @@ impl Baseline {
     /// Reads the baseline of some aggregate types of a projection in Postgres.
     pub async fn of(
         client: &impl GenericClient,
-        (projection, shard): (&'static Projection, u16),
+        projection: &'static Projection,
+        shard: u16,
         aggregate_types: &[&str],
     ) -> Result<Self, DatabaseFailure> {
         let checkpoint = ReadModel::new(projection, shard).checkpoint(client).await?;

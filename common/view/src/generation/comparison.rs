@@ -97,7 +97,7 @@ async fn read(
 ) -> Result<Option<Difference>, DatabaseFailure> {
     let transaction = begin(connection).await?;
     let mut found = None;
-    if are_equally_far(&transaction, (projection, other), shard).await? {
+    if are_equally_far(&transaction, projection, other, shard).await? {
         // Where they were exchanged after the snapshot was taken, the result is not stored.
         let lock = "select pg_try_advisory_xact_lock_shared($1, hashtext($2)), now()";
         let held = transaction.query_one(lock, &[&CHANGING, &other.view]).await?;
@@ -131,7 +131,8 @@ impl Drop for CancelOnDrop {
 /// Whether two generations have come equally far at the moment that a client reads.
 async fn are_equally_far(
     client: &impl GenericClient,
-    (one, other): (&Projection, &Projection),
+    one: &Projection,
+    other: &Projection,
     shard: u16,
 ) -> Result<bool, DatabaseFailure> {
     let here = Checkpoint::read(client, one, shard).await?;
@@ -143,10 +144,10 @@ async fn are_equally_far(
 /// answers to commands are not compared: they are forgotten after a day, and not at the same moment.
 fn comparisons(one: &Projection, other: &Projection) -> Vec<String> {
     let tables = one.tables().into_iter().zip(other.tables()).filter(|(table, _)| !table.ends_with(".answers"));
-    tables.map(|(here, there)| comparison(&one.kind, (&here, &there))).collect()
+    tables.map(|(here, there)| comparison(&one.kind, &here, &there)).collect()
 }
 
-fn comparison(kind: &Kind, (one, other): (&str, &str)) -> String {
+fn comparison(kind: &Kind, one: &str, other: &str) -> String {
     let (_, name) = one.split_once('.').unwrap_or_default();
     if matches!(kind, Kind::Rows(_)) {
         return format!(

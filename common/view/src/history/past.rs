@@ -29,13 +29,14 @@ pub trait Question: Sync {
 /// Waits until history has reached a sequence of `EVENTS`, then asks a question, which is answered from one snapshot.
 pub async fn ask_at<Q: Question>(
     database: &Database,
-    (shard, sequence): (u16, u64),
+    shard: u16,
+    sequence: u64,
     question: Q,
 ) -> Result<Q::Answer, DatabaseFailure> {
     loop {
         let attempt = async {
             let mut connection = database.connection().await?;
-            let Some(history) = snapshot_at(&mut connection, (LogClass::Events, shard), sequence).await? else {
+            let Some(history) = snapshot_at(&mut connection, LogClass::Events, shard, sequence).await? else {
                 return Ok(None);
             };
             question.query(&history).await.map(Some)
@@ -50,17 +51,19 @@ pub async fn ask_at<Q: Question>(
 /// Begins a snapshot of history if that of a log has reached a sequence; `None` before that.
 async fn snapshot_at(
     connection: &mut Client,
-    (class, shard): (LogClass, u16),
+    class: LogClass,
+    shard: u16,
     sequence: u64,
 ) -> Result<Option<Transaction<'_>>, DatabaseFailure> {
-    let (transaction, reached) = snapshot_now(connection, (class, shard)).await?;
+    let (transaction, reached) = snapshot_now(connection, class, shard).await?;
     Ok((reached >= sequence).then_some(transaction))
 }
 
 /// Begins a snapshot of history, and returns the sequence of a log that it has reached.
 pub async fn snapshot_now(
     connection: &mut Client,
-    (class, shard): (LogClass, u16),
+    class: LogClass,
+    shard: u16,
 ) -> Result<(Transaction<'_>, u64), DatabaseFailure> {
     let transaction = snapshot(connection).await?;
     let checkpoint = Checkpoint::read(&transaction, history_of(class), shard).await?;

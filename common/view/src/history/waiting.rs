@@ -24,7 +24,8 @@ const LARGEST: usize = 1 << 20;
 pub async fn last_before(
     transaction: &Transaction<'_>,
     key: &AggregateKey,
-    (sequence, left_out): (u64, impl Iterator<Item = u64>),
+    sequence: u64,
+    left_out: impl Iterator<Item = u64>,
 ) -> Result<Option<Arc<Recorded>>, DatabaseFailure> {
     static SELECT: OfHistories = OfHistories::new(|| {
         of_histories(

@@ -39,7 +39,8 @@ impl Persons {
     /// When a key is unavailable.
     pub async fn opened(
         &self,
-        (aggregate, sequence): (&AggregateKey, u64),
+        aggregate: &AggregateKey,
+        sequence: u64,
         mut payload: Value,
     ) -> Result<Value, PersonFailure> {
         let Some(part) = SealedPart::of((aggregate, sequence), &mut payload) else { return Ok(payload) };
@@ -55,7 +56,8 @@ impl Persons {
     /// When NATS, Postgres or the keyring does not answer.
     pub async fn shown(
         &self,
-        (aggregate, sequence): (&AggregateKey, u64),
+        aggregate: &AggregateKey,
+        sequence: u64,
         mut payload: Value,
         is_there: bool,
     ) -> Result<(Value, Vec<(String, Seal)>), PersonFailure> {
@@ -268,13 +270,14 @@ impl<'a> Opening<'a> {
 
     /// Opens what is sealed; `None` if the key was destroyed.
     async fn clear(&mut self, part: &SealedPart) -> Result<Option<Clear>, PersonFailure> {
-        let key = self.key((&part.user, part.sequence), &part.sealed).await?;
+        let key = self.key(&part.user, part.sequence, &part.sealed).await?;
         key.map(|key| part.open(&key)).transpose()
     }
 
     async fn key(
         &mut self,
-        (user, sequence): (&AggregateKey, u64),
+        user: &AggregateKey,
+        sequence: u64,
         sealed: &str,
     ) -> Result<Option<PersonKey>, PersonFailure> {
         let (instance_id, slot) = (&user.instance_id, slot_of(sealed));
@@ -286,7 +289,7 @@ impl<'a> Opening<'a> {
         }
         let Some(data_key) = self.data_keys.get(instance_id).and_then(Option::as_ref) else { return Ok(None) };
         let values = self.blocks.get(&slot.block).and_then(Option::as_ref);
-        self.persons.unwrap(data_key, (slot, values), &name(instance_id, &user.id))
+        self.persons.unwrap(data_key, slot, values, &name(instance_id, &user.id))
     }
 }
 

@@ -53,7 +53,7 @@ async fn load(database: &Database, shard: u16) -> Result<(Contexts, Vec<Baseline
     let (mut contexts, mut baselines) = (Contexts::default(), vec![]);
     for kind in KINDS.iter() {
         let read_model = ReadModel::new((kind.projection)(), shard);
-        baselines.push(Baseline::of(&transaction, ((kind.projection)(), shard), &[kind.name]).await?);
+        baselines.push(Baseline::of(&transaction, (kind.projection)(), shard, &[kind.name]).await?);
         for Stored { instance_id, found } in read_model.every(&transaction, kind.name).await? {
             let Ok(set) = (kind.read)(found.state) else {
                 return Err(DatabaseFailure::Inconsistent { table: kind.name, instance_id, id: found.id });
@@ -62,7 +62,7 @@ async fn load(database: &Database, shard: u16) -> Result<(Contexts, Vec<Baseline
             contexts.put((instance_id, found.id), kind, Some(entry));
         }
     }
-    policy::load(&mut contexts.policies, &mut baselines, (&transaction, shard)).await?;
+    policy::load(&mut contexts.policies, &mut baselines, &transaction, shard).await?;
     transaction.commit().await?;
     Ok((contexts, baselines))
 }

@@ -163,11 +163,12 @@ pub(super) fn is_kind(aggregate_type: &str) -> bool {
 pub(super) async fn load(
     into: &mut HashMap<String, OfInstance>,
     baselines: &mut Vec<Baseline>,
-    (transaction, shard): (&Transaction<'_>, u16),
+    transaction: &Transaction<'_>,
+    shard: u16,
 ) -> Result<(), DatabaseFailure> {
     for kind in KINDS.iter() {
         let read_model = ReadModel::new((kind.projection)(), shard);
-        baselines.push(Baseline::of(transaction, ((kind.projection)(), shard), &[kind.name]).await?);
+        baselines.push(Baseline::of(transaction, (kind.projection)(), shard, &[kind.name]).await?);
         for stored in read_model.every(transaction, kind.name).await? {
             let (instance_id, found) = (stored.instance_id, stored.found);
             let Ok(policy) = (kind.read)(found.state) else {

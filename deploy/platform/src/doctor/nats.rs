@@ -165,7 +165,7 @@ fn check_payload(client: &Client, report: &mut Report) {
 async fn check_log(client: &Client, class: LogClass, replicas: usize, report: &mut Report) -> Option<Log> {
     const CHECK: &str = "log";
     let name = format!("{}_{SHARD}", class.name());
-    let log = match Log::find(client.clone(), (class, SHARD)).await {
+    let log = match Log::find(client.clone(), class, SHARD).await {
         Ok(log) => log,
         Err(error @ LogFailure::Absent { .. }) => {
             let remedy = "none, before the first start: `platform setup` or `platform standalone` makes the log";

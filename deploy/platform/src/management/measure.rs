@@ -180,7 +180,7 @@ impl Measuring {
         end: u64,
     ) -> (u64, f64) {
         let Lag { events, seconds } = match place {
-            Some(place) if place.stream_sequence < end => self.lag(projection.class, part, (place, end)).await,
+            Some(place) if place.stream_sequence < end => self.lag(projection.class, part, place, end).await,
             _ => {
                 self.lagging_since.remove(part);
                 Lag::default()
@@ -194,7 +194,7 @@ impl Measuring {
 
     /// Returns how much of the log comes after a place. If the log cannot be read, every message counts as one event,
     /// and the lag in seconds as the time since the projection began to lag.
-    async fn lag(&mut self, class: LogClass, part: &str, (place, end): (LogProgress, u64)) -> Lag {
+    async fn lag(&mut self, class: LogClass, part: &str, place: LogProgress, end: u64) -> Lag {
         let since = self.lagging_since.entry(part.to_owned()).or_insert_with(Instant::now).elapsed().as_secs_f64();
         let at = Reached { sequence: place.sequence, stream_sequence: place.stream_sequence };
         let log = &self.logs[class];

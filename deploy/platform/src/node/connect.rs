@@ -30,7 +30,8 @@ pub(crate) enum ConnectError {
 pub(crate) async fn connect(
     flags: &cli::Nats,
     url: &str,
-    (role, name): (&str, &str),
+    role: &str,
+    name: &str,
 ) -> Result<async_nats::Client, Failure> {
     let options = match (&flags.nats_token, &flags.nats_credentials) {
         (Some(token), _) => ConnectOptions::with_token(token.clone()),
@@ -52,7 +53,7 @@ pub(super) fn renewing(options: &NodeOptions) -> lease::Connect {
     Box::new(move || {
         let (flags, url, name) = (flags.clone(), url.clone(), name.clone());
         Box::pin(async move {
-            let connected = connect(&flags, &url, (role, &name)).await;
+            let connected = connect(&flags, &url, role, &name).await;
             connected.inspect_err(|error| tracing::warn!(%error, "cannot connect to renew leases")).ok()
         })
     })

@@ -39,7 +39,8 @@ impl Exporting {
 
 /// Starts exporting the spans of a node: those of traces that their sender records, and this share of the others.
 pub(super) fn start<S>(
-    (role, name): (&'static str, &str),
+    role: &'static str,
+    name: &str,
     endpoint: &Url,
     share: f64,
 ) -> Result<(Exporting, OpenTelemetryLayer<S, SdkTracer>), Failure>

@@ -27,7 +27,8 @@ struct MayAct {
 pub(super) async fn permit(
     reading: &Reading<'_>,
     actor: &Party,
-    (user_id, may_act): (&str, Option<&Value>),
+    user_id: &str,
+    may_act: Option<&Value>,
 ) -> Result<(), Error> {
     let Reading { oidc, tenant, .. } = reading;
     let issuer = oidc.edge.external.issuer(tenant);

@@ -210,7 +210,7 @@ impl Reading<'_> {
             }
             let Client { id, owner, app, .. } = self.app;
             let by = Signatory { id, name: None, owner, takes_endpoint: app.allow_token_endpoint_audience };
-            assertion.verify::<App>((self.oidc, self.tenant), &key, &by, Use::Subject).await
+            assertion.verify::<App>(self.oidc, self.tenant, &key, &by, Use::Subject).await
         };
         match claims.await {
             Ok(Claims { sub, exp, may_act, .. }) => Ok(Some(UnverifiedUser { id: sub, expires: exp, may_act })),

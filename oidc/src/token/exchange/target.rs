@@ -39,9 +39,9 @@ pub(super) async fn of(
     let user = &shown.subject.user;
     let own = (login.project_id.as_str(), user.owner.id.as_str());
     let own = audience::project(oidc, tenant, own, 0).await?.ok_or(CLOSED)?;
-    let projects = projects(oidc, tenant, (app, &own), &wanted).await?;
+    let projects = projects(oidc, tenant, app, &own, &wanted).await?;
     let named: Vec<&str> = projects.values().map(String::as_str).chain([own.id.as_str()]).collect();
-    let read = Subject::read(oidc, (tenant.clone(), user.clone()), &named).await;
+    let read = Subject::read(oidc, tenant.clone(), user.clone(), &named).await;
     // The error of an inactive user would mean here that the client had not authenticated.
     let mut subject = read.map_err(|error| if error == Error::InvalidClient { BAD_SUBJECT } else { error })?;
     let platform = subject.tenant.instance.platform_project_id.clone();
@@ -88,7 +88,8 @@ fn audience(shown: &PresentedToken, asked: &TokenRequest<'_>) -> Result<Vec<Stri
 async fn projects(
     oidc: &Oidc,
     tenant: &Tenant,
-    (app, own): (&Client, &Audience),
+    app: &Client,
+    own: &Audience,
     ids: &[String],
 ) -> Result<HashMap<String, String>, Error> {
     let mut projects = HashMap::new();

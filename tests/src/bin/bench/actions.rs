@@ -32,7 +32,7 @@ pub(crate) async fn measure() {
     let (id, _) = endpoint.target(&client, "restWebhook", &json!({})).await;
     let (url, token) = platform.nats();
     let nats = async_nats::ConnectOptions::with_token(token).connect(url).await.expect("NATS is there");
-    let log = Log::open(nats, (LogClass::Events, 0), 1).await.expect("the log can be opened");
+    let log = Log::open(nats, LogClass::Events, 0, 1).await.expect("the log can be opened");
     let database = Database::new(&platform.postgres_url(), 1).expect("the address is right");
     let index = ExecutionIndex::open(log, &database, 0).await.expect("the log can be read");
     println!("| what | time |\n|---|---|");
@@ -54,7 +54,7 @@ pub(crate) async fn measure() {
 
 fn look_once(index: &ExecutionIndex, platform: &Platform) -> bool {
     let facts = &GET_TARGET.facts;
-    index.call(black_box(&platform.bootstrap.instance_id), (facts.service, facts.grpc)).is_some()
+    index.call(black_box(&platform.bootstrap.instance_id), facts.service, facts.grpc).is_some()
 }
 
 fn look(index: &ExecutionIndex, platform: &Platform, what: &str) {

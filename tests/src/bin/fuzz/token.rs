@@ -193,7 +193,7 @@ fn sealed(key: &SymmetricKey, instance_id: &str, subject: &str) -> String {
         "jti": "j", "client_id": "c", "scope": "openid", "seq": 3,
     });
     let claims: AccessToken = serde_json::from_value(claims).expect("they are all that there must be");
-    opaque::seal(("k", key), instance_id, &claims).expect("claims are plain data")
+    opaque::seal("k", key, instance_id, &claims).expect("claims are plain data")
 }
 
 impl Target for Opaque {

@@ -35,7 +35,7 @@ async fn what_many_find_too_old_is_loaded_once() {
     platform.ready().await;
     platform.stop().await;
     let client = servers.nats().await;
-    let log = Log::open(client.clone(), (LogClass::Events, 0), 1).await.expect("the log is there");
+    let log = Log::open(client.clone(), LogClass::Events, 0, 1).await.expect("the log is there");
     let last = log.last().await.expect("the log can be read").expect("it was set up").position();
     let progress = Progress::listen(&client, 0).await.expect("NATS is there");
     let (instance, user) = (&platform.bootstrap.instance_id, &platform.bootstrap.service_user.user_id);

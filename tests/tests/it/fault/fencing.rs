@@ -184,7 +184,7 @@ async fn two_nodes_that_both_believe_to_be_the_writer_are_fenced_by_the_log() {
     for load in &loads {
         load.creates(1).await;
     }
-    let log = Log::open(cluster.servers.nats().await, (LogClass::Events, 0), 1).await.expect("the log is there");
+    let log = Log::open(cluster.servers.nats().await, LogClass::Events, 0, 1).await.expect("the log is there");
     let epoch = async || log.last().await.ok()?.map(|record| record.commit.epoch);
     let begin = epoch().await.expect("the log was set up");
     eventually("each takes over from the other", async || (epoch().await? >= begin + TAKE_OVERS).then_some(())).await;

@@ -75,7 +75,7 @@ async fn every_reader_hears_everything_in_order_and_nats_sends_it_once() {
     for version in 1..=EARLY {
         forged.put(large(version), |_| {}).await;
     }
-    let log = Log::find(servers.nats_as("readers").await, (LogClass::Events, 0)).await.expect("there is a log");
+    let log = Log::find(servers.nats_as("readers").await, LogClass::Events, 0).await.expect("there is a log");
     // The barrier is the first record.
     let (middle, end) = (1 + EARLY, 1 + EARLY + LATE);
     let at_once = (Duration::ZERO, 1);

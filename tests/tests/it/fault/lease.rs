@@ -22,7 +22,7 @@ async fn leases_at(servers: &Servers, address: &str, name: &str) -> Leases {
         async move { options.connect(url).await.ok() }
     };
     let context = jetstream::new(connect().await.expect("NATS is there"));
-    Leases::open(&context, ("test", name), 1, Box::new(move || Box::pin(connect()))).await.expect("the bucket is there")
+    Leases::open(&context, "test", name, 1, Box::new(move || Box::pin(connect()))).await.expect("the bucket is there")
 }
 
 async fn leases(servers: &Servers, name: &str) -> Leases {
@@ -232,7 +232,7 @@ async fn a_bucket_with_other_rules_is_refused() {
         ..stream::Config::default()
     };
     context.create_stream(forever).await.expect("it is made");
-    let refused = Leases::open(&context, ("test", "node"), 1, Box::new(|| Box::pin(async { None }))).await;
+    let refused = Leases::open(&context, "test", "node", 1, Box::new(|| Box::pin(async { None }))).await;
     let refused = refused.expect_err("the lease of a process there never ends").to_string();
     assert!(
         refused.contains("KV_HOLDERS has no end of single values") && refused.contains("remove the stream"),

@@ -155,7 +155,7 @@ async fn records_of_another_log_or_of_an_older_writer_are_not_read() {
                 spoil(record);
             })
             .await;
-        let log = Log::find(servers.nats().await, (LogClass::Events, 0)).await.expect("there is a log");
+        let log = Log::find(servers.nats().await, LogClass::Events, 0).await.expect("there is a log");
         let last = log.read(2).await.expect("it is a record").expect("it is there").position();
         // Whoever begins before it, and whoever begins right there.
         for (from, good) in [(Position::default(), 2), (last, 0)] {
@@ -175,7 +175,7 @@ async fn a_hole_in_the_log_is_told() {
     for _ in 0..3 {
         forged.put(vec![], |_| {}).await;
     }
-    let log = Log::find(servers.nats().await, (LogClass::Events, 0)).await.expect("there is a log");
+    let log = Log::find(servers.nats().await, LogClass::Events, 0).await.expect("there is a log");
     let last = log.read(2).await.expect("it is a record").expect("it is there").position();
     let stream = jetstream::new(servers.nats().await).get_stream("EVENTS_0").await.expect("it is there");
     assert!(stream.delete_message(3).await.expect("NATS is there"));

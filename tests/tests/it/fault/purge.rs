@@ -54,7 +54,7 @@ impl World {
     }
 
     async fn log(&self) -> Log {
-        Log::find(self.servers.nats().await, (LogClass::Sessions, 0)).await.expect("it is there")
+        Log::find(self.servers.nats().await, LogClass::Sessions, 0).await.expect("it is there")
     }
 
     /// Returns the stream sequence of the last message that was purged, once there is one.
@@ -224,7 +224,7 @@ async fn nothing_is_purged_that_a_projection_has_not_taken_up() {
     let (cluster, clock) = (Cluster::start().await, Clock::new());
     clock.set_ahead(DAY * 98);
     let _command = cluster.node("command", "command", &[], &[clock.environment()]);
-    let log = Log::find(cluster.servers.nats().await, (LogClass::Sessions, 0)).await.expect("it is there");
+    let log = Log::find(cluster.servers.nats().await, LogClass::Sessions, 0).await.expect("it is there");
     eventually("a purge is permitted", async || log.last().await.ok()?.filter(|last| last.commit.purged_to > 0)).await;
     let is_whole = async || log.purged().await.is_ok_and(|purged| purged == 0);
     throughout(Duration::from_secs(5), "nothing is purged", is_whole).await;
@@ -250,7 +250,7 @@ async fn an_old_build_changes_nothing(world: &mut World, (log, permitted): (&Log
 async fn is_taken_over_by_an_old_build(world: &World) {
     let context = jetstream::new(world.servers.nats().await);
     for (class, subject) in [(LogClass::Events, "events.0"), (LogClass::Sessions, "sessions.0")] {
-        let log = Log::find(world.servers.nats().await, (class, 0)).await.expect("it is there");
+        let log = Log::find(world.servers.nats().await, class, 0).await.expect("it is there");
         let last = log.last().await.expect("it can be read").expect("there is one");
         let barrier = CommitRecord {
             epoch: last.commit.epoch + 1,

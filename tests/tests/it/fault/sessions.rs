@@ -46,7 +46,7 @@ async fn revoke(client: &Client, user: &ServiceUser, token: &str) -> bool {
 
 /// Returns the records of the second log, each of which continues the one before.
 async fn records(client: async_nats::Client) -> Vec<Record> {
-    let log = Log::open(client, (LogClass::Sessions, 0), 1).await.expect("it is there");
+    let log = Log::open(client, LogClass::Sessions, 0, 1).await.expect("it is there");
     let end = log.end().await.expect("it can be read");
     let mut records = log.follow(Position::default()).await.expect("it can be read");
     let mut found: Vec<Record> = vec![];

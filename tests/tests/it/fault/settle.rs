@@ -37,8 +37,8 @@ impl Logs {
     async fn start(servers: &Servers, proxy: &Proxy, shard: u16) -> Self {
         let token = servers.places.nats_token.clone();
         let proxied = async_nats::ConnectOptions::with_token(token).connect(&proxy.address).await;
-        let direct = Log::open(servers.nats().await, (LogClass::Events, shard), 1).await.expect("the log can be made");
-        let proxied = Log::open(proxied.expect("the proxy is there"), (LogClass::Events, shard), 1)
+        let direct = Log::open(servers.nats().await, LogClass::Events, shard, 1).await.expect("the log can be made");
+        let proxied = Log::open(proxied.expect("the proxy is there"), LogClass::Events, shard, 1)
             .await
             .expect("the log is there");
         let first = record(1, Position::default(), b"");
@@ -193,7 +193,7 @@ async fn a_node_that_was_overtaken_says_that_it_did_nothing_and_takes_over_again
         epoch: last.commit.epoch + 1,
         ..record(1, last.position(), &last.digest)
     };
-    let direct = Log::open(cluster.servers.nats().await, (LogClass::Events, 0), 1).await.expect("the log is there");
+    let direct = Log::open(cluster.servers.nats().await, LogClass::Events, 0, 1).await.expect("the log is there");
     let bytes = prost::Message::encode_to_vec(&barrier).into();
     monitor.cut();
     direct.publish(bytes, last.stream_sequence).await.expect("the place is free");

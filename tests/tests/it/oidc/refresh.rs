@@ -339,7 +339,7 @@ async fn the_longest_family_outlives_a_purge_and_one_that_was_ended_stays_so() {
     assert_eq!(send(flow.admin.anonymous(Method::POST, "/oauth/v2/revoke").form(&form)).await.status, StatusCode::OK);
 
     ahead(98);
-    let log = Log::find(servers.nats().await, (LogClass::Sessions, 0)).await.expect("it is there");
+    let log = Log::find(servers.nats().await, LogClass::Sessions, 0).await.expect("it is there");
     let purged = async || log.purged().await.ok().filter(|purged| *purged > 0);
     eventually("what has aged out is purged", purged).await;
     for built in ["as it was", "anew"] {

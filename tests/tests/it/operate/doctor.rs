@@ -270,7 +270,7 @@ async fn nobody_keeps_the_read_models(cluster: &Cluster, reader: &Node) {
     assert_line(&out, "ok    read model", &["history_2 has event", "it lags "]);
     let postgres = connect(&cluster.servers.places.postgres_url).await;
     // What is appended was committed long ago, and the read models have all before it.
-    let log = Log::find(cluster.servers.nats().await, (LogClass::Events, 0)).await.expect("there is a log");
+    let log = Log::find(cluster.servers.nats().await, LogClass::Events, 0).await.expect("there is a log");
     let at = log.last().await.expect("it can be read").expect("there is one").position();
     let text = "update platform.checkpoints set sequence = $1, stream_sequence = $2, digest = $3 \
                 where projection not in ('session_history', 'sessions')";

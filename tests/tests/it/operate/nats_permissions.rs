@@ -311,7 +311,7 @@ async fn command_nodes_alone_purge_and_only_what_ages_out() {
         let (flags, _) = node_flags(&nats, &servers, role, &issuer);
         Process::spawn(&flags, &[clock.environment()], Stdio::null())
     });
-    let log = Log::find(nats.client("setup").await, (LogClass::Sessions, 0)).await.expect("it is there");
+    let log = Log::find(nats.client("setup").await, LogClass::Sessions, 0).await.expect("it is there");
     let purged = async || log.purged().await.ok().filter(|purged| *purged > 0);
     eventually("what has aged out is purged", purged).await;
     assert_eq!(nats.refused(), Vec::<String>::new(), "nobody was refused anything");

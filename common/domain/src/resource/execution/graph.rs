@@ -78,7 +78,7 @@ fn leads_within(graph: &Graph<'_>, execution: &Execution, id: &str, levels: usiz
 pub fn targets<'a>(graph: &Graph<'a>, execution: &'a Execution) -> Vec<&'a str> {
     let mut found = vec![];
     let mut barren = HashSet::new();
-    collect(graph, execution, (0, &mut barren), &mut found);
+    collect(graph, execution, 0, &mut barren, &mut found);
     found.truncate(MOST_TARGETS);
     found
 }
@@ -87,7 +87,8 @@ pub fn targets<'a>(graph: &Graph<'a>, execution: &'a Execution) -> Vec<&'a str> 
 fn collect<'a>(
     graph: &Graph<'a>,
     execution: &'a Execution,
-    (level, barren): (usize, &mut HashSet<(usize, &'a str)>),
+    level: usize,
+    barren: &mut HashSet<(usize, &'a str)>,
     found: &mut Vec<&'a str>,
 ) {
     found.extend(execution.targets.iter().map(String::as_str));
@@ -102,7 +103,7 @@ fn collect<'a>(
         if let Some(included) = graph.get(id)
             && !barren.contains(&(level, id))
         {
-            collect(graph, included, (level + 1, barren), found);
+            collect(graph, included, level + 1, barren, found);
             if found.len() == before {
                 barren.insert((level, id));
             }

@@ -119,6 +119,15 @@ fn only_people_have_passwords_and_a_change_names_them() {
     assert_eq!(written["password"], json!({ "sealed": "a", "changed_at": 7, "is_change_required": false }));
 }
 
+#[test]
+fn a_person_whose_sessions_were_ended_can_still_be_changed() {
+    let before = User { sessions_end: Some(7), is_active: false, ..person(sealed("a")) };
+    let to = User { password: Some(password("a")), ..before.clone() };
+    given::<Standard<User>>([Event::Added(before.into())])
+        .when(Command::Patch(UserPatch { password: Some(password("a")), ..UserPatch::default() }))
+        .then([Event::Changed { to: to.into(), fields: vec!["password".into()] }]);
+}
+
 /// An event as written by a build from before people existed.
 const RECORDED: &str = r#"{"username":"robot","name":"Robot","description":"","allow_token_endpoint_audience":false,"secret":"hash","previous":null,"is_active":true,"is_locked":false}"#;
 
