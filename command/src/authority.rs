@@ -197,7 +197,7 @@ impl Authority {
             chain
         };
         let chains: Vec<_> = places.iter().map(chain).collect();
-        has_in_all(turn, (&self.claims, &self.caller_id), permission, &chains)
+        has_in_all(turn, &self.claims, &self.caller_id, permission, &chains)
     }
 
     /// Whether the token of an object stands in for a permission on it.
@@ -226,7 +226,8 @@ pub(crate) fn above(place: &RolePlace, instance_id: &str) -> Vec<(Owner, Option<
 /// the user's instance.
 pub(crate) fn has_in_all(
     turn: &mut Turn<'_>,
-    (claims, user_id): (&secret::SymmetricKey, &str),
+    claims: &secret::SymmetricKey,
+    user_id: &str,
     permission: &str,
     chains: &[Vec<(Owner, Option<Part>)>],
 ) -> bool {

@@ -270,7 +270,7 @@ impl Commands {
         ErasedRequest { encode, bytes }: ErasedRequest<'_>,
         command: AnyCommand,
     ) -> Result<Answer<Vec<u8>>, Error> {
-        let (once, class) = (self.once(call, encode, command.shown()).await?, command.class());
+        let (once, class) = (replay::once(self, call, encode, command.shown()).await?, command.class());
         // The key that the answer needs is loaded before anything is committed.
         self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
         match self.submit(call, bytes, command, once).await? {
@@ -280,12 +280,12 @@ impl Commands {
                 if let Some(reached) = self.position_of(decided.aggregate_type) {
                     reached.wait_briefly_for(decided.sequence).await;
                 }
-                self.answer(call, told(&decided), (class, decided.sequence, status), false).await
+                self.answer(call, told(&decided), Written { class, sequence: decided.sequence, status }, false).await
             }
             Verdict::Replayed(answered) => {
                 COMMANDS_REPLAYED.one().count();
-                let (message, status) = self.stored_answer(call, &answered.answer.answer).await?;
-                self.answer(call, message, (class, answered.answer.sequence, status), true).await
+                let (message, status) = replay::stored_answer(self, call, &answered.answer.answer).await?;
+                self.answer(call, message, Written { class, sequence: answered.answer.sequence, status }, true).await
             }
         }
     }
@@ -355,7 +355,7 @@ impl Commands {
         &self,
         call: &Call,
         message: Vec<u8>,
-        (class, sequence, status): (LogClass, u64, Option<u16>),
+        Written { class, sequence, status }: Written,
         is_replayed: bool,
     ) -> Result<Answer<Vec<u8>>, Error> {
         tracing::Span::current().record("sequence", sequence);
@@ -383,6 +383,14 @@ impl Commands {
             let _ = self.progress.of(projection).wait_for(|reached| reached.sequence >= sequence).await;
         }
     }
+}
+
+/// What the answer to a write is made from, besides its message.
+struct Written {
+    class: LogClass,
+    /// The sequence of the last event.
+    sequence: u64,
+    status: Option<u16>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -61,6 +61,14 @@ pub struct Bus {
     pub name: String,
 }
 
+/// What accepted requests are executed on.
+pub struct Execution<'a> {
+    /// The tasks of the node.
+    pub tasks: &'a TaskTracker,
+    /// Cancelled when the node is to stop.
+    pub stopping: CancellationToken,
+}
+
 /// Executes the commands that other nodes pass on.
 struct ForwardReceiver {
     routes: Router,
@@ -96,7 +104,7 @@ pub async fn forwarding(
     edge: &Arc<Edge>,
     Bus { client, shard, name }: Bus,
     phases: watch::Receiver<Phase>,
-    (tasks, stopping): (&TaskTracker, CancellationToken),
+    Execution { tasks, stopping }: Execution<'_>,
 ) -> Result<Router, async_nats::SubscribeError> {
     // Of two nodes that wrongly have the same name, only one may execute a request.
     let requests = client.queue_subscribe(subject(shard, &name), "node".to_owned()).await?;

@@ -72,20 +72,18 @@ impl<H: Resource, R: Resource> Command for Take<H, R> {
     }
 }
 
-impl Commands {
-    /// Takes the object that a request names away from the holder that its path names.
-    pub(crate) async fn take<H: Resource, R: Resource, I: Identified>(
-        &self,
-        call: &Call,
-        request: &I,
-    ) -> Result<Answer<I::Response>, Error>
-    where
-        I::Response: Plain,
-    {
-        let (key, holder) = (key::<R>(call, request.id())?, holder::<H>(call, request)?);
-        let (command, id) = (Take::<H, R> { key, holder, of: PhantomData }, request.id().to_owned());
-        self.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
-    }
+/// Takes the object that a request names away from the holder that its path names.
+pub(crate) async fn take<H: Resource, R: Resource, I: Identified>(
+    commands: &Commands,
+    call: &Call,
+    request: &I,
+) -> Result<Answer<I::Response>, Error>
+where
+    I::Response: Plain,
+{
+    let (key, holder) = (key::<R>(call, request.id())?, holder::<H>(call, request)?);
+    let (command, id) = (Take::<H, R> { key, holder, of: PhantomData }, request.id().to_owned());
+    commands.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
 }
 
 /// Returns the key of the app or user that the path of a request names.

@@ -4,6 +4,7 @@ mod choose_password;
 mod end_session;
 mod impersonate;
 mod log_in;
+mod page_user_agent;
 mod put_metadata;
 mod refresh;
 mod register;

@@ -38,7 +38,8 @@ use crate::{
     existence::{self, organization_of_live},
     let_in::Login,
     named::{named, tries_hash},
-    person_key::key_unavailable,
+    person_key::{self, key_unavailable},
+    seated,
     trial::Trial,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::{Decide, Verdict, writer_unavailable},
@@ -90,173 +91,182 @@ fn uncounted(failure: &LogFailure) -> Error {
     writer_unavailable("tries cannot be counted at the moment, so none is let through")
 }
 
-impl Commands {
-    /// Checks a password and returns its person. A hash of another system, or one that takes less than new ones do, is
-    /// replaced.
-    ///
-    /// # Errors
-    /// When the password is wrong, there were too many tries, or the caller may not check it.
-    pub(crate) async fn proven(&self, call: &Call, whose: PasswordSubject, said: &str) -> Result<Proven, Error> {
-        let said = Zeroizing::new(said.to_owned());
-        let found = self.seen_at_any_sequence(call, FindPasswordOwner(whose)).await?;
-        self.proven_of(&Trial::of(call), found, said).await
-    }
+/// Checks a password and returns its person. A hash of another system, or one that takes less than new ones do, is
+/// replaced.
+///
+/// # Errors
+/// When the password is wrong, there were too many tries, or the caller may not check it.
+pub(crate) async fn proven(
+    commands: &Commands,
+    call: &Call,
+    whose: PasswordSubject,
+    said: &str,
+) -> Result<Proven, Error> {
+    let said = Zeroizing::new(said.to_owned());
+    let found = commands.seen_at_any_sequence(call, FindPasswordOwner(whose)).await?;
+    proven_of(commands, &Trial::of(call), found, said).await
+}
 
-    /// Checks the password of a person who was looked up before.
-    pub(crate) async fn proven_of(
-        &self,
-        trial: &Trial,
-        found: PasswordOwner,
-        said: Zeroizing<String>,
-    ) -> Result<Proven, Error> {
-        let right = self.tried(trial, &found, said.clone()).await?;
-        let (Some(hash), Some(login)) = (right, found.login) else { return Err(wrong()) };
-        let password = self.renewed(trial, &login, hash, said).await;
-        Ok(Proven { user_id: login.user.id, human: login.human, password })
-    }
+/// Checks the password of a person who was looked up before.
+pub(crate) async fn proven_of(
+    commands: &Commands,
+    trial: &Trial,
+    found: PasswordOwner,
+    said: Zeroizing<String>,
+) -> Result<Proven, Error> {
+    let right = tried(commands, trial, &found, said.clone()).await?;
+    let (Some(hash), Some(login)) = (right, found.login) else { return Err(wrong()) };
+    let password = renewed(commands, trial, &login, hash, said).await;
+    Ok(Proven { user_id: login.user.id, human: login.human, password })
+}
 
-    /// Counts a try and returns the hash of the password if it is right; `None` if it is wrong.
-    ///
-    /// # Errors
-    /// When there were too many tries, or the password cannot be checked.
-    pub(crate) async fn tried(
-        &self,
-        trial: &Trial,
-        PasswordOwner { tries, login }: &PasswordOwner,
-        said: Zeroizing<String>,
-    ) -> Result<Option<Zeroizing<String>>, Error> {
-        let counted = match self.tries.count(tries).await.map_err(|failure| uncounted(&failure))? {
-            Counted::Try(counted) => counted,
-            Counted::Late => {
-                self.compare(trial, None, said).await?;
-                return Ok(None);
+/// Counts a try and returns the hash of the password if it is right; `None` if it is wrong.
+///
+/// # Errors
+/// When there were too many tries, or the password cannot be checked.
+pub(crate) async fn tried(
+    commands: &Commands,
+    trial: &Trial,
+    PasswordOwner { tries, login }: &PasswordOwner,
+    said: Zeroizing<String>,
+) -> Result<Option<Zeroizing<String>>, Error> {
+    let counted = match commands.tries.count(tries).await.map_err(|failure| uncounted(&failure))? {
+        Counted::Try(counted) => counted,
+        Counted::Late => {
+            compare(commands, trial, None, said).await?;
+            return Ok(None);
+        }
+        Counted::TooEarly(left) => {
+            let message = "too many wrong passwords were tried: wait before the next try";
+            return Err(Error::new(Reason::RateLimited, message).with("limit", "tries").retry_after(left));
+        }
+    };
+    let most = login.as_ref().map_or(0, |login| most_tries(commands, &trial.instance_id, &login.owner));
+    // Tries beyond the last one fail before they are compared: those that come at the same time, and those that
+    // read the user before the lock.
+    let compared = login.as_ref().filter(|_| most == 0 || counted.count <= most);
+    match compare(commands, trial, compared, said).await {
+        Ok(Some(hash)) => {
+            if let Err(failure) = commands.tries.forget(&tries.key).await {
+                tracing::warn!(error = explain(&failure), "tries before one that did not fail count");
             }
-            Counted::TooEarly(left) => {
-                let message = "too many wrong passwords were tried: wait before the next try";
-                return Err(Error::new(Reason::RateLimited, message).with("limit", "tries").retry_after(left));
+            Ok(Some(hash))
+        }
+        Ok(None) => {
+            if let Some(login) = login.as_ref().filter(|_| most > 0 && counted.count >= most) {
+                lock(commands, trial, login, counted.count).await;
             }
-        };
-        let most = login.as_ref().map_or(0, |login| self.most_tries(&trial.instance_id, &login.owner));
-        // Tries beyond the last one fail before they are compared: those that come at the same time, and those that
-        // read the user before the lock.
-        let compared = login.as_ref().filter(|_| most == 0 || counted.count <= most);
-        match self.compare(trial, compared, said).await {
-            Ok(Some(hash)) => {
-                if let Err(failure) = self.tries.forget(&tries.key).await {
-                    tracing::warn!(error = explain(&failure), "tries before one that did not fail count");
-                }
-                Ok(Some(hash))
+            Ok(None)
+        }
+        Err(error) => {
+            if let Err(failure) = commands.tries.take_back(counted).await {
+                tracing::warn!(error = explain(&failure), "a try that was not made counts");
             }
-            Ok(None) => {
-                if let Some(login) = login.as_ref().filter(|_| most > 0 && counted.count >= most) {
-                    self.lock(trial, login, counted.count).await;
-                }
-                Ok(None)
-            }
-            Err(error) => {
-                if let Err(failure) = self.tries.take_back(counted).await {
-                    tracing::warn!(error = explain(&failure), "a try that was not made counts");
-                }
-                Err(error)
-            }
+            Err(error)
         }
     }
+}
 
-    /// Returns after how many wrong passwords a user of a context is locked; 0 for never.
-    fn most_tries(&self, instance_id: &str, owner: &Owner) -> u64 {
-        let settings = self.settings.effective::<Lockout>(instance_of(instance_id, owner), owner);
-        *settings.chain.resolve(|it| it.max_password_attempts.as_ref()).value
-    }
+/// Returns after how many wrong passwords a user of a context is locked; 0 for never.
+fn most_tries(commands: &Commands, instance_id: &str, owner: &Owner) -> u64 {
+    let settings = commands.settings.effective::<Lockout>(instance_of(instance_id, owner), owner);
+    *settings.chain.resolve(|it| it.max_password_attempts.as_ref()).value
+}
 
-    /// Returns the hash of a person's password, if the given one is right. Without a person it compares the hash of the
-    /// last one who logged in, so that it takes as long, and ignores the result.
-    async fn compare(
-        &self,
-        trial: &Trial,
-        login: Option<&Login>,
-        said: Zeroizing<String>,
-    ) -> Result<Option<Zeroizing<String>>, Error> {
-        let kept = match login {
-            Some(login) => self.stored_hash(login).await?,
+/// Returns the hash of a person's password, if the given one is right. Without a person it compares the hash of the
+/// last one who logged in, so that it takes as long, and ignores the result.
+async fn compare(
+    commands: &Commands,
+    trial: &Trial,
+    login: Option<&Login>,
+    said: Zeroizing<String>,
+) -> Result<Option<Zeroizing<String>>, Error> {
+    let kept = match login {
+        Some(login) => stored_hash(commands, login).await?,
+        None => None,
+    };
+    let (Some(login), Some(kept)) = (login, kept) else {
+        let another = commands.let_in.last();
+        let kept = match &another {
+            Some(login) => stored_hash(commands, login).await.ok().flatten(),
             None => None,
         };
-        let (Some(login), Some(kept)) = (login, kept) else {
-            let another = self.let_in.last();
-            let kept = match &another {
-                Some(login) => self.stored_hash(login).await.ok().flatten(),
-                None => None,
-            };
-            let compare = move || is_hash_of(kept.as_ref().map_or_else(|| dummy_hash(), |kept| kept.as_str()), &said);
-            self.hashed(&trial.instance_id, compare).await?;
-            return Ok(None);
-        };
-        let right = self.hashed(&trial.instance_id, move || is_hash_of(&kept, &said).then_some(kept)).await?;
-        // A hash of another system, or of another cost, takes another time.
-        if right.as_ref().is_some_and(|kept| is_usual(kept)) {
-            self.let_in.remember(login);
-        }
-        Ok(right)
+        let compare = move || is_hash_of(kept.as_ref().map_or_else(|| dummy_hash(), |kept| kept.as_str()), &said);
+        seated::hashed(commands, &trial.instance_id, compare).await?;
+        return Ok(None);
+    };
+    let right = seated::hashed(commands, &trial.instance_id, move || is_hash_of(&kept, &said).then_some(kept)).await?;
+    // A hash of another system, or of another cost, takes another time.
+    if right.as_ref().is_some_and(|kept| is_usual(kept)) {
+        commands.let_in.remember(login);
     }
+    Ok(right)
+}
 
-    /// Returns the hash of a person's password; `None` if the key of the person was destroyed.
-    async fn stored_hash(
-        &self,
-        Login { user, human, password, .. }: &Login,
-    ) -> Result<Option<Zeroizing<String>>, Error> {
-        match self.key_of_person(&user.instance_id, &user.id, human).await {
-            Ok((sealing, _)) => sealing.open_password(&password.hash).map(Some).map_err(key_unavailable),
-            Err(error) if error.reason() == Reason::PreconditionFailed => Ok(None),
-            Err(error) => Err(error),
-        }
+/// Returns the hash of a person's password; `None` if the key of the person was destroyed.
+async fn stored_hash(
+    commands: &Commands,
+    Login { user, human, password, .. }: &Login,
+) -> Result<Option<Zeroizing<String>>, Error> {
+    match person_key::key_of_person(commands, &user.instance_id, &user.id, human).await {
+        Ok((sealing, _)) => sealing.open_password(&password.hash).map(Some).map_err(key_unavailable),
+        Err(error) if error.reason() == Reason::PreconditionFailed => Ok(None),
+        Err(error) => Err(error),
     }
+}
 
-    /// Returns the password as it is stored from now on, with a new hash if the current one is outdated.
-    async fn renewed(
-        &self,
-        trial: &Trial,
-        login: &Login,
-        kept: Zeroizing<String>,
-        said: Zeroizing<String>,
-    ) -> Password {
-        let before = login.password.clone();
-        if !is_outdated(&kept) || said.len() > MOST_RENEWED {
-            return before;
-        }
-        match self.renew(trial, login, said).await {
-            Ok(renewed) => renewed.unwrap_or(before),
-            Err(error) => {
-                tracing::warn!(reason = error.reason().name(), "a hash of another system is replaced another time");
-                before
-            }
+/// Returns the password as it is stored from now on, with a new hash if the current one is outdated.
+async fn renewed(
+    commands: &Commands,
+    trial: &Trial,
+    login: &Login,
+    kept: Zeroizing<String>,
+    said: Zeroizing<String>,
+) -> Password {
+    let before = login.password.clone();
+    if !is_outdated(&kept) || said.len() > MOST_RENEWED {
+        return before;
+    }
+    match renew(commands, trial, login, said).await {
+        Ok(renewed) => renewed.unwrap_or(before),
+        Err(error) => {
+            tracing::warn!(reason = error.reason().name(), "a hash of another system is replaced another time");
+            before
         }
     }
+}
 
-    async fn renew(&self, trial: &Trial, login: &Login, said: Zeroizing<String>) -> Result<Option<Password>, Error> {
-        let hash = self.hashed(&trial.instance_id, move || hash(&said)).await?;
-        let (sealing, _) = self.key_of_person(&login.user.instance_id, &login.user.id, &login.human).await?;
-        let renewed = Password { hash: sealing.seal_password(&hash), ..login.password.clone() };
-        let patch = UserPatch { password: Some(renewed.clone()), ..UserPatch::default() };
-        Ok(self.follow(trial, login, Asked::Patch(patch)).await?.then_some(renewed))
+async fn renew(
+    commands: &Commands,
+    trial: &Trial,
+    login: &Login,
+    said: Zeroizing<String>,
+) -> Result<Option<Password>, Error> {
+    let hash = seated::hashed(commands, &trial.instance_id, move || hash(&said)).await?;
+    let (sealing, _) =
+        person_key::key_of_person(commands, &login.user.instance_id, &login.user.id, &login.human).await?;
+    let renewed = Password { hash: sealing.seal_password(&hash), ..login.password.clone() };
+    let patch = UserPatch { password: Some(renewed.clone()), ..UserPatch::default() };
+    Ok(follow(commands, trial, login, Asked::Patch(patch)).await?.then_some(renewed))
+}
+
+async fn lock(commands: &Commands, trial: &Trial, login: &Login, tries: u64) {
+    match follow(commands, trial, login, Asked::Lock(true)).await {
+        Ok(true) => tracing::info!(user = login.user.id, tries, "a user is locked after wrong passwords"),
+        Ok(false) => {}
+        // The next try finds the limit reached, too.
+        Err(error) => tracing::warn!(reason = error.reason().name(), "a user cannot be locked at the moment"),
     }
+}
 
-    async fn lock(&self, trial: &Trial, login: &Login, tries: u64) {
-        match self.follow(trial, login, Asked::Lock(true)).await {
-            Ok(true) => tracing::info!(user = login.user.id, tries, "a user is locked after wrong passwords"),
-            Ok(false) => {}
-            // The next try finds the limit reached, too.
-            Err(error) => tracing::warn!(reason = error.reason().name(), "a user cannot be locked at the moment"),
-        }
-    }
-
-    /// Applies what follows from a try to a person, if the password still is the same; returns whether it was applied.
-    async fn follow(&self, trial: &Trial, login: &Login, asked: Asked<User>) -> Result<bool, Error> {
-        let keys = ClaimKeys::of(&self.keyring, &trial.instance_id).await.map_err(unavailable)?;
-        let (cause, origin) = (trial.cause.clone(), trial.origin());
-        let (user, password) = (login.user.clone(), login.password.clone());
-        match self.writer.submit(origin, Follow { user, password, asked, keys, cause }, None).await? {
-            Verdict::Decided(_, follows) => Ok(follows),
-            Verdict::Replayed(_) => Ok(false),
-        }
+/// Applies what follows from a try to a person, if the password still is the same; returns whether it was applied.
+async fn follow(commands: &Commands, trial: &Trial, login: &Login, asked: Asked<User>) -> Result<bool, Error> {
+    let keys = ClaimKeys::of(&commands.keyring, &trial.instance_id).await.map_err(unavailable)?;
+    let (cause, origin) = (trial.cause.clone(), trial.origin());
+    let (user, password) = (login.user.clone(), login.password.clone());
+    match commands.writer.submit(origin, Follow { user, password, asked, keys, cause }, None).await? {
+        Verdict::Decided(_, follows) => Ok(follows),
+        Verdict::Replayed(_) => Ok(false),
     }
 }
 

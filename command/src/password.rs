@@ -30,8 +30,9 @@ use crate::{
     escalation::permit_user,
     execute::{Command, Commands, Deciding},
     held::{PAST, end},
-    login::{PasswordOwner, find},
-    person_key::key_unavailable,
+    login::{self, PasswordOwner, find},
+    person_key::{self, key_unavailable},
+    seated,
     trial::Trial,
     turn::{Decided, Refusal, Turn},
     writer::writer_unavailable,
@@ -68,84 +69,82 @@ impl From<Faults> for Error {
 /// The hash of a password, or what is wrong with it.
 type Hashed = Result<Zeroizing<String>, Faults>;
 
-impl Commands {
-    /// Returns the first password of a person as it is stored, or what is wrong with it.
-    pub(crate) async fn first_password(
-        &self,
-        call: &Call,
-        sealing: &PersonKey,
-        person: &Person,
-        new: &NewPassword,
-    ) -> Result<Result<Password, Faults>, Error> {
-        let hashed = match &new.kind {
-            Some(Kind::Hash(hash)) => match hash_fault(hash) {
-                Some(fault) => Err(Faults::one("user.human.password.hash", fault)),
-                None => Ok(Zeroizing::new(hash.clone())),
-            },
-            Some(Kind::Password(password)) => {
-                let chosen = Chosen {
-                    password: password.clone().into(),
-                    person: person.clone(),
-                    field: "user.human.password.password",
-                };
-                self.hash_of(&call.tenant.id, &call.context, chosen).await?
-            }
-            // Such a request was refused before.
-            None => Err(Faults::one("user.human.password", "is required")),
-        };
-        let terms = Terms::of("user.human.password.expiration_date", new.change_required, new.expiration_date);
-        Ok(hashed.and_then(|hash| Ok(sealed_password(sealing, &hash, terms?))))
-    }
+/// Returns the first password of a person as it is stored, or what is wrong with it.
+pub(crate) async fn first_password(
+    commands: &Commands,
+    call: &Call,
+    sealing: &PersonKey,
+    person: &Person,
+    new: &NewPassword,
+) -> Result<Result<Password, Faults>, Error> {
+    let hashed = match &new.kind {
+        Some(Kind::Hash(hash)) => match hash_fault(hash) {
+            Some(fault) => Err(Faults::one("user.human.password.hash", fault)),
+            None => Ok(Zeroizing::new(hash.clone())),
+        },
+        Some(Kind::Password(password)) => {
+            let chosen = Chosen {
+                password: password.clone().into(),
+                person: person.clone(),
+                field: "user.human.password.password",
+            };
+            hash_of(commands, &call.tenant.id, &call.context, chosen).await?
+        }
+        // Such a request was refused before.
+        None => Err(Faults::one("user.human.password", "is required")),
+    };
+    let terms = Terms::of("user.human.password.expiration_date", new.change_required, new.expiration_date);
+    Ok(hashed.and_then(|hash| Ok(sealed_password(sealing, &hash, terms?))))
+}
 
-    /// Returns the new password of a person; `None` if the caller may not set it, or there is no such person.
-    pub(crate) async fn another_password(
-        &self,
-        call: &Call,
-        key: &AggregateKey,
-        asked: &SetPassword,
-    ) -> Result<Option<Another>, Error> {
-        let Some(seen) = self.seen_ahead(call, LookAtUser(key.clone())).await? else { return Ok(None) };
-        let (User { human: Some(human), password: before, .. }, owner, Some(found)) = seen else { return Ok(None) };
-        let (sealing, sealed) = self.key_of_person(&call.tenant.id, &key.id, &human).await?;
-        let person = sealing.open(sealed).map_err(key_unavailable)?;
-        if asked.current_password.is_none() && call.is_own(Some(&key.id)) {
-            return Ok(Some(Another { before, new: Err(Faults::one(CURRENT, NO_CURRENT)) }));
-        }
-        if let Some(said) = &asked.current_password {
-            if self.tried(&Trial::of(call), &found, said.clone().into()).await?.is_none() {
-                return Ok(Some(Another { before, new: Err(Faults::one(CURRENT, NOT_CURRENT)) }));
-            }
-            if prepared(said) == prepared(&asked.new_password) {
-                return Ok(Some(Another { before, new: Err(Faults::one(NEW, SAME)) }));
-            }
-        }
-        let chosen = Chosen { password: asked.new_password.clone().into(), person, field: NEW };
-        let hashed = self.hash_of(&call.tenant.id, &owner, chosen).await?;
-        let terms = Terms::of("password.expiration_date", asked.change_required, asked.expiration_date);
-        Ok(Some(Another { before, new: hashed.and_then(|hash| Ok(sealed_password(&sealing, &hash, terms?))) }))
+/// Returns the new password of a person; `None` if the caller may not set it, or there is no such person.
+pub(crate) async fn another_password(
+    commands: &Commands,
+    call: &Call,
+    key: &AggregateKey,
+    asked: &SetPassword,
+) -> Result<Option<Another>, Error> {
+    let Some(seen) = commands.seen_ahead(call, LookAtUser(key.clone())).await? else { return Ok(None) };
+    let (User { human: Some(human), password: before, .. }, owner, Some(found)) = seen else { return Ok(None) };
+    let (sealing, sealed) = person_key::key_of_person(commands, &call.tenant.id, &key.id, &human).await?;
+    let person = sealing.open(sealed).map_err(key_unavailable)?;
+    if asked.current_password.is_none() && call.is_own(Some(&key.id)) {
+        return Ok(Some(Another { before, new: Err(Faults::one(CURRENT, NO_CURRENT)) }));
     }
+    if let Some(said) = &asked.current_password {
+        if login::tried(commands, &Trial::of(call), &found, said.clone().into()).await?.is_none() {
+            return Ok(Some(Another { before, new: Err(Faults::one(CURRENT, NOT_CURRENT)) }));
+        }
+        if prepared(said) == prepared(&asked.new_password) {
+            return Ok(Some(Another { before, new: Err(Faults::one(NEW, SAME)) }));
+        }
+    }
+    let chosen = Chosen { password: asked.new_password.clone().into(), person, field: NEW };
+    let hashed = hash_of(commands, &call.tenant.id, &owner, chosen).await?;
+    let terms = Terms::of("password.expiration_date", asked.change_required, asked.expiration_date);
+    Ok(Some(Another { before, new: hashed.and_then(|hash| Ok(sealed_password(&sealing, &hash, terms?))) }))
+}
 
-    /// Checks a password that was chosen for a person of a context, and hashes it.
-    pub(crate) async fn hash_of(
-        &self,
-        instance_id: &str,
-        context: &Owner,
-        Chosen { password, person, field }: Chosen,
-    ) -> Result<Hashed, Error> {
-        let password = prepared(&password);
-        let of = instance_of(instance_id, context);
-        let rules = lacks(&self.settings.effective::<password::Password>(of, context).chain, &password);
-        if !rules.is_empty() {
-            return Ok(Err(Faults { field, rules }));
-        }
-        let hashing = move || {
-            if is_guessable(&password, &person.texts()) {
-                return Err(Faults::one(field, GUESSABLE));
-            }
-            Ok(hash(&password))
-        };
-        self.hashed(instance_id, hashing).await
+/// Checks a password that was chosen for a person of a context, and hashes it.
+pub(crate) async fn hash_of(
+    commands: &Commands,
+    instance_id: &str,
+    context: &Owner,
+    Chosen { password, person, field }: Chosen,
+) -> Result<Hashed, Error> {
+    let password = prepared(&password);
+    let of = instance_of(instance_id, context);
+    let rules = lacks(&commands.settings.effective::<password::Password>(of, context).chain, &password);
+    if !rules.is_empty() {
+        return Ok(Err(Faults { field, rules }));
     }
+    let hashing = move || {
+        if is_guessable(&password, &person.texts()) {
+            return Err(Faults::one(field, GUESSABLE));
+        }
+        Ok(hash(&password))
+    };
+    seated::hashed(commands, instance_id, hashing).await
 }
 
 /// A password that somebody has chosen for a person.

@@ -25,7 +25,13 @@ use view::{
     settings::instance_of,
 };
 
-use crate::{execute::Commands, new_user::NewUser, person_key::key_unavailable, standard::details};
+use crate::{
+    execute::Commands,
+    new_user::NewUser,
+    password,
+    person_key::{self, key_unavailable},
+    standard::details,
+};
 
 /// The longest name chosen by a caller that an answer repeats, in characters.
 const LONGEST_NAME: usize = 200;
@@ -33,67 +39,71 @@ const LONGEST_NAME: usize = 200;
 /// What an unknown schema is called in an answer.
 const SCHEMA_NAME: &str = "user schema";
 
-impl Commands {
-    /// Creates a person, under an id that the caller may give.
-    pub(crate) async fn create_person(
-        &self,
-        call: &Call,
-        request: &CreateUserRequest,
-        NewPerson { person, schema_id, password }: NewPerson,
-    ) -> Result<Answer<CreateUserResponse>, Error> {
-        if !["", SCHEMA].contains(&schema_id.as_str()) {
-            return Err(Rejection::NotFound(SCHEMA_NAME).into());
-        }
-        check(&person)?;
-        let id = if request.user_id.is_empty() { self.ids.next() } else { request.user_id.clone() };
-        let sealing = self.persons.create(&call.tenant.id, &id).await.map_err(key_unavailable)?;
-        let human = self.sealed(&call.tenant.id, (&sealing, &person)).await?;
-        let password = match &password {
-            Some(password) => Some(self.first_password(call, &sealing, &person, password).await?),
-            None => None,
-        };
-        let key = AggregateKey::of::<Standard<User>>(instance_of(&call.tenant.id, &call.context), &id);
-        let user = User { human: Some(human), is_active: true, ..User::default() };
-        let command = NewUser { key, owner: call.context.clone(), user, password };
-        self.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
+/// Creates a person, under an id that the caller may give.
+pub(crate) async fn create_person(
+    commands: &Commands,
+    call: &Call,
+    request: &CreateUserRequest,
+    NewPerson { person, schema_id, password }: NewPerson,
+) -> Result<Answer<CreateUserResponse>, Error> {
+    if !["", SCHEMA].contains(&schema_id.as_str()) {
+        return Err(Rejection::NotFound(SCHEMA_NAME).into());
     }
+    check(&person)?;
+    let id = if request.user_id.is_empty() { commands.ids.next() } else { request.user_id.clone() };
+    let sealing = commands.persons.create(&call.tenant.id, &id).await.map_err(key_unavailable)?;
+    let human = seal(commands, &call.tenant.id, &sealing, &person).await?;
+    let password = match &password {
+        Some(password) => Some(password::first_password(commands, call, &sealing, &person, password).await?),
+        None => None,
+    };
+    let key = AggregateKey::of::<Standard<User>>(instance_of(&call.tenant.id, &call.context), &id);
+    let user = User { human: Some(human), is_active: true, ..User::default() };
+    let command = NewUser { key, owner: call.context.clone(), user, password };
+    commands.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
+}
 
-    /// Returns a person as the caller may see it, whatever sequence the request names; `None` if it may not, or there
-    /// is none.
-    pub(crate) async fn seen(&self, call: &Call, key: &AggregateKey) -> Option<Human> {
-        self.look_ahead::<User>(call, key).await.ok().flatten().and_then(|user| user.human)
-    }
+/// Returns a person as the caller may see it, whatever sequence the request names; `None` if it may not, or there
+/// is none.
+pub(crate) async fn seen(commands: &Commands, call: &Call, key: &AggregateKey) -> Option<Human> {
+    commands.look_ahead::<User>(call, key).await.ok().flatten().and_then(|user| user.human)
+}
 
-    /// Returns a person after the changes of a request, sealed; `None` if there are none.
-    pub(crate) async fn changed_person(
-        &self,
-        call: &Call,
-        id: &str,
-        human: &Human,
-        request: &PatchUserRequest,
-    ) -> Result<Option<Changed>, Error> {
-        let (sealing, sealed) = self.key_of_person(&call.tenant.id, id, human).await?;
-        let before = sealing.open(sealed).map_err(key_unavailable)?;
-        let after = api::user::changed(before.clone(), request);
-        if before == after {
-            return Ok(None);
-        }
-        check(&after)?;
-        let sealed = self.sealed(&call.tenant.id, (&sealing, &after)).await?;
-        let reached = |person: &Person| (person.username.clone(), person.email.clone(), person.phone.clone());
-        let gives_power = reached(&before) != reached(&after);
-        let human = Human { schema_id: human.schema_id.clone(), ..sealed };
-        Ok(Some(Changed { human, gives_power }))
+/// Returns a person after the changes of a request, sealed; `None` if there are none.
+pub(crate) async fn changed_person(
+    commands: &Commands,
+    call: &Call,
+    id: &str,
+    human: &Human,
+    request: &PatchUserRequest,
+) -> Result<Option<Changed>, Error> {
+    let (sealing, sealed) = person_key::key_of_person(commands, &call.tenant.id, id, human).await?;
+    let before = sealing.open(sealed).map_err(key_unavailable)?;
+    let after = api::user::changed(before.clone(), request);
+    if before == after {
+        return Ok(None);
     }
+    check(&after)?;
+    let sealed = seal(commands, &call.tenant.id, &sealing, &after).await?;
+    let reached = |person: &Person| (person.username.clone(), person.email.clone(), person.phone.clone());
+    let gives_power = reached(&before) != reached(&after);
+    let human = Human { schema_id: human.schema_id.clone(), ..sealed };
+    Ok(Some(Changed { human, gives_power }))
+}
 
-    /// Seals a person as events store it.
-    pub(crate) async fn sealed(&self, instance_id: &str, of: (&PersonKey, &Person)) -> Result<Human, Error> {
-        Ok(sealed(&*self.keyring.key(instance_id, Purpose::Claim).await.map_err(unavailable)?, of))
-    }
+/// Seals a person as events store it.
+pub(crate) async fn seal(
+    commands: &Commands,
+    instance_id: &str,
+    sealing: &PersonKey,
+    person: &Person,
+) -> Result<Human, Error> {
+    let claims = commands.keyring.key(instance_id, Purpose::Claim).await.map_err(unavailable)?;
+    Ok(sealed(&claims, sealing, person))
 }
 
 /// Seals a person as events store it, who is found by hashes under the instance's key for claims.
-pub(crate) fn sealed(claims: &SymmetricKey, (sealing, person): (&PersonKey, &Person)) -> Human {
+pub(crate) fn sealed(claims: &SymmetricKey, sealing: &PersonKey, person: &Person) -> Human {
     let found_by = |kind: Kind| {
         kind.of(person).map(|contact| hashed_claim(claims, &kind.hashed(&contact.value))).unwrap_or_default()
     };

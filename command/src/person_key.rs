@@ -6,22 +6,20 @@ use view::persons::{PersonFailure, PersonKey};
 
 use crate::{execute::Commands, writer::writer_unavailable};
 
-impl Commands {
-    /// Returns the key of a person, and what is sealed with it.
-    ///
-    /// # Errors
-    /// When the key was destroyed, or is not available now.
-    pub(crate) async fn key_of_person<'a>(
-        &self,
-        instance_id: &str,
-        id: &str,
-        human: &'a Human,
-    ) -> Result<(PersonKey, &'a str), Error> {
-        let destroyed = Rejection::Precondition("what is personal of the user was destroyed");
-        let Some(Personal::Sealed(sealed)) = &human.personal else { return Err(destroyed.into()) };
-        let key = self.persons.key(instance_id, id, sealed).await.map_err(key_unavailable)?.ok_or(destroyed)?;
-        Ok((key, sealed))
-    }
+/// Returns the key of a person, and what is sealed with it.
+///
+/// # Errors
+/// When the key was destroyed, or is not available now.
+pub(crate) async fn key_of_person<'a>(
+    commands: &Commands,
+    instance_id: &str,
+    id: &str,
+    human: &'a Human,
+) -> Result<(PersonKey, &'a str), Error> {
+    let destroyed = Rejection::Precondition("what is personal of the user was destroyed");
+    let Some(Personal::Sealed(sealed)) = &human.personal else { return Err(destroyed.into()) };
+    let key = commands.persons.key(instance_id, id, sealed).await.map_err(key_unavailable)?.ok_or(destroyed)?;
+    Ok((key, sealed))
 }
 
 /// Returns the error for a key of a person that is not available now.

@@ -122,7 +122,9 @@ impl Dependents {
                 return Ok(Swept { wrote, has_more, looked_at: page.len() });
             }
             if let [(referrer, reference)] = page.as_slice() {
-                let wrote = Self::sweep_alone(turn, (removed, referrer, reference), keys, cause)?;
+                let mut alone = Self::without(removed);
+                alone.add(turn, referrer, reference.clone())?;
+                let wrote = alone.write_alone(turn, referrer, keys, cause)?;
                 return Ok(Swept { wrote, has_more, looked_at: page.len() });
             }
             page.truncate(page.len() / 2);
@@ -130,18 +132,17 @@ impl Dependents {
         }
     }
 
-    /// Handles a single object that names a removed one: it goes on without the name, or is removed, and what depends
-    /// on it is swept afterwards.
-    fn sweep_alone(
+    /// Writes what becomes of a single object that names a removed one: it goes on without the name, or is removed, and
+    /// what depends on it is swept afterwards.
+    fn write_alone(
+        self,
         turn: &mut Turn<'_>,
-        (removed, referrer, reference): (&AggregateKey, &AggregateKey, &Reference),
+        referrer: &AggregateKey,
         keys: &ClaimKeys,
         cause: &Cause,
     ) -> Result<bool, Refusal> {
-        let mut alone = Self::without(removed);
-        alone.add(turn, referrer, reference.clone())?;
-        let goes = alone.removed.contains(referrer);
-        let wrote = alone.write(turn, keys, cause)?;
+        let goes = self.removed.contains(referrer);
+        let wrote = self.write(turn, keys, cause)?;
         if goes {
             turn.leave_to_sweep(referrer);
         }

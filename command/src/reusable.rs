@@ -32,22 +32,20 @@ pub(crate) struct RequestedChange<R: Reusable> {
     pub(crate) sealed_in: Option<String>,
 }
 
-impl Commands {
-    /// Changes the resource that a request names, in the context that it names or else in its own.
-    pub(crate) async fn patch_reusable<R: Reusable, I: Identified>(
-        &self,
-        call: &Call,
-        request: &I,
-        wanted: RequestedChange<R>,
-    ) -> Result<Answer<I::Response>, Error>
-    where
-        I::Response: Plain,
-    {
-        let (place, context) = (ResourceLocator::of(call, request)?, call.named(request).cloned());
-        let id = place.id.clone();
-        let answer = move |decided: &Decided, (): &()| details(&id, decided).into();
-        self.execute(call, request, Patch { place, context, wanted }, answer).await
-    }
+/// Changes the resource that a request names, in the context that it names or else in its own.
+pub(crate) async fn patch_reusable<R: Reusable, I: Identified>(
+    commands: &Commands,
+    call: &Call,
+    request: &I,
+    wanted: RequestedChange<R>,
+) -> Result<Answer<I::Response>, Error>
+where
+    I::Response: Plain,
+{
+    let (place, context) = (ResourceLocator::of(call, request)?, call.named(request).cloned());
+    let id = place.id.clone();
+    let answer = move |decided: &Decided, (): &()| details(&id, decided).into();
+    commands.execute(call, request, Patch { place, context, wanted }, answer).await
 }
 
 /// Switches the resource that a request names off in its own context.

@@ -14,30 +14,28 @@ use crate::execute::Commands;
 /// How long a caller waits for a seat.
 const SEAT_WAIT: Duration = Duration::from_secs(5);
 
-impl Commands {
-    /// Generates something for an instance, such as a key, which takes up to some seconds.
-    ///
-    /// # Errors
-    /// When too many others wait.
-    pub(crate) async fn generated<T: Send + 'static>(
-        &self,
-        instance_id: &str,
-        generate: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        seated(&self.pairs, instance_id, "too many keys are made at the moment", generate).await
-    }
+/// Generates something for an instance, such as a key, which takes up to some seconds.
+///
+/// # Errors
+/// When too many others wait.
+pub(crate) async fn generated<T: Send + 'static>(
+    commands: &Commands,
+    instance_id: &str,
+    generate: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    seated(&commands.pairs, instance_id, "too many keys are made at the moment", generate).await
+}
 
-    /// Hashes a password for an instance, or compares it with a hash.
-    ///
-    /// # Errors
-    /// When too many others wait.
-    pub(crate) async fn hashed<T: Send + 'static>(
-        &self,
-        instance_id: &str,
-        hash: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Error> {
-        seated(&self.passwords, instance_id, "too many passwords are hashed at the moment", hash).await
-    }
+/// Hashes a password for an instance, or compares it with a hash.
+///
+/// # Errors
+/// When too many others wait.
+pub(crate) async fn hashed<T: Send + 'static>(
+    commands: &Commands,
+    instance_id: &str,
+    hash: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Error> {
+    seated(&commands.passwords, instance_id, "too many passwords are hashed at the moment", hash).await
 }
 
 async fn seated<T: Send + 'static>(

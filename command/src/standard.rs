@@ -31,55 +31,59 @@ impl<O: Message + Default + From<Details> + 'static> Plain for O {}
 /// The future of a handler that is a closure, whose type cannot be written out.
 pub(crate) type Answering<O> = BoxFuture<'static, Result<Answer<O>, Error>>;
 
-impl Commands {
-    /// Creates a resource under a new id.
-    pub(crate) async fn create<R: Resource, I: Message, O: Message + Default>(
-        &self,
-        call: &Call,
-        request: &I,
-        owner: Owner,
-        resource: R,
-        answer: impl Fn(Details) -> O + Send + Sync + 'static,
-    ) -> Result<Answer<O>, Error> {
-        let id = self.ids.next();
-        let key = AggregateKey::of::<Standard<R>>(instance_of(&call.tenant.id, &owner), &id);
-        let command = Create { key, owner, resource };
-        self.execute(call, request, command, move |decided, ()| answer(details(&id, decided))).await
-    }
+/// A resource to create.
+pub(crate) struct NewResource<R> {
+    /// The context that it will belong to.
+    pub(crate) owner: Owner,
+    pub(crate) resource: R,
+}
 
-    /// Changes the resource that a request names.
-    pub(crate) async fn patch<R: Resource, I: Identified, O: Message + Default>(
-        &self,
-        call: &Call,
-        request: &I,
-        patch: R::Patch,
-        answer: impl Fn(Details) -> O + Send + Sync + 'static,
-    ) -> Result<Answer<O>, Error> {
-        self.change::<R, _, _>(call, request, Asked::Patch(patch), answer).await
-    }
+/// Creates a resource under a new id.
+pub(crate) async fn create<R: Resource, I: Message, O: Message + Default>(
+    commands: &Commands,
+    call: &Call,
+    request: &I,
+    NewResource { owner, resource }: NewResource<R>,
+    answer: impl Fn(Details) -> O + Send + Sync + 'static,
+) -> Result<Answer<O>, Error> {
+    let id = commands.ids.next();
+    let key = AggregateKey::of::<Standard<R>>(instance_of(&call.tenant.id, &owner), &id);
+    let command = Create { key, owner, resource };
+    commands.execute(call, request, command, move |decided, ()| answer(details(&id, decided))).await
+}
 
-    async fn change<R: Resource, I: Identified, O: Message + Default>(
-        &self,
-        call: &Call,
-        request: &I,
-        asked: Asked<R>,
-        answer: impl Fn(Details) -> O + Send + Sync + 'static,
-    ) -> Result<Answer<O>, Error> {
-        let (key, id) = (named::<R>(call, request)?, request.id().to_owned());
-        self.execute(call, request, Change::<R> { key, asked }, move |decided, ()| answer(details(&id, decided))).await
-    }
+/// Changes the resource that a request names.
+pub(crate) async fn patch_with<R: Resource, I: Identified, O: Message + Default>(
+    commands: &Commands,
+    call: &Call,
+    request: &I,
+    patch: R::Patch,
+    answer: impl Fn(Details) -> O + Send + Sync + 'static,
+) -> Result<Answer<O>, Error> {
+    change::<R, _, _>(commands, call, request, Asked::Patch(patch), answer).await
+}
 
-    /// Removes the resource that a request names, with what depends on it. Both are decided in one turn, so that no
-    /// concurrent command leaves a dangling name.
-    pub(crate) async fn delete<R: Resource, I: Identified, O: Plain>(
-        &self,
-        call: &Call,
-        request: &I,
-    ) -> Result<Answer<O>, Error> {
-        let (key, id) = (named::<R>(call, request)?, request.id().to_owned());
-        let command = Delete::<R> { key, holder: request.holder().map(str::to_owned), resource: PhantomData };
-        self.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
-    }
+async fn change<R: Resource, I: Identified, O: Message + Default>(
+    commands: &Commands,
+    call: &Call,
+    request: &I,
+    asked: Asked<R>,
+    answer: impl Fn(Details) -> O + Send + Sync + 'static,
+) -> Result<Answer<O>, Error> {
+    let (key, id) = (named::<R>(call, request)?, request.id().to_owned());
+    commands.execute(call, request, Change::<R> { key, asked }, move |decided, ()| answer(details(&id, decided))).await
+}
+
+/// Removes the resource that a request names, with what depends on it. Both are decided in one turn, so that no
+/// concurrent command leaves a dangling name.
+pub(crate) async fn delete_named<R: Resource, I: Identified, O: Plain>(
+    commands: &Commands,
+    call: &Call,
+    request: &I,
+) -> Result<Answer<O>, Error> {
+    let (key, id) = (named::<R>(call, request)?, request.id().to_owned());
+    let command = Delete::<R> { key, holder: request.holder().map(str::to_owned), resource: PhantomData };
+    commands.execute(call, request, command, move |decided, ()| details(&id, decided).into()).await
 }
 
 /// A new resource.
@@ -153,7 +157,7 @@ where
     I: PatchRequest,
     I::Response: Plain,
 {
-    commands.patch::<I::Resource, _, _>(&call, &request, request.patch(), Into::into).await
+    patch_with::<I::Resource, _, _>(&commands, &call, &request, request.patch(), Into::into).await
 }
 
 /// Removes the resource that a request names.
@@ -163,7 +167,7 @@ where
     I: Identified,
     I::Response: Plain,
 {
-    commands.delete::<R, _, _>(&call, &request).await
+    delete_named::<R, _, _>(&commands, &call, &request).await
 }
 
 /// Switches the resource that a request names off.
@@ -177,7 +181,7 @@ where
     I: Identified,
     I::Response: Plain,
 {
-    commands.change::<R, _, _>(&call, &request, Asked::Switch(false), Into::into).await
+    change::<R, _, _>(&commands, &call, &request, Asked::Switch(false), Into::into).await
 }
 
 /// Switches the resource that a request names on again.
@@ -191,7 +195,7 @@ where
     I: Identified,
     I::Response: Plain,
 {
-    commands.change::<R, _, _>(&call, &request, Asked::Switch(true), Into::into).await
+    change::<R, _, _>(&commands, &call, &request, Asked::Switch(true), Into::into).await
 }
 
 /// Returns the key of the resource that a request names.

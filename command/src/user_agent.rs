@@ -22,6 +22,7 @@ use crate::{
     existence,
     login::{PasswordSubject, Proven},
     named::named,
+    person_key,
     turn::{Decided, Refusal, Turn},
     writer::writer_unavailable,
 };
@@ -82,28 +83,26 @@ pub(crate) fn checked(named: Option<proto::session::UserAgent>) -> Result<Option
     }
 }
 
-impl Commands {
-    /// Seals the user agent of a session. Where the session has the same one already, that stays.
-    pub(crate) async fn new_user_agent(&self, call: &Call, of: OfSession<'_>) -> Result<NewUserAgent, Error> {
-        let OfSession { user_agent, session, whose, proven } = of;
-        let Some(user_agent) = user_agent else { return Ok(NewUserAgent::Unnamed) };
-        if user_agent == UserAgent::default() {
-            return Ok(NewUserAgent::Empty);
-        }
-        let found = match (proven, whose) {
-            (Some(proven), _) => {
-                Some(Person { user_id: proven.user_id.clone(), human: proven.human.clone(), before: None })
-            }
-            (None, Some(whose)) => self.seen_ahead(call, IdentifyPerson(whose)).await?.flatten(),
-            (None, None) => None,
-        };
-        let Some(Person { user_id, human, before }) = found else { return Ok(NewUserAgent::Of(None)) };
-        let (sealing, _) = self.key_of_person(&call.tenant.id, &user_id, &human).await?;
-        let is_same =
-            |sealed: &Sealed| sealing.open_user_agent(&session.id, sealed).is_ok_and(|before| before == user_agent);
-        let sealed = before.filter(is_same).unwrap_or_else(|| sealing.seal_user_agent(&session.id, &user_agent));
-        Ok(NewUserAgent::Of(Some((user_id, sealed))))
+/// Seals the user agent of a session. Where the session has the same one already, that stays.
+pub(crate) async fn new_user_agent(commands: &Commands, call: &Call, of: OfSession<'_>) -> Result<NewUserAgent, Error> {
+    let OfSession { user_agent, session, whose, proven } = of;
+    let Some(user_agent) = user_agent else { return Ok(NewUserAgent::Unnamed) };
+    if user_agent == UserAgent::default() {
+        return Ok(NewUserAgent::Empty);
     }
+    let found = match (proven, whose) {
+        (Some(proven), _) => {
+            Some(Person { user_id: proven.user_id.clone(), human: proven.human.clone(), before: None })
+        }
+        (None, Some(whose)) => commands.seen_ahead(call, IdentifyPerson(whose)).await?.flatten(),
+        (None, None) => None,
+    };
+    let Some(Person { user_id, human, before }) = found else { return Ok(NewUserAgent::Of(None)) };
+    let (sealing, _) = person_key::key_of_person(commands, &call.tenant.id, &user_id, &human).await?;
+    let is_same =
+        |sealed: &Sealed| sealing.open_user_agent(&session.id, sealed).is_ok_and(|before| before == user_agent);
+    let sealed = before.filter(is_same).unwrap_or_else(|| sealing.seal_user_agent(&session.id, &user_agent));
+    Ok(NewUserAgent::Of(Some((user_id, sealed))))
 }
 
 fn of_nobody() -> Refusal {

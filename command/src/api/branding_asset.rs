@@ -53,7 +53,7 @@ async fn upload(
     let name = name.ok_or_else(|| Error::internal(&NoName))?;
     let look = MaySet { context: context.clone(), instance_id: instance_id.clone() };
     commands.seen_at_any_sequence(&call, look).await?;
-    commands.keep(&name, asset.content).await?;
+    keep(&commands, &name, asset.content).await?;
     let change = Change::<Branding> { context, instance_id, variant: String::new(), change };
     commands
         .execute(&call, &request, change, move |decided, ()| UploadBrandingAssetResponse {
@@ -81,18 +81,16 @@ impl Command for MaySet {
     }
 }
 
-impl Commands {
-    /// Stores a file, unless its context has too many.
-    async fn keep(&self, name: &AssetName, content: Vec<u8>) -> Result<(), Error> {
-        let _seat = SEAT.acquire().await.map_err(|closed| Error::internal(&closed))?;
-        if self.assets.others(name).await.map_err(|failure| storage_unavailable(&failure))? >= MOST {
-            let message = format!(
-                "the context has uploaded {MOST} pictures and fonts; those that it does not show go within two hours after its branding changed last"
-            );
-            return Err(Error::new(Reason::RateLimited, message).retry_after(LATER).with("limit", "assets"));
-        }
-        self.assets.put(name, content.into()).await.map_err(|failure| storage_unavailable(&failure))
+/// Stores a file, unless its context has too many.
+async fn keep(commands: &Commands, name: &AssetName, content: Vec<u8>) -> Result<(), Error> {
+    let _seat = SEAT.acquire().await.map_err(|closed| Error::internal(&closed))?;
+    if commands.assets.others(name).await.map_err(|failure| storage_unavailable(&failure))? >= MOST {
+        let message = format!(
+            "the context has uploaded {MOST} pictures and fonts; those that it does not show go within two hours after its branding changed last"
+        );
+        return Err(Error::new(Reason::RateLimited, message).retry_after(LATER).with("limit", "assets"));
     }
+    commands.assets.put(name, content.into()).await.map_err(|failure| storage_unavailable(&failure))
 }
 
 /// Returns the error for a file that cannot be stored at the moment.

@@ -47,7 +47,8 @@ async fn reveal(
     call: Call,
     request: RevealFailedEventRequest,
 ) -> Result<Answer<RevealFailedEventResponse>, Error> {
-    revealed(&commands, &call, Scope::system(), (&request, &request.id, &request.reveal)).await
+    let requested = Requested { id: &request.id, reveal: request.reveal.as_ref() };
+    revealed(&commands, &call, Scope::system(), &request, requested).await
 }
 
 async fn reveal_of_instance(
@@ -55,11 +56,18 @@ async fn reveal_of_instance(
     call: Call,
     request: RevealInstanceFailedEventRequest,
 ) -> Result<Answer<RevealInstanceFailedEventResponse>, Error> {
-    let scope = Scope::instance(&call);
+    let requested = Requested { id: &request.id, reveal: request.reveal.as_ref() };
     let Answer { message, status, metadata } =
-        revealed(&commands, &call, scope, (&request, &request.id, &request.reveal)).await?;
+        revealed(&commands, &call, Scope::instance(&call), &request, requested).await?;
     let RevealFailedEventResponse { details, event, personal } = message;
     Ok(Answer { message: RevealInstanceFailedEventResponse { details, event, personal }, status, metadata })
+}
+
+/// What a request wants to see.
+struct Requested<'a> {
+    /// The id of the failed event.
+    id: &'a str,
+    reveal: Option<&'a Reveal>,
 }
 
 /// Records the disclosure of a failed event in the log, and then reveals the event. Its content never becomes part of a
@@ -69,14 +77,15 @@ async fn revealed<I: Message>(
     commands: &Commands,
     call: &Call,
     scope: Scope,
-    (request, id, reveal): (&I, &str, &Option<Reveal>),
+    request: &I,
+    Requested { id, reveal }: Requested<'_>,
 ) -> Result<Answer<RevealFailedEventResponse>, Error> {
     let found = scope.find(commands, call, id).await?;
     let event = event(commands, &scope, &found).await?;
     let (key, sequence) = (found.parked.key.clone(), found.parked.sequence);
     let mut payload = api::event::payload(&event);
     let user = user_in((&key, sequence), &mut payload);
-    let (id, command) = (found.id.to_string(), Disclose::of(scope, found, reveal.as_ref(), user));
+    let (id, command) = (found.id.to_string(), Disclose::of(scope, found, reveal, user));
     // Whether the person exists, as the last of possibly several decisions found.
     let told = Arc::new(AtomicBool::new(false));
     let is_there = told.clone();

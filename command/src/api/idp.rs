@@ -26,8 +26,8 @@ use view::{keyring::Purpose, settings::instance_of};
 
 use crate::{
     execute::Commands,
-    reusable::{RequestedChange, deactivate, delete, reactivate},
-    standard::Plain,
+    reusable::{self, RequestedChange, deactivate, delete, reactivate},
+    standard::{self, NewResource, Plain},
 };
 
 /// Binds a sealed secret to its use.
@@ -78,7 +78,8 @@ async fn create<I: Request<Response: Plain>>(
     }
     let mut idp = wish.new_idp().map_err(|error| Error::internal(&error))?;
     idp.secret = sealed(&commands, &call, &wish).await?;
-    commands.create(&call, &request, call.context.clone(), idp, Into::into).await
+    standard::create(&commands, &call, &request, NewResource { owner: call.context.clone(), resource: idp }, Into::into)
+        .await
 }
 
 async fn patch<I: Identified<Response: Plain>>(
@@ -90,7 +91,13 @@ async fn patch<I: Identified<Response: Plain>>(
     let mut patch = wish.patch();
     patch.secret = sealed(&commands, &call, &wish).await?;
     let sealed_in = patch.secret.as_ref().map(|_| instance_of(&call.tenant.id, &call.context).to_owned());
-    commands.patch_reusable::<Idp, _>(&call, &request, RequestedChange { patch, policy: wish.policy, sealed_in }).await
+    reusable::patch_reusable::<Idp, _>(
+        &commands,
+        &call,
+        &request,
+        RequestedChange { patch, policy: wish.policy, sealed_in },
+    )
+    .await
 }
 
 /// Checks the certificates and the secret of a request, and returns the secret, sealed for the instance that stores the

@@ -30,6 +30,7 @@ use crate::{
     execute::{Command, Commands, Deciding},
     founding::Founding,
     person_key::key_unavailable,
+    seated,
     setup::{ADMIN, FirstPerson, Plan, ServiceUser},
     standard::{self, details, key},
     turn::{Decided, Refusal, Turn},
@@ -74,7 +75,8 @@ async fn create(
     };
     let system = commands.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?;
     let (keyring, ids, planned) = (commands.keyring.clone(), commands.ids.clone(), plan.clone());
-    let drawn = commands.generated(&call.tenant.id, move || Founding::draw(&keyring, &ids, planned, system)).await?;
+    let drawn =
+        seated::generated(&commands, &call.tenant.id, move || Founding::draw(&keyring, &ids, planned, system)).await?;
     let founding = drawn.sealed(&commands.persons).await.map_err(key_unavailable)?;
     let issuer = commands.external.url(&plan.hosts[0]);
     let login = plan.person.as_ref().map(|person| first_login(&issuer, person));
@@ -138,7 +140,7 @@ async fn delete(
 ) -> Result<Answer<DeleteInstanceResponse>, Error> {
     // So one instance is always left under whose host operators are served.
     of_another(&call, &request.id)?;
-    commands.delete::<Instance, _, _>(&call, &request).await
+    standard::delete_named::<Instance, _, _>(&commands, &call, &request).await
 }
 
 async fn deactivate(
@@ -167,7 +169,7 @@ async fn limit(commands: Arc<Commands>, call: Call, request: LimitRequest) -> Re
     if patch.block == Some(true) {
         keeps_in(&call, &request.id)?;
     }
-    commands.patch::<Instance, _, _>(&call, &request, patch, Into::into).await
+    standard::patch_with::<Instance, _, _>(&commands, &call, &request, patch, Into::into).await
 }
 
 async fn bulk_limit(

@@ -13,7 +13,8 @@ use proto::{
 
 use crate::{
     execute::Commands,
-    held::{Give, end, holder},
+    held::{self, Give, end, holder},
+    seated,
     standard::{Plain, details},
     turn::Decided,
 };
@@ -44,7 +45,9 @@ async fn create<H: KeyHolder>(
             commands.look::<H>(&call, &holder).await?;
             let r#type = if let Some(Source::KeyType(r#type)) = made { r#type } else { 0 };
             let r#type = KeyType::try_from(r#type).unwrap_or_default();
-            let pair = commands.generated(&call.tenant.id, move || key_pair::generate(words::key_type(r#type))).await?;
+            let pair =
+                seated::generated(&commands, &call.tenant.id, move || key_pair::generate(words::key_type(r#type)))
+                    .await?;
             (pair.public.clone(), Some(private_key(&pair, &id)))
         }
     };
@@ -62,5 +65,5 @@ async fn delete<H: KeyHolder>(
 where
     <H::Delete as Request>::Response: Plain,
 {
-    commands.take::<H, Key<H>, _>(&call, &request).await
+    held::take::<H, Key<H>, _>(&commands, &call, &request).await
 }

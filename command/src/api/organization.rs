@@ -30,7 +30,7 @@ use crate::{
     escalation,
     execute::{Command, Commands, Deciding},
     removal::remove,
-    standard::{self, Answering, Plain, details, key},
+    standard::{self, Answering, NewResource, Plain, details, key},
     turn::{Current, Decided, Refusal, Turn},
 };
 
@@ -55,7 +55,14 @@ async fn create(
     }
     let wanted = request.organization.clone().unwrap_or_default();
     let organization = Organization::new(wanted.name);
-    commands.create(&call, &request, call.context.clone(), organization, Into::into).await
+    standard::create(
+        &commands,
+        &call,
+        &request,
+        NewResource { owner: call.context.clone(), resource: organization },
+        Into::into,
+    )
+    .await
 }
 
 /// Returns a handler of requests whose type determines what happens to an organization with all its users.

@@ -12,7 +12,7 @@ use proto::token::{
 use crate::{
     client_secret::draw,
     execute::Commands,
-    held::{Give, end, holder},
+    held::{self, Give, end, holder},
     standard::details,
     turn::Decided,
 };
@@ -44,5 +44,5 @@ async fn delete(
     call: Call,
     request: DeletePersonalAccessTokenRequest,
 ) -> Result<Answer<DeletePersonalAccessTokenResponse>, Error> {
-    commands.take::<User, PersonalAccessToken, _>(&call, &request).await
+    held::take::<User, PersonalAccessToken, _>(&commands, &call, &request).await
 }

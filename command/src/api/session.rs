@@ -34,7 +34,7 @@ use crate::{
     client_secret::{draw, hash_of},
     execute::{Command, Commands, Deciding},
     existence::{self, organization_of_live},
-    login::{PasswordSubject, Proven, wrong},
+    login::{self, PasswordSubject, Proven, wrong},
     named::named,
     standard::{self, details},
     turn::{Decided, Refusal, Turn},
@@ -59,7 +59,7 @@ async fn create(
     let proven = proven(&commands, &call, &checks, None).await?;
     let whose = person_of(&call, &checks);
     let of = OfSession { user_agent, session: &key, whose, proven: proven.as_ref() };
-    let user_agent = commands.new_user_agent(&call, of).await?;
+    let user_agent = user_agent::new_user_agent(&commands, &call, of).await?;
     let command = Create {
         key,
         owner: Owner::instance(&call.tenant.id),
@@ -89,7 +89,7 @@ async fn patch(
     let proven = proven(&commands, &call, &checks, Some(&key)).await?;
     let whose = Some(person_of(&call, &checks).unwrap_or_else(|| PasswordSubject::OfSession(key.clone())));
     let of = OfSession { user_agent, session: &key, whose, proven: proven.as_ref() };
-    let user_agent = commands.new_user_agent(&call, of).await?;
+    let user_agent = user_agent::new_user_agent(&commands, &call, of).await?;
     let command = Patch {
         proven,
         key,
@@ -167,7 +167,7 @@ impl Command for Create {
         let instance_id = &*self.key.instance_id;
         let user = checked(turn, deciding, instance_id, &self.checks)?;
         let session = Session {
-            password_checked_at: password_checked(turn, (instance_id, user.as_ref()), self.proven.as_ref())?,
+            password_checked_at: password_checked(turn, instance_id, user.as_ref(), self.proven.as_ref())?,
             user_agent: self.user_agent.decide(user.as_ref().map(|user| &*user.id))?.applied(None),
             user,
             metadata: with_entries(BTreeMap::new(), self.metadata.clone()),
@@ -235,9 +235,9 @@ impl Command for Patch {
             let rule = "must end within 90 days after the session was created";
             return Err(Rejection::invalid("session.lifetime", rule).into());
         }
-        let of = (&*self.key.instance_id, user.as_ref().or(session.user.as_ref()));
-        let password_checked_at = password_checked(turn, of, self.proven.as_ref())?;
-        let user_agent = self.user_agent.decide(of.1.map(|user| &*user.id))?;
+        let checked = user.as_ref().or(session.user.as_ref());
+        let password_checked_at = password_checked(turn, &self.key.instance_id, checked, self.proven.as_ref())?;
+        let user_agent = self.user_agent.decide(checked.map(|user| &*user.id))?;
         let (metadata, token, before) = (self.metadata.clone(), self.token.clone(), current.head.sequence);
         let patch = SessionPatch { user, password_checked_at, metadata, user_agent, expires_at, token };
         let decided = deciding.decide(turn, current, Asked::Patch(patch))?;
@@ -320,7 +320,7 @@ async fn proven(
             return Err(Rejection::invalid("session.checks.user", "is required where a password is checked").into());
         }
     };
-    commands.proven(call, whose, password).await.map(Some)
+    login::proven(commands, call, whose, password).await.map(Some)
 }
 
 /// Returns the person that the checks name.
@@ -331,7 +331,8 @@ fn person_of(call: &Call, checks: &Checks) -> Option<PasswordSubject> {
 /// Returns when the password was checked, if it was.
 fn password_checked(
     turn: &mut Turn<'_>,
-    (instance_id, user): (&str, Option<&CheckedUser>),
+    instance_id: &str,
+    user: Option<&CheckedUser>,
     proven: Option<&Proven>,
 ) -> Result<Option<i64>, Refusal> {
     let (Some(user), Some(proven)) = (user, proven) else { return Ok(None) };

@@ -28,7 +28,7 @@ use view::keyring::Purpose;
 use crate::{
     execute::{Command, Commands, Deciding},
     executions,
-    standard::{self, details},
+    standard::{self, NewResource, details},
     turn::{Decided, Refusal, Turn},
 };
 
@@ -50,7 +50,7 @@ async fn create(
     may_be_called(&commands.targets, target.kind, &target.url)?;
     let answer = move |details| CreateTargetResponse { details: Some(details), signing_key: signing_key.clone() };
     let owner = Owner::instance(&call.tenant.id);
-    commands.create(&call, &request, owner, target, answer).await
+    standard::create(&commands, &call, &request, NewResource { owner, resource: target }, answer).await
 }
 
 async fn patch(

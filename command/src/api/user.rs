@@ -28,7 +28,8 @@ use crate::{
     escalation,
     execute::{Command, Commands, Deciding},
     new_user::NewUser,
-    password::SetAnother,
+    password::{self, SetAnother},
+    person,
     removal::remove,
     signing_keys::Choosing,
     standard::{Answering, Plain, details, key},
@@ -56,7 +57,7 @@ async fn create(
     request: CreateUserRequest,
 ) -> Result<Answer<CreateUserResponse>, Error> {
     if let Some(new) = words::person(&request) {
-        return commands.create_person(&call, &request, new).await;
+        return person::create_person(&commands, &call, &request, new).await;
     }
     if !request.user_id.is_empty() {
         return Err(Rejection::invalid("user_id", "is for people only; a service user gets a new one").into());
@@ -94,10 +95,10 @@ async fn patch(
         return change(&commands, &call, &request, Asked::Patch(words::patch(&request)), Into::into).await;
     }
     // The command itself refuses a caller who may not see the user, and reports that there is none.
-    let mut seen = commands.seen(&call, &key).await;
+    let mut seen = person::seen(&commands, &call, &key).await;
     for _ in 1..TRIES {
         let answered = patch_seen(&commands, &call, &request, &key, seen.clone()).await;
-        let now = if answered.is_ok() { seen.clone() } else { commands.seen(&call, &key).await };
+        let now = if answered.is_ok() { seen.clone() } else { person::seen(&commands, &call, &key).await };
         if now == seen {
             return answered;
         }
@@ -118,12 +119,12 @@ async fn patch_seen(
     let mut of_person = OfPerson { is_asked: words::is_of_person(request), gives_power: false, seen };
     if let Some(human) = &of_person.seen {
         patch.username = None;
-        if let Some(changed) = commands.changed_person(call, &key.id, human, request).await? {
+        if let Some(changed) = person::changed_person(commands, call, &key.id, human, request).await? {
             (patch.human, of_person.gives_power) = (Some(changed.human), changed.gives_power);
         }
     }
     let change = Change { key: key.clone(), asked: Asked::Patch(patch), of_person };
-    commands.change_user(call, request, change, PatchUserResponse::from).await
+    change_user(commands, call, request, change, PatchUserResponse::from).await
 }
 
 async fn generate_secret(
@@ -149,7 +150,7 @@ async fn set_password(
 ) -> Result<Answer<SetPasswordResponse>, Error> {
     let key = key::<User>(&call, &request.id)?;
     let asked = request.password.clone().unwrap_or_default();
-    let another = commands.another_password(&call, &key, &asked).await?;
+    let another = password::another_password(&commands, &call, &key, &asked).await?;
     let id = key.id.clone();
     commands
         .execute(&call, &request, SetAnother { key, another }, move |decided, ()| details(&id, decided).into())
@@ -165,27 +166,23 @@ async fn change<I: Message + Identified, O: Message + Default>(
     answer: impl Fn(Details) -> O + Send + Sync + 'static,
 ) -> Result<Answer<O>, Error> {
     let change = Change { key: key::<User>(call, request.id())?, asked, of_person: OfPerson::default() };
-    commands.change_user(call, request, change, answer).await
+    change_user(commands, call, request, change, answer).await
 }
 
-impl Commands {
-    async fn change_user<I: Message, O: Message + Default>(
-        &self,
-        call: &Call,
-        request: &I,
-        change: Change,
-        answer: impl Fn(Details) -> O + Send + Sync + 'static,
-    ) -> Result<Answer<O>, Error> {
-        let chosen = match &change.asked {
-            Asked::Patch(patch) => {
-                [&patch.access_token_alg, &patch.id_token_alg].map(|chosen| chosen.clone().flatten())
-            }
-            _ => [None, None],
-        };
-        let id = change.key.id.clone();
-        let command = Choosing::new(call, chosen, change);
-        self.execute(call, request, command, move |decided, ()| answer(details(&id, decided))).await
-    }
+async fn change_user<I: Message, O: Message + Default>(
+    commands: &Commands,
+    call: &Call,
+    request: &I,
+    change: Change,
+    answer: impl Fn(Details) -> O + Send + Sync + 'static,
+) -> Result<Answer<O>, Error> {
+    let chosen = match &change.asked {
+        Asked::Patch(patch) => [&patch.access_token_alg, &patch.id_token_alg].map(|chosen| chosen.clone().flatten()),
+        _ => [None, None],
+    };
+    let id = change.key.id.clone();
+    let command = Choosing::new(call, chosen, change);
+    commands.execute(call, request, command, move |decided, ()| answer(details(&id, decided))).await
 }
 
 /// A change of a user.

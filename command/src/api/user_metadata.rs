@@ -18,6 +18,7 @@ use crate::{
     execute::{Command, Commands, Deciding},
     existence,
     held::holder,
+    person_key,
     standard::{self, details, named},
     turn::{Decided, Refusal, Turn},
     writer::writer_unavailable,
@@ -40,28 +41,26 @@ async fn put(
     let (user, key) = (holder::<User>(&call, &request)?, named::<UserMetadata>(&call, &request)?);
     let new = UserMetadata { user_id: user.id.clone(), key: request.id.clone(), value: Some(value), sealed: None };
     let new = match commands.look_ahead::<User>(&call, &user).await?.and_then(|user| user.human) {
-        Some(human) => commands.sealed_metadata(&call, &key, &human, new).await?,
+        Some(human) => sealed_metadata(&commands, &call, &key, &human, new).await?,
         None => new,
     };
     let id = request.id.clone();
     commands.execute(&call, &request, Put { user, key, new }, move |decided, ()| details(&id, decided).into()).await
 }
 
-impl Commands {
-    /// Seals the value of an entry with the key of its person; an existing ciphertext of the same value is reused.
-    async fn sealed_metadata(
-        &self,
-        call: &Call,
-        key: &AggregateKey,
-        human: &Human,
-        UserMetadata { user_id, key: name, value, .. }: UserMetadata,
-    ) -> Result<UserMetadata, Error> {
-        let (sealing, _) = self.key_of_person(&call.tenant.id, &user_id, human).await?;
-        let before = self.look_ahead::<UserMetadata>(call, key).await?.and_then(|entry| entry.sealed);
-        let value = value.unwrap_or_default();
-        let sealed = sealing.resealed_metadata(&name, &value, before);
-        Ok(UserMetadata { user_id, key: name, value: None, sealed: Some(sealed) })
-    }
+/// Seals the value of an entry with the key of its person; an existing ciphertext of the same value is reused.
+async fn sealed_metadata(
+    commands: &Commands,
+    call: &Call,
+    key: &AggregateKey,
+    human: &Human,
+    UserMetadata { user_id, key: name, value, .. }: UserMetadata,
+) -> Result<UserMetadata, Error> {
+    let (sealing, _) = person_key::key_of_person(commands, &call.tenant.id, &user_id, human).await?;
+    let before = commands.look_ahead::<UserMetadata>(call, key).await?.and_then(|entry| entry.sealed);
+    let value = value.unwrap_or_default();
+    let sealed = sealing.resealed_metadata(&name, &value, before);
+    Ok(UserMetadata { user_id, key: name, value: None, sealed: Some(sealed) })
 }
 
 /// An entry that is created or replaced.

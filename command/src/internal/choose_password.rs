@@ -19,15 +19,17 @@ use proto::bus::{ChangePassword, Checked, checked::Fault};
 
 use super::{
     CommandActor, fault_of_new, faulty,
-    log_in::{SealableUserAgent, decided, log_in, shown_by, told},
+    log_in::{Entrant, decided, log_in, shown_by, told},
+    page_user_agent::SealableUserAgent,
 };
 use crate::{
     client_secret::hash_of,
     execute::Commands,
     existence::organization_of_live,
-    login::{PasswordOwner, Proven, find},
-    password::{Chosen, Terms, sealed_password},
-    person_key::key_unavailable,
+    login::{self, PasswordOwner, Proven, find},
+    password::{self, Chosen, Terms, sealed_password},
+    person_key::{self, key_unavailable},
+    seated,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::Decide,
 };
@@ -59,19 +61,19 @@ async fn chosen(commands: &Commands, by: CommandActor, asked: ChangePassword) ->
         return fault(Fault::Over);
     };
     if let Some(current) = current_password
-        && commands.tried(&trial, &found, current.into()).await?.is_none()
+        && login::tried(commands, &trial, &found, current.into()).await?.is_none()
     {
         return fault(Fault::Wrong);
     }
     let Some(human) = resource.human else { return fault(Fault::Over) };
-    let (sealing, sealed) = commands.key_of_person(&by.instance_id, &user.id, &human).await?;
+    let (sealing, sealed) = person_key::key_of_person(commands, &by.instance_id, &user.id, &human).await?;
     let person = sealing.open(sealed).map_err(key_unavailable)?;
     let (kept, said) = (sealing.open_password(&password.hash).map_err(key_unavailable)?, prepared(&new_password));
-    if commands.hashed(&by.instance_id, move || is_hash_of(&kept, &said)).await? {
+    if seated::hashed(commands, &by.instance_id, move || is_hash_of(&kept, &said)).await? {
         return fault(Fault::Same);
     }
     let choice = Chosen { password: new_password.into(), person, field: "new_password" };
-    let hash = match commands.hash_of(&by.instance_id, &owner, choice).await? {
+    let hash = match password::hash_of(commands, &by.instance_id, &owner, choice).await? {
         Ok(hash) => hash,
         Err(faults) => return fault(fault_of_new(&faults)),
     };
@@ -82,7 +84,7 @@ async fn chosen(commands: &Commands, by: CommandActor, asked: ChangePassword) ->
     }
     let user_agent = SealableUserAgent::new(user_agent, sealing);
     // A person who has just chosen the password need not enter it again. It remains chosen even if the login fails.
-    let logged_in = log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await;
+    let logged_in = log_in(commands, &by, Entrant { trial: &trial, proven: &proven, user_agent }, &session_token).await;
     Ok(logged_in.unwrap_or_else(|error| {
         tracing::warn!(reason = error.reason().name(), "a person has another password and is not logged in with it");
         faulty(Fault::Made)

@@ -78,12 +78,12 @@ impl Impersonate {
             return Ok(false);
         }
         let home = user.owner()?.clone();
-        let claims = (&*keys.instance, actor.key.id.as_str());
+        let (claims, actor_id) = (&*keys.instance, actor.key.id.as_str());
         let chains = |places: &[RolePlace]| places.iter().map(|place| above(place, instance_id)).collect::<Vec<_>>();
-        let places = places_of(turn, claims.0, &user.key, &home)?;
+        let places = places_of(turn, claims, &user.key, &home)?;
         let places = retain_existing(turn, instance_id, places);
-        let may_act = has_in_all(turn, claims, IMPERSONATE, &chains(&[home.into()]));
-        Ok(has_in_all(turn, claims, IMPERSONATE_ADMINS, &chains(&places)) && may_act)
+        let may_act = has_in_all(turn, claims, actor_id, IMPERSONATE, &chains(&[home.into()]));
+        Ok(has_in_all(turn, claims, actor_id, IMPERSONATE_ADMINS, &chains(&places)) && may_act)
     }
 
     /// Whether impersonation is enabled in the instance, which exists and is switched on.

@@ -15,7 +15,7 @@ use domain::{
     },
     secret::Hashed,
     standard::{Command, Resource, Standard},
-    user_agent::{UserAgent, UserAgentPatch},
+    user_agent::UserAgentPatch,
 };
 use edge::{
     error::{Error, Reason},
@@ -23,20 +23,19 @@ use edge::{
 };
 use eventlog::record::AggregateKey;
 use proto::{
-    bus::{self, CheckPassword, Checked, checked::Fault},
+    bus::{CheckPassword, Checked, checked::Fault},
     session::check_user::Search,
 };
-use view::persons::PersonKey;
 
-use super::CommandActor;
+use super::{CommandActor, page_user_agent::SealableUserAgent};
 use crate::{
     checked_user::{checked_now, has_ended},
     client_secret::{draw, hash_of},
     execute::Commands,
     existence::organization_of_live,
-    login::{PasswordOwner, Proven, found_by_name, wrong},
+    login::{self, PasswordOwner, Proven, found_by_name, wrong},
     named::{Contacts, PersonWithContact, named},
-    person_key::key_unavailable,
+    person_key::{self, key_unavailable},
     trial::Trial,
     turn::{Cause, Current, Decided, Refusal, Turn},
     writer::{Decide, Origin, Verdict, writer_unavailable},
@@ -55,15 +54,15 @@ pub(super) async fn check(commands: &Commands, by: CommandActor, asked: CheckPas
     let contacts = Contacts { kinds, organization_id };
     let checked = async {
         let (found, kind) = find_person(commands, &by, &trial, login_name, contacts).await?;
-        let proven = commands.proven_of(&trial, found, password.into()).await?;
+        let proven = login::proven_of(commands, &trial, found, password.into()).await?;
         // Only now, so that it takes as long whether or not somebody has such an address.
         if let Some(kind) = kind
-            && !commands.is_verified(&by.instance_id, &proven.user_id, &proven.human, kind).await?
+            && !is_verified(commands, &by.instance_id, &proven.user_id, &proven.human, kind).await?
         {
             return Err(wrong());
         }
-        let user_agent = sealable(commands, &by, &proven, user_agent).await;
-        log_in(commands, &by, (&trial, proven), (&session_token, user_agent)).await
+        let user_agent = SealableUserAgent::of(commands, &by, &proven, user_agent).await;
+        log_in(commands, &by, Entrant { trial: &trial, proven: &proven, user_agent }, &session_token).await
     };
     checked.await.or_else(told)
 }
@@ -83,7 +82,7 @@ async fn find_person(
     };
     let mut verified = vec![];
     for PersonWithContact { user, human, kind } in several {
-        if commands.is_verified(&by.instance_id, &user.id, &human, kind).await? {
+        if is_verified(commands, &by.instance_id, &user.id, &human, kind).await? {
             verified.push((user.id, kind));
         }
     }
@@ -92,17 +91,21 @@ async fn find_person(
     Ok((decided(commands, trial.origin(), LookAt { by: by.clone(), search }).await?, kind))
 }
 
-impl Commands {
-    /// Whether a person has verified its address of a kind.
-    async fn is_verified(&self, instance_id: &str, user_id: &str, human: &Human, kind: Kind) -> Result<bool, Error> {
-        let (key, sealed) = match self.key_of_person(instance_id, user_id, human).await {
-            Ok(found) => found,
-            Err(error) if error.reason() == Reason::PreconditionFailed => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        let person = key.open(sealed).map_err(key_unavailable)?;
-        Ok(kind.of(&person).is_some_and(|contact| contact.is_verified))
-    }
+/// Whether a person has verified its address of a kind.
+async fn is_verified(
+    commands: &Commands,
+    instance_id: &str,
+    user_id: &str,
+    human: &Human,
+    kind: Kind,
+) -> Result<bool, Error> {
+    let (key, sealed) = match person_key::key_of_person(commands, instance_id, user_id, human).await {
+        Ok(found) => found,
+        Err(error) if error.reason() == Reason::PreconditionFailed => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let person = key.open(sealed).map_err(key_unavailable)?;
+    Ok(kind.of(&person).is_some_and(|contact| contact.is_verified))
 }
 
 /// Turns an error into the answer to a person who is not let in, or returns it if the outcome is not known.
@@ -117,80 +120,43 @@ pub(super) fn told(error: Error) -> Result<Checked, Error> {
     Ok(Checked { fault: fault.into(), wait_seconds, ..Checked::default() })
 }
 
+/// A person whose password was right.
+pub(super) struct Entrant<'a> {
+    pub(super) trial: &'a Trial,
+    pub(super) proven: &'a Proven,
+    pub(super) user_agent: Option<SealableUserAgent>,
+}
+
 /// Adds the check of a password to the session that is shown, if it is one of that person, or to a new one.
 pub(super) async fn log_in(
     commands: &Commands,
     by: &CommandActor,
-    (trial, proven): (&Trial, Proven),
-    (session_token, user_agent): (&str, Option<SealableUserAgent>),
+    entrant: Entrant<'_>,
+    session_token: &str,
 ) -> Result<Checked, Error> {
-    let user_agent = user_agent.as_ref();
     if let Some(sent) = SESSION.parse(session_token) {
         let shown = hash_of(commands, &by.instance_id, sent.id, sent.secret).await?;
-        let again = (sent.id.to_owned(), Some(shown));
-        if let Some(checked) = logged_in(commands, by, (trial, &proven, user_agent), again).await? {
+        if let Some(checked) = logged_in(commands, by, &entrant, sent.id.to_owned(), Some(shown)).await? {
             return Ok(checked);
         }
     }
-    let checked = logged_in(commands, by, (trial, &proven, user_agent), (commands.ids.next(), None)).await?;
+    let checked = logged_in(commands, by, &entrant, commands.ids.next(), None).await?;
     checked.ok_or_else(|| writer_unavailable("a new session was there before"))
-}
-
-/// The user agent of a person who logs in, and the key to seal it with.
-pub(super) struct SealableUserAgent {
-    user_agent: UserAgent,
-    key: PersonKey,
-}
-
-impl SealableUserAgent {
-    /// Returns `None` if the node of the page sent none, or one that breaks a rule: a session then retains its own.
-    pub(super) fn new(sent: Option<bus::UserAgent>, key: PersonKey) -> Option<Self> {
-        of_page(sent).map(|user_agent| Self { user_agent, key })
-    }
-
-    /// Returns the change of the user agent of a session of the person.
-    fn patch(&self, session_id: &str) -> UserAgentPatch {
-        UserAgentPatch::Set(self.key.seal_user_agent(session_id, &self.user_agent))
-    }
-}
-
-/// Creates it for a person whose password was right; `None` if the key is unavailable, which must not prevent a login.
-async fn sealable(
-    commands: &Commands,
-    by: &CommandActor,
-    proven: &Proven,
-    sent: Option<bus::UserAgent>,
-) -> Option<SealableUserAgent> {
-    let user_agent = of_page(sent)?;
-    match commands.key_of_person(&by.instance_id, &proven.user_id, &proven.human).await {
-        Ok((key, _)) => Some(SealableUserAgent { user_agent, key }),
-        Err(error) => {
-            tracing::warn!(reason = error.reason().name(), "a person is logged in without the user agent");
-            None
-        }
-    }
-}
-
-/// Reads a user agent as the node that serves a page sends it; `None` if it is empty or breaks a rule.
-fn of_page(sent: Option<bus::UserAgent>) -> Option<UserAgent> {
-    let bus::UserAgent { ip, user_agent } = sent?;
-    let header = [("user-agent".to_owned(), vec![user_agent])].into_iter().filter(|(_, values)| !values[0].is_empty());
-    let user_agent = UserAgent { ip, header: header.collect(), ..UserAgent::default() };
-    (user_agent != UserAgent::default() && user_agent.fault().is_none()).then_some(user_agent)
 }
 
 /// Logs a person in; `None` if the session that was shown has ended or belongs to another person.
 async fn logged_in(
     commands: &Commands,
     by: &CommandActor,
-    (trial, proven, user_agent): (&Trial, &Proven, Option<&SealableUserAgent>),
-    (id, shown): (String, Option<Hashed>),
+    Entrant { trial, proven, user_agent }: &Entrant<'_>,
+    id: String,
+    shown: Option<Hashed>,
 ) -> Result<Option<Checked>, Error> {
     let (secret, token) = draw(commands, &by.instance_id, &id).await?;
     let session = AggregateKey::of::<Standard<Session>>(by.instance_id.as_str(), id.as_str());
     let user_id = proven.user_id.clone();
-    let user_agent = user_agent.map(|user_agent| user_agent.patch(&id)).unwrap_or_default();
-    let log_in = LogIn { by: by.clone(), session, proven: proven.clone(), user_agent, shown, token };
+    let user_agent = user_agent.as_ref().map(|user_agent| user_agent.patch(&id)).unwrap_or_default();
+    let log_in = LogIn { by: by.clone(), session, proven: (*proven).clone(), user_agent, shown, token };
     let seen = decided(commands, trial.origin(), log_in).await?;
     let session_token = SESSION.token(&id, &secret);
     Ok(seen.map(|seen| Checked { session_token, user_id, seen, ..Checked::default() }))
@@ -373,16 +339,6 @@ mod tests {
             current.resource().and_then(|session| session.user_agent.clone())
         });
         assert_eq!(user_agent, Some(PersonalUserAgent::Sealed(sealed)));
-    }
-
-    #[test]
-    fn what_a_page_sends_is_left_out_where_it_is_empty_or_breaks_a_rule() {
-        let of = |ip: &str, user_agent: &str| {
-            of_page(Some(bus::UserAgent { ip: ip.to_owned(), user_agent: user_agent.to_owned() }))
-        };
-        assert!(of("192.0.2.7", "").is_some() && of("", "Mozilla/5.0").is_some());
-        assert_eq!((of("", ""), of_page(None)), (None, None));
-        assert_eq!((of("nowhere", "Mozilla/5.0"), of("", &"x".repeat(5000))), (None, None));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use proto::bus::{InternalOutcome, MetadataEntry, PutMetadata};
 use super::{CommandActor, log_in::decided};
 use crate::{
     execute::Commands,
-    existence,
+    existence, person_key,
     reaction::delivery,
     turn::{Decided, Refusal, Turn},
     writer::{Decide, Origin, writer_unavailable},
@@ -46,7 +46,7 @@ pub(super) async fn put(
         let Some(there) = decided(commands, origin(), look).await? else {
             return Ok(InternalOutcome { denied: true, ..InternalOutcome::default() });
         };
-        let entries = commands.entries(&by, &asked, &there).await?;
+        let entries = entries(commands, &by, &asked, &there).await?;
         let put = Put { by: by.clone(), asked: asked.clone(), there, entries };
         if let Some(sequence) = decided(commands, origin(), put).await? {
             return Ok(InternalOutcome { sequence, ..InternalOutcome::default() });
@@ -103,28 +103,26 @@ impl Decide for ReadMetadata {
     }
 }
 
-impl Commands {
-    /// Returns the entries as events store them: those of a person sealed with its key, with an existing ciphertext of
-    /// the same value.
-    async fn entries(
-        &self,
-        by: &CommandActor,
-        asked: &PutMetadata,
-        there: &MetadataState,
-    ) -> Result<Vec<UserMetadata>, Error> {
-        let PutMetadata { user_id, entries, .. } = asked;
-        let sealing = match &there.human {
-            Some(human) => Some(self.key_of_person(&by.instance_id, user_id, human).await?.0),
-            None => None,
-        };
-        let entry = |(MetadataEntry { key, value }, before): (&MetadataEntry, &Option<UserMetadata>)| {
-            let before = before.as_ref().and_then(|before| before.sealed.clone());
-            let sealed = sealing.as_ref().map(|sealing| sealing.resealed_metadata(key, value, before));
-            let value = sealed.is_none().then(|| value.clone());
-            UserMetadata { user_id: user_id.clone(), key: key.clone(), value, sealed }
-        };
-        Ok(entries.iter().zip(&there.entries).map(entry).collect())
-    }
+/// Returns the entries as events store them: those of a person sealed with its key, with an existing ciphertext of
+/// the same value.
+async fn entries(
+    commands: &Commands,
+    by: &CommandActor,
+    asked: &PutMetadata,
+    there: &MetadataState,
+) -> Result<Vec<UserMetadata>, Error> {
+    let PutMetadata { user_id, entries, .. } = asked;
+    let sealing = match &there.human {
+        Some(human) => Some(person_key::key_of_person(commands, &by.instance_id, user_id, human).await?.0),
+        None => None,
+    };
+    let entry = |(MetadataEntry { key, value }, before): (&MetadataEntry, &Option<UserMetadata>)| {
+        let before = before.as_ref().and_then(|before| before.sealed.clone());
+        let sealed = sealing.as_ref().map(|sealing| sealing.resealed_metadata(key, value, before));
+        let value = sealed.is_none().then(|| value.clone());
+        UserMetadata { user_id: user_id.clone(), key: key.clone(), value, sealed }
+    };
+    Ok(entries.iter().zip(&there.entries).map(entry).collect())
 }
 
 /// Writes the entries, if the state still is the one that was read.

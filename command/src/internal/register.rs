@@ -20,7 +20,8 @@ use zeroize::Zeroizing;
 
 use super::{
     CommandActor, fault_of_new, faulty,
-    log_in::{SealableUserAgent, decided, log_in, told},
+    log_in::{Entrant, decided, log_in, told},
+    page_user_agent::SealableUserAgent,
 };
 use crate::{
     execute::Commands,
@@ -28,7 +29,8 @@ use crate::{
     login::Proven,
     named::named,
     new_user::unused,
-    password::{Chosen, Terms, sealed_password},
+    password::{self, Chosen, Terms, sealed_password},
+    person,
     person_key::key_unavailable,
     turn::{Cause, Decided, Refusal, Turn},
     writer::Decide,
@@ -63,7 +65,7 @@ async fn registered(commands: &Commands, by: CommandActor, asked: Register) -> R
     let (trial, id, person) = (by.trial(NAME), commands.ids.next(), newcomer.clone().person());
     // Before anything is revealed about a name, so that each answer takes a hash.
     let chosen = Chosen { password, person: person.clone(), field: "password" };
-    let hash = match commands.hash_of(&by.instance_id, &owner, chosen).await? {
+    let hash = match password::hash_of(commands, &by.instance_id, &owner, chosen).await? {
         Ok(hash) => hash,
         Err(faults) => return fault(fault_of_new(&faults)),
     };
@@ -75,7 +77,7 @@ async fn registered(commands: &Commands, by: CommandActor, asked: Register) -> R
         Availability::Closed => return fault(Fault::Closed),
     }
     let sealing = commands.persons.create(&by.instance_id, &id).await.map_err(key_unavailable)?;
-    let human = commands.sealed(&by.instance_id, (&sealing, &person)).await?;
+    let human = person::seal(commands, &by.instance_id, &sealing, &person).await?;
     let password = sealed_password(&sealing, &hash, Terms::default());
     let user =
         User { human: Some(human.clone()), password: Some(password.clone()), is_active: true, ..User::default() };
@@ -88,7 +90,7 @@ async fn registered(commands: &Commands, by: CommandActor, asked: Register) -> R
     }
     let proven = Proven { user_id: id, human, password };
     let user_agent = SealableUserAgent::new(user_agent, sealing);
-    let logged_in = log_in(commands, &by, (&trial, proven), ("", user_agent)).await;
+    let logged_in = log_in(commands, &by, Entrant { trial: &trial, proven: &proven, user_agent }, "").await;
     logged_in.or_else(|error| {
         tracing::warn!(reason = error.reason().name(), "somebody has registered and is not logged in");
         fault(Fault::Made)

@@ -76,7 +76,7 @@ impl AssetSweeps {
     /// Whether a file is retained. One for which that cannot be decided is retained, and does not hold up the others.
     async fn is_shown(&self, name: AssetName) -> Result<bool, StepFailure> {
         let instance_id = name.instance_id.clone();
-        match self.steps.submit(("look for an asset", &instance_id), Shows { name }).await {
+        match self.steps.submit("look for an asset", &instance_id, Shows { name }).await {
             Err(failure @ StepFailure::Refused(_)) => {
                 tracing::warn!(error = explain(&failure), instance_id, "a picture or a font is left where it is");
                 Ok(true)

@@ -86,7 +86,7 @@ impl Purges {
         self.check_clock().await?;
         let to = aged.stream_sequence;
         if to > self.log.permits().await? {
-            self.steps.submit(("permit purge", SYSTEM), Permit { to, committed_at: aged.committed_at() }).await?;
+            self.steps.submit("permit purge", SYSTEM, Permit { to, committed_at: aged.committed_at() }).await?;
         }
         fault::point("purge.permitted");
         self.wait_until_processed().await?;

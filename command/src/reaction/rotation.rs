@@ -143,7 +143,7 @@ impl Rotations {
         for key in keys.iter().filter(is_over) {
             let key = AggregateKey::of::<Standard<SigningKey>>(instance_id, &key.id);
             let remove = Remove { key, keys: self.steps.keys(instance_id).await? };
-            self.steps.submit(("remove signing key", instance_id), remove).await?;
+            self.steps.submit("remove signing key", instance_id, remove).await?;
         }
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Rotations {
             },
             keys: self.steps.keys(instance_id).await?,
         };
-        if self.steps.submit(("rotate signing key", instance_id), replace).await? {
+        if self.steps.submit("rotate signing key", instance_id, replace).await? {
             tracing::info!(instance = instance_id, algorithm = signs.algorithm, "a new key will sign tokens");
         }
         Ok(())

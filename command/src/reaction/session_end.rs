@@ -121,7 +121,7 @@ impl SessionEnds {
         let cause = Cause { actor, causation_id, ..Cause::default() };
         let (sessions, keys) = (ids.iter().map(key).collect(), self.steps.keys(instance_id).await?);
         let step = Step { sessions, with: recorded.key(), ended: recorded.sequence, keys, cause };
-        self.steps.submit(("end sessions", instance_id), step).await
+        self.steps.submit("end sessions", instance_id, step).await
     }
 }
 

@@ -99,7 +99,8 @@ impl Steps {
     /// Gives a step its turn.
     pub(super) async fn submit<C: Decide>(
         &self,
-        (operation, instance_id): (&'static str, &str),
+        operation: &'static str,
+        instance_id: &str,
         step: C,
     ) -> Result<C::Outcome, StepFailure> {
         let origin = Origin { operation, instance_id: instance_id.into(), bytes: 0 };

@@ -42,7 +42,7 @@ const A_WHILE: Duration = Duration::from_mins(1);
 /// How many aggregates of earlier versions are brought up to date in one record.
 const NOTED_AT_ONCE: u32 = 100;
 /// The operation that notes the references of earlier versions, and the instance that has a turn with it: the system.
-const NOTING: (&str, &str) = ("note references", SYSTEM);
+const NOTING: &str = "note references";
 
 /// What the sweep needs.
 #[derive(Clone)]
@@ -144,7 +144,7 @@ impl Backlog for Sweeps {
         }
         let keys = self.steps.keys(&unswept.key.instance_id).await?;
         let step = Step { key: unswept.key.clone(), cause: unswept.cause.clone(), keys };
-        let Swept { wrote, has_more, looked_at } = self.steps.submit(("sweep", &unswept.key.instance_id), step).await?;
+        let Swept { wrote, has_more, looked_at } = self.steps.submit("sweep", &unswept.key.instance_id, step).await?;
         unswept.idle = if !wrote && looked_at > 0 { unswept.idle + 1 } else { 0 };
         if has_more && unswept.idle > MOST_IDLE {
             tracing::error!(key = ?unswept.key, "something refers to what was removed and cannot be swept");
@@ -186,7 +186,7 @@ impl Sweeps {
         let cause = unswept.cause.clone();
         let removed = async {
             let keys = self.steps.keys(&instance_id).await?;
-            self.steps.submit(("sweep", &instance_id), Policies { policies, cause, keys }).await
+            self.steps.submit("sweep", &instance_id, Policies { policies, cause, keys }).await
         };
         let removed = removed.await;
         unswept.has_failed |= removed.is_err();
@@ -200,7 +200,7 @@ impl Sweeps {
             return Ok(None);
         }
         let complete = Complete { is_done: false, keys: self.steps.keys(SYSTEM).await? };
-        Ok(self.steps.submit(NOTING, complete).await?)
+        Ok(self.steps.submit(NOTING, SYSTEM, complete).await?)
     }
 
     /// Notes the references of people, until it is done.
@@ -227,14 +227,14 @@ impl Sweeps {
                 while !rest.is_empty() {
                     let noted = self
                         .steps
-                        .submit(NOTING, Note { unnoted, aggregates: rest.to_vec(), keys: keys.clone() })
+                        .submit(NOTING, SYSTEM, Note { unnoted, aggregates: rest.to_vec(), keys: keys.clone() })
                         .await?;
                     rest = &rest[noted..];
                 }
             }
             last = newest;
         }
-        self.steps.submit(NOTING, Complete { is_done: true, keys: self.steps.keys(SYSTEM).await? }).await?;
+        self.steps.submit(NOTING, SYSTEM, Complete { is_done: true, keys: self.steps.keys(SYSTEM).await? }).await?;
         tracing::info!("all that earlier versions wrote is up to date");
         Ok(())
     }

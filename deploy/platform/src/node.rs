@@ -18,7 +18,7 @@ use axum::Router;
 use base::{explain::explain, health::Health, id::Ids};
 use command::{
     Challenges, Commands, LastLogin, Registrations,
-    forward::{Bus, forwarding},
+    forward::{self, forwarding},
     internal::Taker,
     reaction::delivery::Patience,
     writer::Handle,
@@ -330,8 +330,9 @@ impl Node {
         let Adapters { log, leases, .. } = &self.adapters;
         let taker = Taker::new(commands.clone(), log.client(), SHARD);
         tasks.spawn(taker.work(tasks.clone(), stopping.clone()));
-        let bus = Bus { client: log.client(), shard: SHARD, name: leases.holder().to_owned() };
-        Ok(forwarding(routes, edge, bus, phases, (tasks, stopping.clone())).await?)
+        let bus = forward::Bus { client: log.client(), shard: SHARD, name: leases.holder().to_owned() };
+        let execution = forward::Execution { tasks, stopping: stopping.clone() };
+        Ok(forwarding(routes, edge, bus, phases, execution).await?)
     }
 
     /// Returns the operations of a query node, and the pages of operators, whose commands `writes` executes.

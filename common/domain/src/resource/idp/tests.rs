@@ -52,7 +52,20 @@ fn a_patch_is_for_its_type_and_says_whether_it_changes_anything() {
     let patch = |name| IdpPatch { of: Type::of(name), ..IdpPatch::default() };
     assert!(codehost_b().is_for(&patch("codehost_b")) && !codehost_b().is_for(&patch("codehost_a")));
     assert!(codehost_b().is_for(&IdpPatch::default()) && !Idp::changes(&patch("codehost_b")));
-    assert!(Idp::changes(&IdpPatch { secret: Some(Sealed::new("t")), ..IdpPatch::default() }));
+    for patch in [
+        IdpPatch { name: Some("b".into()), ..IdpPatch::default() },
+        IdpPatch { options: Some(Options::default()), ..IdpPatch::default() },
+        IdpPatch { config: members(&json!({ "client_id": "other" })), ..IdpPatch::default() },
+        IdpPatch { secret: Some(Sealed::new("t")), ..IdpPatch::default() },
+    ] {
+        assert!(Idp::changes(&patch), "{patch:?}");
+    }
+}
+
+#[test]
+fn it_is_on_in_its_own_context_unless_it_was_switched_off() {
+    assert!(codehost_b().is_active());
+    assert!(!Idp { is_active: false, ..codehost_b() }.is_active());
 }
 
 #[test]
