@@ -84,13 +84,13 @@ enum ChallengeFailure {
     Dns(String),
     #[error("DNS has no TXT record {0} with the token")]
     NoRecord(String),
-    #[error("the domain leads to no address that may be called")]
+    #[error("the domain resolves to no address that may be called")]
     Forbidden,
     #[error("{0} cannot be read: {1}")]
     Unreachable(String, String),
     #[error("{0} answers with status {1}; it must be 200, without a redirect")]
     Status(String, u16),
-    #[error("what {0} answers is not the token")]
+    #[error("the answer of {0} is not the token")]
     OtherPage(String),
 }
 

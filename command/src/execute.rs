@@ -394,5 +394,5 @@ struct Written {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("a command was decided that nobody has permitted")]
+#[error("a command was decided without a permission check")]
 struct Unpermitted;

@@ -108,15 +108,15 @@ pub async fn forwarding(
 ) -> Result<Router, async_nats::SubscribeError> {
     // Of two nodes that wrongly have the same name, only one may execute a request.
     let requests = client.queue_subscribe(subject(shard, &name), "node".to_owned()).await?;
-    let taker = ForwardReceiver {
+    let receiver = ForwardReceiver {
         routes: routes.clone(),
         client: client.clone(),
         phases: phases.clone(),
         tasks: tasks.clone(),
     };
-    tasks.spawn(Arc::new(taker).take(requests, stopping));
-    let way = Arc::new(Forwarder { edge: edge.clone(), client, shard, phases, seats: Semaphore::new(MOST) });
-    Ok(routes.route_layer(from_fn_with_state(way, pass_on)))
+    tasks.spawn(Arc::new(receiver).take(requests, stopping));
+    let forwarder = Arc::new(Forwarder { edge: edge.clone(), client, shard, phases, seats: Semaphore::new(MOST) });
+    Ok(routes.route_layer(from_fn_with_state(forwarder, pass_on)))
 }
 
 impl ForwardReceiver {
@@ -151,7 +151,7 @@ impl ForwardReceiver {
                 let _seat = seat;
                 let answer = taker.answer(message.payload).await.encode_to_vec();
                 if let Err(error) = taker.client.publish(reply, answer.into()).await {
-                    tracing::warn!(error = base::explain::explain(&error), "an answer was not passed back");
+                    tracing::warn!(error = base::explain::explain(&error), "an answer could not be returned");
                 }
             });
         }
@@ -211,11 +211,11 @@ async fn pass_on(State(way): State<Arc<Forwarder>>, request: Request, next: Next
         Err(error) => return refused(parts, error).await,
     };
     let Ok(_seat) = way.seats.try_acquire() else {
-        return refused(parts, writer_unavailable("too many commands wait to be passed on")).await;
+        return refused(parts, writer_unavailable("too many commands wait to be forwarded")).await;
     };
     let packed = Bytes::from(packed(&parts, &body).encode_to_vec());
     if packed.len() > most.saturating_sub(FRAME) {
-        let message = "the command is too large to be passed on to the node that writes";
+        let message = "the command is too large to be forwarded to the write node";
         return refused(parts, Error::new(Reason::BodyTooLarge, message)).await;
     }
     match way.find(&packed, deadline).await {
@@ -242,7 +242,7 @@ impl Forwarder {
                 Phase::Standby(Some(writer)) => match timeout_at(answered_by, self.send(&writer, packed)).await {
                     Ok(Ok(response)) => return Some(Ok(response)),
                     Ok(Err(ForwardFailure::Unknown)) => {
-                        return Some(Err(outcome_unknown("the node that writes did not answer")));
+                        return Some(Err(outcome_unknown("the write node did not answer")));
                     }
                     // The node is giving up the lease, or is dead while its lease goes on.
                     Ok(Err(ForwardFailure::Untaken)) => PAUSE,

@@ -86,7 +86,7 @@ pub(crate) fn roles(
     }
     let Some((index, key)) = unknown else { return Ok(found) };
     let fault = FieldFault::new(format!("{field}[{index}]"), "must be the key of a role of the project");
-    let fault = fault.worded("the project has no role of the key that ".to_owned(), " names");
+    let fault = fault.worded("no role of the project has the key given in ".to_owned(), "");
     let error = Error::of_fields(Reason::ResourceNotFound, vec![fault]);
     Err(error.with("resource", ProjectRole::NAME).with("key", key).into())
 }

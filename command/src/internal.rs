@@ -12,20 +12,6 @@ mod revoke;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_nats::{Client, Message, Subject};
-use base::{explain::explain, fair::Room, secret::SymmetricKey};
-use edge::{
-    error::Error,
-    internal::{answer, has_password, is_metadata, key, opened, subject},
-};
-use futures::StreamExt;
-use prost::Message as _;
-use proto::bus::{
-    Checked, InternalAnswer, InternalCommand, InternalOutcome, InternalRequest, checked::Fault,
-    internal_command::Command,
-};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-
 use self::{
     end_session::{End, EndAll},
     impersonate::Impersonate,
@@ -39,6 +25,19 @@ use crate::{
     turn::{Cause, ClaimKeys},
     writer::{Decide, Origin, Phase, Verdict},
 };
+use async_nats::{Client, Message, Subject};
+use base::{explain::explain, fair::Room, secret::SymmetricKey};
+use edge::{
+    error::Error,
+    internal::{answer, has_password, is_metadata, key, opened, subject},
+};
+use futures::StreamExt;
+use prost::Message as _;
+use proto::bus::{
+    Checked, InternalAnswer, InternalCommand, InternalOutcome, InternalRequest, checked::Fault,
+    internal_command::Command,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How many commands are executed at a time; no instance has more of these places than it leaves to others.
 const MOST: u64 = 1024;
@@ -87,7 +86,7 @@ impl Taker {
             let mut requests = match self.client.subscribe(subject(self.shard)).await {
                 Ok(requests) => requests,
                 Err(error) => {
-                    tracing::error!(error = explain(&error), "commands of oidc nodes cannot be heard");
+                    tracing::error!(error = explain(&error), "cannot subscribe to commands of oidc nodes");
                     return;
                 }
             };
@@ -150,9 +149,7 @@ impl Taker {
         match InternalRequest::decode(payload).ok().and_then(|request| opened(&key, &request)) {
             Some(command) => Ok((key, command)),
             None => {
-                tracing::warn!(
-                    "something that no node has signed, or that is old, was sent as a command of an oidc node"
-                );
+                tracing::warn!("a command of an oidc node was refused, because no node has signed it or it is too old");
                 Err(answer(&key, &InternalOutcome { refused: true, ..InternalOutcome::default() }))
             }
         }
@@ -221,7 +218,7 @@ impl Taker {
             tracing::debug!(reason, "a command of an oidc node is left to another writer");
             return CommandRefusal::Untaken;
         }
-        tracing::warn!(reason, "a command of an oidc node was not done");
+        tracing::warn!(reason, "a command of an oidc node was not executed");
         CommandRefusal::Refused
     }
 }

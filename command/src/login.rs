@@ -74,7 +74,7 @@ impl Proven {
         let current = turn.get::<Standard<User>>(user);
         let has_it = current.resource().is_some_and(|user| user.password.as_ref() == Some(&self.password));
         if self.user_id != user.id || !has_it {
-            return Err(writer_unavailable("the user was changed meanwhile: send it again").into());
+            return Err(writer_unavailable("the user was changed meanwhile: send the request again").into());
         }
         Ok(turn.now().as_millisecond())
     }
@@ -82,13 +82,13 @@ impl Proven {
 
 /// Returns the error for wrong credentials, which is the same whatever is wrong with them.
 pub(crate) fn wrong() -> Error {
-    let message = "there is no such person with that password who may log in now";
+    let message = "no person with this login name and password may log in now";
     Error::new(Reason::CredentialsInvalid, message)
 }
 
 fn uncounted(failure: &LogFailure) -> Error {
-    tracing::warn!(error = explain(failure), "tries cannot be counted");
-    writer_unavailable("tries cannot be counted at the moment, so none is let through")
+    tracing::warn!(error = explain(failure), "login attempts cannot be counted");
+    writer_unavailable("login attempts cannot be counted at the moment; try again later")
 }
 
 /// Checks a password and returns its person. A hash of another system, or one that takes less than new ones do, is
@@ -137,7 +137,7 @@ pub(crate) async fn tried(
             return Ok(None);
         }
         Counted::TooEarly(left) => {
-            let message = "too many wrong passwords were tried: wait before the next try";
+            let message = "too many wrong passwords were tried: wait before you try again";
             return Err(Error::new(Reason::RateLimited, message).with("limit", "tries").retry_after(left));
         }
     };
@@ -315,7 +315,7 @@ impl Command for FindPasswordOwner {
         let (instance_id, key, said) = match &self.0 {
             PasswordSubject::Named(instance_id, search) => {
                 deciding.permit(turn, &Owner::instance(instance_id), &Object::of_nobody(Session::NAME, false))?;
-                let found = found_by_name(turn, &deciding.keys, instance_id, search)?;
+                let found = find_by_name(turn, &deciding.keys, instance_id, search)?;
                 return Ok((turn.nothing_decided(Session::NAME), found));
             }
             PasswordSubject::OfSession(session) => {
@@ -323,7 +323,7 @@ impl Command for FindPasswordOwner {
                 existence::require_existing(turn, &current)?;
                 let found = current.resource().ok_or(Rejection::NotFound(Session::NAME))?;
                 deciding.permit_on(turn, &current)?;
-                let rule = "is required, since the session is of nobody yet";
+                let rule = "is required, since the session has no user yet";
                 let id = found.user_id().ok_or_else(|| Rejection::invalid("session.checks.user", rule))?;
                 let key = AggregateKey::of::<Standard<User>>(&*session.instance_id, id);
                 (&session.instance_id, key, deciding.keys.instance.mac(&[b"id", id.as_bytes()]))
@@ -335,7 +335,7 @@ impl Command for FindPasswordOwner {
 }
 
 /// Looks up a person by its id or login name; for a name that nobody has, only the tries are returned.
-pub(crate) fn found_by_name(
+pub(crate) fn find_by_name(
     turn: &mut Turn<'_>,
     keys: &ClaimKeys,
     instance_id: &str,

@@ -39,13 +39,13 @@ use crate::{
 };
 
 /// The rule that a password breaks which is easy to guess.
-pub(crate) const GUESSABLE: &str = "must not be one that many people have, nor one that is easy to guess";
+pub(crate) const GUESSABLE: &str = "must not be common or easy to guess";
 
 const CURRENT: &str = "password.current_password";
 const NO_CURRENT: &str = "is required to change your own password";
-const NOT_CURRENT: &str = "is not the password that the person has";
+const NOT_CURRENT: &str = "is not the current password of the person";
 const NEW: &str = "password.new_password";
-const SAME: &str = "must be another one than the current one";
+const SAME: &str = "must differ from the current one";
 
 /// What is wrong with a password.
 #[derive(Clone)]
@@ -222,7 +222,7 @@ impl Command for SetAnother {
                 return Err(ONLY_PEOPLE.into());
             }
             let Some(another) = self.another.as_ref().filter(|another| another.before == user.password) else {
-                return Err(writer_unavailable("the user was changed meanwhile: send it again").into());
+                return Err(writer_unavailable("the user was changed meanwhile: send the request again").into());
             };
             patch.password = Some(another.new.clone().map_err(Error::from)?);
         }

@@ -16,7 +16,7 @@ pub(crate) async fn key_of_person<'a>(
     id: &str,
     human: &'a Human,
 ) -> Result<(PersonKey, &'a str), Error> {
-    let destroyed = Rejection::Precondition("what is personal of the user was destroyed");
+    let destroyed = Rejection::Precondition("the personal data of the user was destroyed");
     let Some(Personal::Sealed(sealed)) = &human.personal else { return Err(destroyed.into()) };
     let key = commands.persons.key(instance_id, id, sealed).await.map_err(key_unavailable)?.ok_or(destroyed)?;
     Ok((key, sealed))
@@ -27,8 +27,8 @@ pub(crate) fn key_unavailable(failure: PersonFailure) -> Error {
     match failure {
         PersonFailure::Keyring(failure) => unavailable(failure),
         failure => {
-            tracing::warn!(error = base::explain::explain(&failure), "the key of a person cannot be had");
-            writer_unavailable("the key of the person cannot be had")
+            tracing::warn!(error = base::explain::explain(&failure), "the key of a person is unavailable");
+            writer_unavailable("the key of the person is unavailable")
         }
     }
 }

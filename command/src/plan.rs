@@ -150,8 +150,8 @@ pub enum PlanFailure {
     },
     /// A name is used twice or malformed.
     #[error(
-        "service user {0:?}: names have 1 to 200 letters, digits, '-', '_' or '.', not digits only, and no two are the same, also \
-         not that of the first person"
+        "service user {0:?}: names have 1 to 200 letters, digits, '-', '_' or '.', not digits only, \
+         and no two are the same, that of the first person included"
     )]
     Name(String),
     /// A member of the first person is not valid.

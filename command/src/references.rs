@@ -35,7 +35,7 @@ pub(crate) fn are_complete(turn: &mut Turn<'_>) -> Result<(), Refusal> {
     if system.resource().is_none_or(|system| system.has_references) || fault::is_before_references() {
         return Ok(());
     }
-    let message = "what an earlier version wrote is still brought up to date: send the command again in a moment";
+    let message = "data of an earlier version is still being updated: send the command again in a moment";
     Err(writer_unavailable(message).into())
 }
 

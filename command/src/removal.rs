@@ -243,8 +243,8 @@ impl Kind {
             catalog::visit(&mut found);
             found.0
         });
-        let message =
-            "a newer version of the platform wrote what would change with it: send it to a node of that version";
+        let message = "a newer version of the platform wrote an object that would change with it: send the command to \
+                       a node of that version";
         let found = ALL.iter().find(|kind| kind.name == key.aggregate_type);
         found.ok_or_else(|| writer_unavailable(message).into())
     }

@@ -33,7 +33,7 @@ pub(crate) struct RequestedChange<R: Reusable> {
 }
 
 /// Changes the resource that a request names, in the context that it names or else in its own.
-pub(crate) async fn patch_reusable<R: Reusable, I: Identified>(
+pub(crate) async fn patch_with<R: Reusable, I: Identified>(
     commands: &Commands,
     call: &Call,
     request: &I,
@@ -172,11 +172,11 @@ impl<R: Reusable> Command for Patch<R> {
         let keeper = instance_of(instance_id, owner).to_owned();
         let decided = deciding.decide(turn, current, Asked::Patch(self.wanted.patch.clone()))?;
         if self.wanted.sealed_in.as_ref().is_some_and(|sealed_in| *sealed_in != keeper) {
-            let reason = "a secret is set in the context that the resource belongs to, or without naming one";
+            let reason = "set the secret in the context that the resource belongs to, or without naming a context";
             return Err(Rejection::Precondition(reason).into());
         }
         if self.wanted.policy.is_some_and(|policy| policy != Policy::Inherit) {
-            let reason = "a state policy is for the contexts below its own; deactivate or reactivate it instead";
+            let reason = "a state policy is for contexts below its own; deactivate or reactivate it instead";
             return Err(Rejection::Precondition(reason).into());
         }
         Ok((decided, ()))

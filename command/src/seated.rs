@@ -23,7 +23,7 @@ pub(crate) async fn generated<T: Send + 'static>(
     instance_id: &str,
     generate: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
-    seated(&commands.pairs, instance_id, "too many keys are made at the moment", generate).await
+    seated(&commands.pairs, instance_id, "too many keys are being generated at the moment", generate).await
 }
 
 /// Hashes a password for an instance, or compares it with a hash.
@@ -35,7 +35,7 @@ pub(crate) async fn hashed<T: Send + 'static>(
     instance_id: &str,
     hash: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
-    seated(&commands.passwords, instance_id, "too many passwords are hashed at the moment", hash).await
+    seated(&commands.passwords, instance_id, "too many passwords are being hashed at the moment", hash).await
 }
 
 async fn seated<T: Send + 'static>(

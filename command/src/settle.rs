@@ -43,12 +43,11 @@ pub async fn commit(log: &Log, after: Position, commit: CommitRecord) -> Settled
             Ok(other) => tracing::error!(
                 expected = place,
                 other,
-                "the log put a record in another place than it was written for"
+                "the log stored a record at another position than it was written for"
             ),
-            Err(error) => tracing::warn!(
-                error = explain(&error),
-                "a publish was not answered with success; reading what became of it"
-            ),
+            Err(error) => {
+                tracing::warn!(error = explain(&error), "a publish was not confirmed; reading its outcome from the log")
+            }
         }
         let found = occupant(log, place).await;
         SETTLES.with(&[outcome(&found, &commit)]).count();
@@ -87,7 +86,7 @@ async fn occupant(log: &Log, place: u64) -> Result<Option<Record>, Broken> {
             Ok(record) => return Ok(record),
             Err(LogFailure::Broken { broken, .. }) => return Err(broken),
             Err(error) => {
-                tracing::warn!(error = explain(&error), "cannot read what became of a publish; trying again");
+                tracing::warn!(error = explain(&error), "cannot read the outcome of a publish; trying again");
                 sleep_longer(&mut pause).await;
             }
         }

@@ -56,7 +56,7 @@ impl NewUserAgent {
         let user_id = user_id.ok_or_else(of_nobody)?;
         let sealed = sealed.as_ref().filter(|(of, _)| of == user_id).map(|(_, sealed)| sealed.clone());
         // The user of a name can change between the lookup and the turn.
-        let changed = || writer_unavailable("the user was changed meanwhile: send it again").into();
+        let changed = || writer_unavailable("the user was changed meanwhile: send the request again").into();
         sealed.map(UserAgentPatch::Set).ok_or_else(changed)
     }
 }
@@ -106,7 +106,7 @@ pub(crate) async fn new_user_agent(commands: &Commands, call: &Call, of: OfSessi
 }
 
 fn of_nobody() -> Refusal {
-    let rule = "needs checks.user while the session is of nobody: it is encrypted with the key of the person";
+    let rule = "needs checks.user while the session has no user: it is encrypted with the key of the person";
     Rejection::invalid(FIELD, rule).into()
 }
 

@@ -95,9 +95,9 @@ pub enum WriterFailure {
     Log(#[from] eventlog::log::LogFailure),
     /// The read models follow another or a longer log.
     #[error(
-        "{history} stands at message {checkpoint}, but {stream} ends at {end}: Postgres holds read models of another log, or \
-         this one has lost its last messages or was restored from an older backup. Keep the read models until it is clear \
-         which: they may be the last copy of what is missing (docs/operations.md, \"When the log has lost messages\")"
+        "{history} is at message {checkpoint}, but {stream} ends at {end}: Postgres holds read models of another log, \
+         or this one has lost its last messages or was restored from an older backup. Keep the read models until it is \
+         clear which: they may be the last copy of what is missing (docs/operations.md, \"When the log has lost messages\")"
     )]
     Ahead {
         /// The projection.
@@ -123,7 +123,7 @@ pub enum WriterFailure {
     Apart,
     /// The read models follow another log.
     #[error(
-        "{history} stands at message {checkpoint}, which is another record in {stream}: Postgres holds read models of \
+        "{history} is at message {checkpoint}, which is a different record in {stream}: Postgres holds read models of \
          another log"
     )]
     OtherLog {
@@ -171,10 +171,10 @@ impl Writer {
         let (handle, queue) = queue::channel(phases);
         let work = async move {
             let leases = self.leases.clone();
-            self.enter(&phase, Phase::Standby(None));
-            let mut writing = Writing { writer: self, queue, phase, gave_way: None, has_wrong_clock: false };
+            report::enter(&self, &phase, Phase::Standby(None));
+            let mut writing = Writing { writer: self, queue, phase, yielded_at: None, has_wrong_clock: false };
             let failure = supervise(&mut writing, &leases, &shutdown).await;
-            writing.writer.enter(&writing.phase, Phase::Ended);
+            report::enter(&writing.writer, &writing.phase, Phase::Ended);
             failure.map_or(Ok(()), Err)
         };
         (handle, tokio::spawn(work))
@@ -187,7 +187,7 @@ struct Writing {
     queue: Queue,
     phase: watch::Sender<Phase>,
     /// When it left the writing to a newer build.
-    gave_way: Option<Instant>,
+    yielded_at: Option<Instant>,
     /// Whether it ended because of the clock of this node.
     has_wrong_clock: bool,
 }
@@ -204,23 +204,23 @@ impl Unit for Writing {
     }
 
     async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<WriterFailure, Duration> {
-        self.writer.enter(&self.phase, Phase::TakingOver);
+        report::enter(&self.writer, &self.phase, Phase::TakingOver);
         let (end, undone) = self.write(lease, shutdown).await;
-        self.writer.enter(&self.phase, Phase::Standby(None));
+        report::enter(&self.writer, &self.phase, Phase::Standby(None));
         self.queue.refuse_all(undone.submissions);
         drop(undone.under_way);
         match end {
             End::Shutdown => {}
             End::SteppedDown => report::stepped_down(),
             End::Outdated => {
-                tracing::warn!("this node no longer writes, so that one of the newer version can");
-                self.gave_way = Some(Instant::now());
-                self.writer.report_outdated();
+                tracing::warn!("this node no longer writes, so that a node of the newer version can");
+                self.yielded_at = Some(Instant::now());
+                report::outdated(&self.writer);
                 return ControlFlow::Continue(YIELD_TIME);
             }
             End::Failed(WriterFailure::WrongClock(wrong)) => {
                 tracing::error!(error = explain(&wrong), "this node does not write while its clock is wrong");
-                self.writer.report_wrong_clock(&wrong);
+                report::wrong_clock(&self.writer, &wrong);
                 self.has_wrong_clock = true;
                 return ControlFlow::Continue(Duration::ZERO);
             }
@@ -237,8 +237,8 @@ impl Unit for Writing {
 
     async fn recover(&mut self) {
         if mem::take(&mut self.has_wrong_clock) {
-            self.writer.clocks_agree().await;
-            self.writer.enter(&self.phase, Phase::Standby(None));
+            clocks::agree(&self.writer).await;
+            report::enter(&self.writer, &self.phase, Phase::Standby(None));
         }
     }
 }
@@ -247,7 +247,7 @@ impl Writing {
     /// Takes over the logs and writes, and returns the commands that were not done.
     async fn write(&mut self, lease: &Lease, shutdown: &CancellationToken) -> (End, UnfinishedCommands) {
         let activated = tokio::select! {
-            activated = lease.during(self.writer.activate(lease)) => activated,
+            activated = lease.during(activate::activate(&self.writer, lease)) => activated,
             () = shutdown.cancelled() => return (End::Shutdown, UnfinishedCommands::default()),
         };
         let active = match activated {
@@ -255,10 +255,10 @@ impl Writing {
             Ok(None) => return (End::SteppedDown, UnfinishedCommands::default()),
             Err(failure) => return (End::Failed(failure), UnfinishedCommands::default()),
         };
-        self.writer.enter(&self.phase, Phase::Active);
-        let stays = self.gave_way.is_some_and(|at| at.elapsed() < GIVES_WAY_EVERY);
+        report::enter(&self.writer, &self.phase, Phase::Active);
+        let stays = self.yielded_at.is_some_and(|at| at.elapsed() < GIVES_WAY_EVERY);
         if stays {
-            self.writer.report_outdated();
+            report::outdated(&self.writer);
         }
         active.staying(stays).serve(&mut self.queue, lease, shutdown).await
     }

@@ -114,7 +114,7 @@ impl IntoResponse for Error {
 
 impl From<KeyringFailure> for Error {
     fn from(failure: KeyringFailure) -> Self {
-        tracing::warn!(error = %explain(&failure), "a data key cannot be had");
+        tracing::warn!(error = %explain(&failure), "a data key is unavailable");
         match failure {
             KeyringFailure::WrongMasterKey => Self::Server,
             KeyringFailure::Absent { .. } | KeyringFailure::Lags | KeyringFailure::Database(_) => Self::Unavailable,

@@ -122,8 +122,7 @@ pub(crate) async fn claims(
 ) -> Result<TargetAnswers, Error> {
     let (actions, tenant) = (&oidc.edge.actions, &subject.tenant);
     let Some(chain) = actions.executions.function(&tenant.id, function) else { return Ok(TargetAnswers::default()) };
-    let depth =
-        trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a circle"))?;
+    let depth = trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a loop"))?;
     let cause = Cause { depth, trace_context: trigger::trace_of(headers) };
     let mut using = Using { about: about(oidc, function, known, subject, client_id).await?, answer: Map::new() };
     actions.run(&chain, &cause, &mut using).await.map_err(denied)?;

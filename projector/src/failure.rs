@@ -38,10 +38,10 @@ pub(crate) enum BatchFailure {
     #[error(transparent)]
     Flood(#[from] Flood),
     /// A refused row belongs to no event of the batch.
-    #[error("a row is refused that no event is of")]
+    #[error("Postgres refused a row that belongs to no event of the batch")]
     OfNothing,
     /// A refused row is needed by everybody: without it nothing could be repaired.
-    #[error("the row of {} {} is refused, which everybody needs: {error}", key.aggregate_type, key.id)]
+    #[error("Postgres refused the row of {} {}, without which nothing can go on: {error}", key.aggregate_type, key.id)]
     Needed {
         /// The aggregate of the row.
         key: AggregateKey,

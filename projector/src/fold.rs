@@ -13,7 +13,7 @@ pub(crate) enum EventFailure {
     #[error(transparent)]
     Undecodable(#[from] Undecodable),
     /// The event can be read, but the code that applies it panics.
-    #[error("event {sequence}, {event_type} of {aggregate_id}, cannot be taken up")]
+    #[error("event {sequence}, {event_type} of {aggregate_id}, cannot be applied")]
     Panicked {
         /// Its sequence.
         sequence: u64,

@@ -53,7 +53,7 @@ async fn keep_all(projector: Projector, shutdown: &CancellationToken) {
                     });
                 }
             }
-            Err(error) => tracing::debug!(error = explain(&error), "which generations there are is not known"),
+            Err(error) => tracing::debug!(error = explain(&error), "the generations cannot be listed"),
         }
         while units.try_join_next().is_some() {}
         tokio::select! {
@@ -89,7 +89,7 @@ impl Verifier {
         match verify(database, *shard, generation).await {
             Ok(Some(verified)) => {
                 let differing = verified.differing;
-                tracing::info!(view, place, differing, "a generation was compared with the one that answers");
+                tracing::info!(view, place, differing, "a generation was compared with the active one");
             }
             // The generation lags.
             Ok(None) => {}

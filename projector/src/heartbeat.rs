@@ -26,7 +26,7 @@ pub(crate) async fn work(projector: Projector, shutdown: CancellationToken) {
             // If NATS is silent there is nothing to note, which is what readers have to know.
             let Ok(Ok(end)) = timeout(EVERY, projector.logs[class].end()).await else { continue };
             if let Err(failure) = projector.database.within(beat(&projector, class, end, asked)).await {
-                tracing::debug!(error = explain(&failure), "no heartbeat can be noted");
+                tracing::debug!(error = explain(&failure), "a heartbeat cannot be stored");
             }
         }
     }

@@ -156,7 +156,7 @@ impl unit::Unit for Unit {
                 WAY
             }
             stall => {
-                tracing::error!(index, error, "the search index stands still");
+                tracing::error!(index, error, "the search index has stopped");
                 self.stopped = matches!(stall, Stall::Batch(BatchFailure::Flood(_))).then(|| error.clone());
                 let told = if let Stall::Batch(failure) = stall { failure.without_values() } else { error.clone() };
                 tell_stop(&self.projector, self.projection, stall.cause(), &told).await;
@@ -246,7 +246,7 @@ impl Unit {
         let is_incomplete = matches!(failure, index::IndexFailure::Incomplete(_));
         let is_given_up = is_incomplete && self.incomplete.fetch_add(1, Relaxed) >= MOST_INCOMPLETE;
         if failure.is_lasting() || is_given_up {
-            tracing::warn!(index = name, error = %explain(&failure), "the published index is of no use, and is built again");
+            tracing::warn!(index = name, error = %explain(&failure), "the published index is unusable and is rebuilt");
             return self.begin_anew().await;
         }
         Err(failure.into())
@@ -384,7 +384,7 @@ impl Unit {
     async fn tidy(&self, publisher: &mut Publisher, snapshot: &Snapshot) -> Result<(), Stall> {
         match publisher.tidy(snapshot).await {
             Err(failure @ index::IndexFailure::Nats(_)) => {
-                tracing::warn!(index = self.follower.name, error = %explain(&failure), "published files were not tidied");
+                tracing::warn!(index = self.follower.name, error = %explain(&failure), "stale files were not removed");
                 Ok(())
             }
             tidied => Ok(tidied?),

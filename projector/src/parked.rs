@@ -222,7 +222,7 @@ impl Parked {
                 self.obey(decisions);
             }
             Err(error) => {
-                tracing::warn!(error = explain(&error), "what operators decided cannot be read at the moment");
+                tracing::warn!(error = explain(&error), "decisions of operators cannot be read at the moment");
             }
         }
         self.listens_at = Instant::now() + LISTENS_EVERY;
@@ -253,7 +253,7 @@ impl Parked {
             && let Err(error) = parking.mark(&connection, &marks).await
         {
             let projection = self.projection.name;
-            tracing::warn!(projection, error = explain(&error), "what is tried again is not shown as such");
+            tracing::warn!(projection, error = explain(&error), "retries cannot be shown as in progress");
         }
         let (transaction, reached) = snapshot_now(&mut connection, self.projection.class, self.shard).await?;
         let reached = reached.min(to);
@@ -370,7 +370,7 @@ impl Parked {
     pub(crate) fn tried(&mut self, retry: &Retry, failed: &[ParkedAt]) {
         self.due.done(retry.waiting.len());
         for key in retry.healed(failed) {
-            tracing::info!(projection = self.projection.name, aggregate_id = key.id, "a parked aggregate goes on");
+            tracing::info!(projection = self.projection.name, aggregate_id = key.id, "a parked aggregate continues");
             self.all.remove(&key);
             self.due.forget(&key);
             self.has_news = true;

@@ -36,7 +36,7 @@ pub(crate) const WAY: Duration = Duration::from_secs(30);
 /// The checkpoint belongs to another log: this one has nothing there, or something else.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OtherLog {
-    #[error("it stands at message {0} of the log, which is not the record that it applied: this is another log")]
+    #[error("the checkpoint is at message {0}, which is a different record in this log: this is another log")]
     Differs(u64),
     #[error(transparent)]
     Log(#[from] LogFailure),
@@ -168,7 +168,7 @@ fn report(projection: &Projection, stall: &Stall, pause: Duration) {
     match stall {
         // The generation was just dropped or exchanged.
         Stall::Incomplete | Stall::Batch(BatchFailure::Fenced) if projection.is_beside() => {
-            tracing::debug!(projection = projection.name, error, "the worker of a generation has lost it");
+            tracing::debug!(projection = projection.name, error, "a generation was dropped, exchanged or taken over");
         }
         stall if stall.is_outdated() => {
             tracing::error!(
@@ -180,7 +180,7 @@ fn report(projection: &Projection, stall: &Stall, pause: Duration) {
         Stall::Batch(BatchFailure::Event(_) | BatchFailure::Flood(_))
         | Stall::Log(LogFailure::Broken { .. })
         | Stall::OtherLog(OtherLog::Differs(_)) => {
-            tracing::error!(projection = projection.name, error, "the projection stands still");
+            tracing::error!(projection = projection.name, error, "the projection has stopped");
         }
         _ => {
             tracing::warn!(projection = projection.name, error, ?pause, "the projection waits and tries again");
@@ -245,7 +245,7 @@ impl Rows {
             if projection.is_beside() {
                 return Err(Stall::Incomplete);
             }
-            tracing::warn!(projection = projection.name, "tables are missing; they are made again, from the log");
+            tracing::warn!(projection = projection.name, "tables are missing and are rebuilt from the log");
             schema::prepare(database).await?;
         }
         Ok(ReadModel::new(projection, *shard).take_over(&mut database.connection().await?).await?)

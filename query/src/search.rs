@@ -191,7 +191,7 @@ fn busy() -> Error {
 }
 
 fn not_here() -> Error {
-    let message = "the search index is not here yet";
+    let message = "the search index is not available on this node yet";
     Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
 }
 
@@ -200,7 +200,7 @@ fn stopped(failure: &IndexFailure, SearchBounds { time, documents, .. }: SearchB
     match failure {
         IndexFailure::Stopped(SearchInterrupted::TooMany) => {
             let message = format!("the search matches more than {documents} objects; narrow it with filters");
-            Error::new(Reason::InvalidRequest, message).violation("filters", "must match less")
+            Error::new(Reason::InvalidRequest, message).violation("filters", "must match fewer objects")
         }
         IndexFailure::Stopped(SearchInterrupted::Late | SearchInterrupted::Gone) => {
             let message = format!("the search took more than {} ms; narrow it with filters", time.as_millis());

@@ -77,7 +77,7 @@ pub(crate) async fn search<R: Readable>(
 fn check_size<R>(filters: &[Filter<R>]) -> Result<(), Error> {
     let sizes: Vec<_> = filters.iter().map(Filter::size).collect();
     let violation = if sizes.iter().map(|(count, _)| count).sum::<usize>() > MOST_FILTERS {
-        format!("must have at most {MOST_FILTERS} items, those within others counted")
+        format!("must have at most {MOST_FILTERS} items, nested ones included")
     } else if sizes.iter().any(|(_, depth)| *depth > DEEPEST) {
         format!("must be nested at most {DEEPEST} deep")
     } else {

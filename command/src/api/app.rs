@@ -130,7 +130,7 @@ impl Command for Change {
         let Some(before) = current.resource() else { return Err(Rejection::NotFound(App::NAME).into()) };
         deciding.permit_on(turn, &current)?;
         if self.patch.config.as_ref().is_some_and(|patch| !patch.fits(&before.config)) {
-            return Err(Rejection::invalid("app.config", "must be of the type that the app has, which stays").into());
+            return Err(Rejection::invalid("app.config", "must be of the app's type, which cannot be changed").into());
         }
         if self.patch.renewal.is_some() && !before.config.auth_method().has_secret() {
             return Err(Rejection::Precondition("it does not authenticate with a secret").into());

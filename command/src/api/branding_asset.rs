@@ -53,7 +53,7 @@ async fn upload(
     let name = name.ok_or_else(|| Error::internal(&NoName))?;
     let look = MaySet { context: context.clone(), instance_id: instance_id.clone() };
     commands.seen_at_any_sequence(&call, look).await?;
-    keep(&commands, &name, asset.content).await?;
+    store(&commands, &name, asset.content).await?;
     let change = Change::<Branding> { context, instance_id, variant: String::new(), change };
     commands
         .execute(&call, &request, change, move |decided, ()| UploadBrandingAssetResponse {
@@ -82,11 +82,12 @@ impl Command for MaySet {
 }
 
 /// Stores a file, unless its context has too many.
-async fn keep(commands: &Commands, name: &AssetName, content: Vec<u8>) -> Result<(), Error> {
+async fn store(commands: &Commands, name: &AssetName, content: Vec<u8>) -> Result<(), Error> {
     let _seat = SEAT.acquire().await.map_err(|closed| Error::internal(&closed))?;
     if commands.assets.others(name).await.map_err(|failure| storage_unavailable(&failure))? >= MOST {
         let message = format!(
-            "the context has uploaded {MOST} pictures and fonts; those that it does not show go within two hours after its branding changed last"
+            "the context has uploaded {MOST} pictures and fonts; unused ones are removed within two hours \
+             after the last branding change"
         );
         return Err(Error::new(Reason::RateLimited, message).retry_after(LATER).with("limit", "assets"));
     }
@@ -95,8 +96,8 @@ async fn keep(commands: &Commands, name: &AssetName, content: Vec<u8>) -> Result
 
 /// Returns the error for a file that cannot be stored at the moment.
 fn storage_unavailable(failure: &LogFailure) -> Error {
-    tracing::warn!(error = explain(failure), "a picture or a font cannot be kept");
-    writer_unavailable("pictures and fonts cannot be kept at the moment")
+    tracing::warn!(error = explain(failure), "a picture or font cannot be stored");
+    writer_unavailable("pictures and fonts cannot be stored at the moment")
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -113,7 +113,7 @@ async fn event(commands: &Commands, scope: &Scope, found: &FailedEvent) -> Resul
     let event = event.filter(|event| scope.within.is_none() || event.is_for_instance());
     let event = event.ok_or(Rejection::Precondition("the event that failed cannot be found in history"))?;
     if !is_event_type(&event.event.r#type) {
-        let newer = "a newer build wrote the event, and this one does not know what is personal in it";
+        let newer = "a newer build wrote the event, and this one does not know which of its data is personal";
         return Err(Rejection::Precondition(newer).into());
     }
     Ok(event)

@@ -106,7 +106,7 @@ impl Command for Delete {
         let is_primary = current.resource().is_some_and(|domain| domain.is_primary);
         let decided = deciding.decide(turn, current, Asked::Delete)?;
         if is_primary && decided.owner.kind != OwnerType::Organization {
-            let reason = "the issuer of the instance is made of it; make another one primary";
+            let reason = "it is the host of the instance's issuer; make another domain primary first";
             return Err(Rejection::Precondition(reason).into());
         }
         if is_primary {

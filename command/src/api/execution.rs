@@ -65,8 +65,8 @@ impl Command for Put {
         let unknown = self.unknown(turn);
         let others = self.others(turn)?;
         if let Some((resource, field, id)) = unknown {
-            let fault = FieldFault::new(field, "must be an id that there is");
-            let fault = fault.worded(format!("there is no {resource} with the id that "), " names");
+            let fault = FieldFault::new(field, "must be the id of an existing object");
+            let fault = fault.worded(format!("no {resource} has the id given in "), "");
             let error = Error::of_fields(Reason::ResourceNotFound, vec![fault]);
             return Err(error.with("resource", resource).with("id", id).into());
         }

@@ -108,7 +108,7 @@ async fn discard(
     call: Call,
     request: DiscardFailedEventRequest,
 ) -> Result<Answer<DiscardFailedEventResponse>, Error> {
-    let (id, command) = Scope::system().discard(&commands, &call, &request.id, &request.discard).await?;
+    let (id, command) = Scope::system().discard(&commands, &call, &request.id, request.discard.as_ref()).await?;
     let answer = move |decided: &Decided, (): &()| DiscardFailedEventResponse { details: Some(details(&id, decided)) };
     commands.execute(&call, &request, command, answer).await
 }
@@ -118,7 +118,7 @@ async fn discard_of_instance(
     call: Call,
     request: DiscardInstanceFailedEventRequest,
 ) -> Result<Answer<DiscardInstanceFailedEventResponse>, Error> {
-    let (id, command) = Scope::instance(&call).discard(&commands, &call, &request.id, &request.discard).await?;
+    let (id, command) = Scope::instance(&call).discard(&commands, &call, &request.id, request.discard.as_ref()).await?;
     let answer =
         move |decided: &Decided, (): &()| DiscardInstanceFailedEventResponse { details: Some(details(&id, decided)) };
     commands.execute(&call, &request, command, answer).await
@@ -189,12 +189,12 @@ impl Scope {
         commands: &Commands,
         call: &Call,
         id: &str,
-        discard: &Option<Discard>,
+        discard: Option<&Discard>,
     ) -> Result<(String, Mend), Error> {
         let search::FailedEvent { id, view, parked, target_id, failure_count, first_failed, .. } =
             self.find(commands, call, id).await?;
         if self.within.is_some() && admits(view.name()) {
-            let message = "requests are admitted by what this view says, so that only operators of the system have an event left out of it: \
+            let message = "this view controls admission, so only system operators may discard its events: \
                            retry it, or ask them";
             return Err(Error::new(Reason::PermissionDenied, message));
         }
@@ -202,7 +202,7 @@ impl Scope {
             view: view.name().to_owned(),
             log: view.class().name().to_owned(),
             sequence: parked.sequence,
-            reason: discard.clone().unwrap_or_default().reason,
+            reason: discard.cloned().unwrap_or_default().reason,
             instance_id: parked.key.instance_id,
             aggregate_type: parked.key.aggregate_type,
             aggregate_id: parked.key.id,

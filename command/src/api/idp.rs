@@ -73,7 +73,7 @@ async fn create<I: Request<Response: Plain>>(
 ) -> Result<Answer<I::Response>, Error> {
     let wish = wish(&request).map_err(|error| Error::internal(&error))?;
     if wish.policy.is_some_and(|policy| policy != Policy::Inherit) {
-        let rule = "must be STATE_POLICY_INHERIT or absent: it is for the contexts below its own";
+        let rule = "must be STATE_POLICY_INHERIT or absent: a policy is for contexts below that of the resource";
         return Err(Rejection::invalid("idp.idp.state_policy", rule).into());
     }
     let mut idp = wish.new_idp().map_err(|error| Error::internal(&error))?;
@@ -91,7 +91,7 @@ async fn patch<I: Identified<Response: Plain>>(
     let mut patch = wish.patch();
     patch.secret = sealed(&commands, &call, &wish).await?;
     let sealed_in = patch.secret.as_ref().map(|_| instance_of(&call.tenant.id, &call.context).to_owned());
-    reusable::patch_reusable::<Idp, _>(
+    reusable::patch_with::<Idp, _>(
         &commands,
         &call,
         &request,

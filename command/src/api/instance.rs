@@ -159,7 +159,7 @@ fn keeps_in(call: &Call, id: &str) -> Result<(), Error> {
 
 fn of_another(call: &Call, id: &str) -> Result<(), Error> {
     if id == call.home.id {
-        return Err(Rejection::Precondition("it is the instance that was asked; ask another one for it").into());
+        return Err(Rejection::Precondition("this instance is serving the request: send it to another instance").into());
     }
     Ok(())
 }

@@ -111,11 +111,11 @@ impl Command for Change {
             deciding.permit(turn, &Owner::organization(id), &Object::of_nobody(Organization::NAME, true))?;
             let goes = !matches!(self.asked, Asked::Switch(true));
             if goes && instance.resource().is_some_and(|found| found.default_organization_id.as_ref() == Some(id)) {
-                let reason = "it is the default organization of the instance; make another one that";
+                let reason = "it is the instance's default organization; make another organization the default first";
                 return Err(Rejection::Precondition(reason).into());
             }
             if has_platform && goes {
-                let reason = "the platform's own project belongs to it, so it stays, and stays on";
+                let reason = "the platform's own project belongs to it, so it cannot be deleted or switched off";
                 return Err(Rejection::Precondition(reason).into());
             }
             escalation::check_users_of(turn, deciding, &self.key)?;

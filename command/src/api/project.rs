@@ -143,7 +143,7 @@ impl Change {
             Asked::Delete => Some("it is the platform's own project, which cannot be deleted"),
             Asked::Switch(false) => Some("it is the platform's own project, which cannot be switched off"),
             Asked::Patch(patch) if before.clone().patched(patch.clone()).policies.keeps_users_out() => {
-                Some("it is the platform's own project, which everybody may use: only roles say who may do what")
+                Some("it is the platform's own project, which everybody may use: only roles decide what users may do")
             }
             _ => None,
         }

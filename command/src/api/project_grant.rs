@@ -82,7 +82,7 @@ impl Command for Create {
             return Err(Rejection::NotFound(Organization::NAME).into());
         }
         if is_its_own {
-            let rule = "must be another organization than that of the project";
+            let rule = "must not be the organization of the project";
             return Err(Rejection::invalid("project_grant.org_id", rule).into());
         }
         Ok((deciding.decide(turn, current, Asked::Create(grant(roles)))?, ()))
@@ -135,7 +135,7 @@ impl Change {
         references::are_complete(turn)?;
         let given = turn.referrers(&self.key, PROJECT_GRANT);
         if given.has_more {
-            let reason = "more than 200 users were given roles by it, too many to take roles from at once: delete \
+            let reason = "more than 200 users have roles through it, too many to remove roles from at once: delete \
                           some of these user grants, or the project grant";
             return Err(Rejection::Precondition(reason).into());
         }

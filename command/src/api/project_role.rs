@@ -76,7 +76,7 @@ impl Command for Create {
         }
         let decided = deciding.decide(turn, current, Asked::Create(self.role.clone()))?;
         if is_named {
-            let message = "a role of this key was removed a moment ago, and grants still name it; try again";
+            let message = "a role with this key was just removed and grants still refer to it; try again";
             return Err(Error::new(Reason::NameBeingReleased, message).retry_after(SWEPT_IN).into());
         }
         Ok((decided, ()))

@@ -215,7 +215,7 @@ impl Command for Patch {
         let mut user = checked(turn, deciding, &self.key.instance_id, &self.checks)?;
         if let Some(before) = &session.user {
             if user.as_ref().is_some_and(|user| user.id != before.id) {
-                return Err(Rejection::Precondition("the session is of another user: create a new one").into());
+                return Err(Rejection::Precondition("the session belongs to another user: create a new one").into());
             }
             let key = AggregateKey::of::<Standard<User>>(&*self.key.instance_id, before.id.as_str());
             let current = turn.get::<Standard<User>>(&key);

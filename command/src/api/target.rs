@@ -103,8 +103,7 @@ impl Change {
     fn is_in_time(&self, turn: &mut Turn<'_>, longer: u64) -> Result<(), Refusal> {
         let naming = turn.referrers(&self.key, TARGET);
         if naming.has_more {
-            let message =
-                "too many executions name it to see how long a request would wait for each: use another target";
+            let message = "too many executions name it to check how long their requests would wait: use another target";
             return Err(Rejection::Precondition(message).into());
         }
         let concerned = executions::including(turn, naming.keys.into_iter().collect())?;
@@ -136,7 +135,7 @@ fn may_be_called(allowed: &Allowed, kind: TargetKind, url: &str) -> Result<(), E
         TargetKind::RestWebhook => "rest_webhook",
         TargetKind::RestRequestResponse => "rest_request_response",
     };
-    let rule = "must not be an address of this machine or of a private network, save those that the operator allows";
+    let rule = "must not be an address of this machine or of a private network, except those that the operator allows";
     Err(Error::invalid(vec![Violation::new(format!("target.{member}.url"), rule)]))
 }
 

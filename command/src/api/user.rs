@@ -60,7 +60,7 @@ async fn create(
         return person::create_person(&commands, &call, &request, new).await;
     }
     if !request.user_id.is_empty() {
-        return Err(Rejection::invalid("user_id", "is for people only; a service user gets a new one").into());
+        return Err(Rejection::invalid("user_id", "is for people only; a service user gets a generated id").into());
     }
     let (id, resource) = (commands.ids.next(), words::new(&request));
     let chosen = [&resource.access_token_alg, &resource.id_token_alg].map(Clone::clone);
@@ -95,10 +95,10 @@ async fn patch(
         return change(&commands, &call, &request, Asked::Patch(words::patch(&request)), Into::into).await;
     }
     // The command itself refuses a caller who may not see the user, and reports that there is none.
-    let mut seen = person::seen(&commands, &call, &key).await;
+    let mut seen = person::visible(&commands, &call, &key).await;
     for _ in 1..TRIES {
         let answered = patch_seen(&commands, &call, &request, &key, seen.clone()).await;
-        let now = if answered.is_ok() { seen.clone() } else { person::seen(&commands, &call, &key).await };
+        let now = if answered.is_ok() { seen.clone() } else { person::visible(&commands, &call, &key).await };
         if now == seen {
             return answered;
         }
@@ -212,7 +212,7 @@ impl OfPerson {
         }
         let concerns_person = self.is_asked || self.seen.is_some() || patch.username.is_some();
         if concerns_person && self.seen != current.human {
-            return Err(writer_unavailable("the person was changed meanwhile: send it again").into());
+            return Err(writer_unavailable("the person was changed meanwhile: send the request again").into());
         }
         Ok(())
     }

@@ -79,7 +79,7 @@ impl Command for Put {
         let found = user.resource().ok_or(Rejection::NotFound(User::NAME))?;
         deciding.permit_on(turn, &user)?;
         if found.human.is_some() != self.new.sealed.is_some() {
-            return Err(writer_unavailable("the user was changed meanwhile: send it again").into());
+            return Err(writer_unavailable("the user was changed meanwhile: send the request again").into());
         }
         let current = turn.get::<Standard<UserMetadata>>(&self.key).owned_by(user.owner()?);
         Ok((deciding.decide(turn, current, Asked::Put(self.new.clone()))?, ()))

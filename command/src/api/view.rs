@@ -24,7 +24,7 @@ use view::{
 
 use crate::execute::Commands;
 
-const BUSY: &str = "the generations of the view are being read, compared or changed by others all the time; try again";
+const BUSY: &str = "the generations of the view are in use: others read, compare or change them; try again";
 
 /// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
@@ -38,7 +38,7 @@ async fn replay(
 ) -> Result<Answer<ReplayViewResponse>, Error> {
     let view = meant(&call, &view_name)?;
     if generation::replay(&commands.database, view).await.map_err(unavailable)? {
-        tracing::info!(view = view.name, user = call.caller.id, "a view is built anew");
+        tracing::info!(view = view.name, user = call.caller.id, "a view is being rebuilt");
     }
     Ok(Answer::from(ReplayViewResponse {}))
 }
@@ -83,14 +83,12 @@ async fn exchange(
     let reason = match exchanged {
         Exchanged::Done => {
             let (view, place, user) = (view.name, place.name(), &call.caller.id);
-            tracing::info!(view, place, user, "another generation of a view answers");
+            tracing::info!(view, place, user, "a view has switched to another generation");
             return Ok(());
         }
         Exchanged::Absent => return Err(absent(place).into()),
-        Exchanged::Lagging => "it is behind the generation that answers; the views tell how far it is, try again then",
-        Exchanged::Fails => {
-            "it could not process events that the generation that answers could; mend them, or ask with force"
-        }
+        Exchanged::Lagging => "it lags the active generation; search the views for its progress and try again",
+        Exchanged::Fails => "it failed on events that the active generation processed; fix them, or set force",
     };
     Err(Rejection::Precondition(reason).into())
 }

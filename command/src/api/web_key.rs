@@ -121,7 +121,7 @@ impl Command for Activate {
             return Ok((deciding.nothing(turn, next)?, signs_from));
         }
         if signs_until.is_some() {
-            return Err(Rejection::Precondition("another key has followed this one: make a new one").into());
+            return Err(Rejection::Precondition("another key has replaced this one: create a new one").into());
         }
         let succession = Succession { instance_id, algorithm, known: self.known.clone() };
         let begins = succession.begin(turn, &deciding.keys, &deciding.cause)?;
@@ -145,7 +145,8 @@ impl Command for Delete {
         let signs = |key: &SigningKey| key.signs_from.is_some() && key.stage(now - CLOCKS) != Stage::Inactive;
         if current.resource().is_some_and(signs) {
             deciding.permit_on(turn, &current)?;
-            let message = "the key signs, will, or did a minute ago: activate another one of its algorithm, and delete it when that signs";
+            let message = "the key signs, will sign, or signed within the last minute: activate another key of its \
+                           algorithm, and delete this one when the other signs";
             return Err(Rejection::Precondition(message).into());
         }
         Ok((remove(turn, deciding, current)?, ()))

@@ -153,6 +153,6 @@ impl Deciding {
 
 /// Returns the refusal of an `If-Match` that no object can satisfy.
 fn nothing_to_match() -> Refusal {
-    let message = "the request changes no single object that is there, which If-Match could be about; leave it out";
+    let message = "the request does not change a single existing object that If-Match could apply to; leave it out";
     Error::new(Reason::SequenceMismatch, message).into()
 }

@@ -19,7 +19,7 @@ use proto::bus::{ChangePassword, Checked, checked::Fault};
 
 use super::{
     CommandActor, fault_of_new, faulty,
-    log_in::{Entrant, decided, log_in, shown_by, told},
+    log_in::{Entrant, decided, log_in, refusal_of, shown_by},
     page_user_agent::SealableUserAgent,
 };
 use crate::{
@@ -41,7 +41,7 @@ const LONGEST_WAIT_MS: i64 = 60 * 60 * 1000;
 
 /// Changes a password, and returns the outcome.
 pub(super) async fn choose(commands: &Commands, by: CommandActor, asked: ChangePassword) -> Result<Checked, Error> {
-    chosen(commands, by, asked).await.or_else(told)
+    chosen(commands, by, asked).await.or_else(refusal_of)
 }
 
 async fn chosen(commands: &Commands, by: CommandActor, asked: ChangePassword) -> Result<Checked, Error> {
@@ -86,7 +86,7 @@ async fn chosen(commands: &Commands, by: CommandActor, asked: ChangePassword) ->
     // A person who has just chosen the password need not enter it again. It remains chosen even if the login fails.
     let logged_in = log_in(commands, &by, Entrant { trial: &trial, proven: &proven, user_agent }, &session_token).await;
     Ok(logged_in.unwrap_or_else(|error| {
-        tracing::warn!(reason = error.reason().name(), "a person has another password and is not logged in with it");
+        tracing::warn!(reason = error.reason().name(), "a person has another password, but could not be logged in");
         faulty(Fault::Made)
     }))
 }

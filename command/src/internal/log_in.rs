@@ -33,7 +33,7 @@ use crate::{
     client_secret::{draw, hash_of},
     execute::Commands,
     existence::organization_of_live,
-    login::{self, PasswordOwner, Proven, found_by_name, wrong},
+    login::{self, PasswordOwner, Proven, find_by_name, wrong},
     named::{Contacts, PersonWithContact, named},
     person_key::{self, key_unavailable},
     trial::Trial,
@@ -64,7 +64,7 @@ pub(super) async fn check(commands: &Commands, by: CommandActor, asked: CheckPas
         let user_agent = SealableUserAgent::of(commands, &by, &proven, user_agent).await;
         log_in(commands, &by, Entrant { trial: &trial, proven: &proven, user_agent }, &session_token).await
     };
-    checked.await.or_else(told)
+    checked.await.or_else(refusal_of)
 }
 
 /// Finds the person, and the kind of address that led there. Of several, it is the one who has verified that address.
@@ -77,8 +77,8 @@ async fn find_person(
 ) -> Result<(PasswordOwner, Option<Kind>), Error> {
     let look = FindAccount { by: by.clone(), said: said.clone(), contacts };
     let several = match decided(commands, trial.origin(), look).await? {
-        Looked::Found(found, kind) => return Ok((*found, kind)),
-        Looked::Several(several) => several,
+        FoundPeople::Found(found, kind) => return Ok((*found, kind)),
+        FoundPeople::Several(several) => several,
     };
     let mut verified = vec![];
     for PersonWithContact { user, human, kind } in several {
@@ -109,7 +109,7 @@ async fn is_verified(
 }
 
 /// Turns an error into the answer to a person who is not let in, or returns it if the outcome is not known.
-pub(super) fn told(error: Error) -> Result<Checked, Error> {
+pub(super) fn refusal_of(error: Error) -> Result<Checked, Error> {
     let wait_seconds = error.delay().map_or(0, |delay| delay.as_secs().max(1));
     let fault = match error.reason() {
         Reason::CredentialsInvalid => Fault::Wrong,
@@ -166,7 +166,7 @@ async fn logged_in(
 pub(super) async fn decided<C: Decide>(commands: &Commands, origin: Origin, command: C) -> Result<C::Outcome, Error> {
     match commands.writer.submit(origin, command, None).await? {
         Verdict::Decided(_, outcome) => Ok(outcome),
-        Verdict::Replayed(_) => Err(writer_unavailable("it was done before")),
+        Verdict::Replayed(_) => Err(writer_unavailable("the login was executed before")),
     }
 }
 
@@ -178,7 +178,7 @@ struct FindAccount {
 }
 
 /// The people who were found.
-enum Looked {
+enum FoundPeople {
     /// One person or nobody, and the kind of address that found it.
     Found(Box<PasswordOwner>, Option<Kind>),
     /// Several people who have the same address.
@@ -186,13 +186,13 @@ enum Looked {
 }
 
 impl Decide for FindAccount {
-    type Outcome = Looked;
+    type Outcome = FoundPeople;
 
     fn class(&self) -> LogClass {
         Session::CLASS
     }
 
-    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, Looked), Refusal> {
+    fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, FoundPeople), Refusal> {
         let Self { by: CommandActor { instance_id, keys, .. }, said, contacts } = self;
         // Both are looked up, whatever is found of the other, so that everything is loaded at once.
         turn.load_found_aggregates();
@@ -201,13 +201,13 @@ impl Decide for FindAccount {
         let is_named = named(turn, keys, instance_id, &by_name).is_some();
         let (search, kind) = match having.as_slice() {
             [_, _, ..] if !is_named => {
-                return Ok((turn.nothing_decided(Session::NAME), Looked::Several(having)));
+                return Ok((turn.nothing_decided(Session::NAME), FoundPeople::Several(having)));
             }
             [one] if !is_named => (Search::UserId(one.user.id.clone()), Some(one.kind)),
             _ => (by_name, None),
         };
-        let found = found_by_name(turn, keys, instance_id, &search)?;
-        Ok((turn.nothing_decided(Session::NAME), Looked::Found(found.into(), kind)))
+        let found = find_by_name(turn, keys, instance_id, &search)?;
+        Ok((turn.nothing_decided(Session::NAME), FoundPeople::Found(found.into(), kind)))
     }
 }
 
@@ -225,7 +225,7 @@ impl Decide for LookAt {
     }
 
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, PasswordOwner), Refusal> {
-        let found = found_by_name(turn, &self.by.keys, &self.by.instance_id, &self.search)?;
+        let found = find_by_name(turn, &self.by.keys, &self.by.instance_id, &self.search)?;
         Ok((turn.nothing_decided(Session::NAME), found))
     }
 }

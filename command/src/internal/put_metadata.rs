@@ -52,7 +52,7 @@ pub(super) async fn put(
             return Ok(InternalOutcome { sequence, ..InternalOutcome::default() });
         }
     }
-    Err(writer_unavailable("the metadata of the user changes too often: send it again"))
+    Err(writer_unavailable("the metadata of the user changes too often: send the request again"))
 }
 
 /// Returns the key of a user.

@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 
 use super::{
     CommandActor, fault_of_new, faulty,
-    log_in::{Entrant, decided, log_in, told},
+    log_in::{Entrant, decided, log_in, refusal_of},
     page_user_agent::SealableUserAgent,
 };
 use crate::{
@@ -43,7 +43,7 @@ const NAME: &str = "Register";
 pub(super) async fn register(commands: &Commands, by: CommandActor, asked: Register) -> Result<Checked, Error> {
     registered(commands, by, asked).await.or_else(|error| match error.reason() {
         Reason::ResourceExists | Reason::NameBeingReleased => Ok(faulty(Fault::Taken)),
-        _ => told(error),
+        _ => refusal_of(error),
     })
 }
 
@@ -92,7 +92,7 @@ async fn registered(commands: &Commands, by: CommandActor, asked: Register) -> R
     let user_agent = SealableUserAgent::new(user_agent, sealing);
     let logged_in = log_in(commands, &by, Entrant { trial: &trial, proven: &proven, user_agent }, "").await;
     logged_in.or_else(|error| {
-        tracing::warn!(reason = error.reason().name(), "somebody has registered and is not logged in");
+        tracing::warn!(reason = error.reason().name(), "a person has registered, but could not be logged in");
         fault(Fault::Made)
     })
 }

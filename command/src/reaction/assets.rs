@@ -68,7 +68,7 @@ impl AssetSweeps {
             }
         }
         if count > 0 {
-            tracing::info!(count, "pictures and fonts were taken out that nobody shows any more");
+            tracing::info!(count, "unused pictures and fonts were removed");
         }
         Ok(())
     }
@@ -78,7 +78,7 @@ impl AssetSweeps {
         let instance_id = name.instance_id.clone();
         match self.steps.submit("look for an asset", &instance_id, Shows { name }).await {
             Err(failure @ StepFailure::Refused(_)) => {
-                tracing::warn!(error = explain(&failure), instance_id, "a picture or a font is left where it is");
+                tracing::warn!(error = explain(&failure), instance_id, "a picture or font was left in place");
                 Ok(true)
             }
             answered => answered,
@@ -87,7 +87,7 @@ impl AssetSweeps {
 }
 
 impl Reaction for AssetSweeps {
-    const TROUBLE: &'static str = "pictures and fonts that nobody shows are not taken out at the moment";
+    const TROUBLE: &'static str = "unused pictures and fonts cannot be removed at the moment";
     type Failure = AssetSweepFailure;
 
     fn steps(&self) -> &Steps {

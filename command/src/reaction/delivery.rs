@@ -99,7 +99,7 @@ enum DeliveryFailure {
     Checkpoint(#[from] super::checkpoint::CheckpointFailure),
     #[error("the log ended")]
     LogEnded,
-    #[error("history is not as far as the deliveries yet")]
+    #[error("history lags the deliveries")]
     HistoryLags,
 }
 

@@ -68,7 +68,7 @@ pub(super) enum PurgeFailure {
     Log(#[from] LogFailure),
     #[error(transparent)]
     Database(#[from] DatabaseFailure),
-    #[error("the clock of this node is not that of NATS, or NATS does not tell")]
+    #[error("the clock of this node differs from that of NATS, or NATS does not report its time")]
     Clock,
     #[error("the clock of this machine was set while the node ran; start the node again if the time is right")]
     ClockSet,

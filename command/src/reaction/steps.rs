@@ -29,7 +29,7 @@ pub struct Steps {
 pub(super) enum StepFailure {
     #[error(transparent)]
     Keyring(#[from] KeyringFailure),
-    #[error("a step counts as done before, though it has no id that says so")]
+    #[error("a step was answered as a repetition, although it has no idempotency key")]
     Replayed,
     #[error("a step was refused: {0}")]
     Refused(edge::error::Error),

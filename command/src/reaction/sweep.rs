@@ -98,7 +98,7 @@ impl Sweeps {
 }
 
 impl Reaction for Sweeps {
-    const TROUBLE: &'static str = "what was removed is not swept at the moment";
+    const TROUBLE: &'static str = "references to removed objects cannot be swept at the moment";
     type Failure = SweepFailure;
 
     fn steps(&self) -> &Steps {
@@ -147,7 +147,7 @@ impl Backlog for Sweeps {
         let Swept { wrote, has_more, looked_at } = self.steps.submit("sweep", &unswept.key.instance_id, step).await?;
         unswept.idle = if !wrote && looked_at > 0 { unswept.idle + 1 } else { 0 };
         if has_more && unswept.idle > MOST_IDLE {
-            tracing::error!(key = ?unswept.key, "something refers to what was removed and cannot be swept");
+            tracing::error!(key = ?unswept.key, "an object refers to a removed one and cannot be swept");
         }
         Ok(match (has_more && unswept.idle <= MOST_IDLE, wrote) {
             (false, _) => AfterPage::Done,
@@ -213,7 +213,7 @@ impl Sweeps {
 
     /// Notes the references of what earlier versions wrote, once.
     async fn note(&self, unnoted: Unnoted) -> Result<(), SweepFailure> {
-        tracing::info!("noting for all that earlier versions wrote which others it names");
+        tracing::info!("recording the references in data of earlier versions");
         let end = self.log.last().await?.map_or(0, |record| record.position().sequence);
         ask_at(&self.database, self.shard, end, ()).await?;
         let mut last = AggregateKey { instance_id: String::new(), aggregate_type: String::new(), id: String::new() };
@@ -235,7 +235,7 @@ impl Sweeps {
             last = newest;
         }
         self.steps.submit(NOTING, SYSTEM, Complete { is_done: true, keys: self.steps.keys(SYSTEM).await? }).await?;
-        tracing::info!("all that earlier versions wrote is up to date");
+        tracing::info!("the data of earlier versions is up to date");
         Ok(())
     }
 }

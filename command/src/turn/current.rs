@@ -95,5 +95,5 @@ pub(super) fn restore<A: Aggregate>(events: &[Arc<Recorded>]) -> Result<Cached, 
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("nothing says what an aggregate belongs to that is written for the first time")]
+#[error("an aggregate is written for the first time without an owner")]
 struct Ownerless;

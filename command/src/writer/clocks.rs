@@ -39,30 +39,28 @@ impl WrongClock {
     }
 }
 
-impl Writer {
-    /// Compares the clock of this node with those of NATS and Postgres, where they answer.
-    pub(super) async fn compare_clocks(&self) -> Result<(), WrongClock> {
-        let client = self.logs.events.client();
-        let nats = clock::ahead(server_time(&client, self.logs.events.stream()));
-        let (nats, postgres) = tokio::join!(nats, clock::ahead(self.database.time()));
-        WrongClock::of("NATS", nats).and(WrongClock::of("Postgres", postgres))
-    }
+/// Compares the clock of this node with those of NATS and Postgres, where they answer.
+pub(super) async fn compare(writer: &Writer) -> Result<(), WrongClock> {
+    let client = writer.logs.events.client();
+    let nats = clock::ahead(server_time(&client, writer.logs.events.stream()));
+    let (nats, postgres) = tokio::join!(nats, clock::ahead(writer.database.time()));
+    WrongClock::of("NATS", nats).and(WrongClock::of("Postgres", postgres))
+}
 
-    /// Completes when the clocks differ too much.
-    pub(super) async fn clocks_differ(&self) -> WrongClock {
-        loop {
-            sleep(every()).await;
-            if let Err(wrong) = self.compare_clocks().await {
-                return wrong;
-            }
+/// Completes when the clocks differ too much.
+pub(super) async fn differ(writer: &Writer) -> WrongClock {
+    loop {
+        sleep(every()).await;
+        if let Err(wrong) = compare(writer).await {
+            return wrong;
         }
     }
+}
 
-    /// Completes when the clocks agree again.
-    pub(super) async fn clocks_agree(&self) {
-        while self.compare_clocks().await.is_err() {
-            sleep(every()).await;
-        }
+/// Completes when the clocks agree again.
+pub(super) async fn agree(writer: &Writer) {
+    while compare(writer).await.is_err() {
+        sleep(every()).await;
     }
 }
 

@@ -155,7 +155,7 @@ impl Loads {
             }
             Err(error) => {
                 // Its commands were dropped with it, by which their callers know that.
-                tracing::error!(%error, "a load of history has ended by itself");
+                tracing::error!(%error, "a load of history ended unexpectedly");
                 self.flights.remove(&error.id());
                 None
             }

@@ -63,7 +63,7 @@ impl Handle {
             // A writer that ends in order knows what became of the record that it wrote.
             Ok(Err(_)) if *self.phases.borrow() != Phase::Active => Err(writer_unavailable(CHANGED)),
             Ok(Err(_)) if stub.withdraw() => Err(writer_unavailable(CHANGED)),
-            Ok(Err(_)) => Err(outcome_unknown("the node that writes has ended")),
+            Ok(Err(_)) => Err(outcome_unknown("the write node has ended")),
             Err(_) if stub.withdraw() => Err(writer_unavailable(LATE)),
             Err(_) => Err(outcome_unknown("the log did not answer in time")),
         }
@@ -90,15 +90,15 @@ impl Queue {
 
 /// The advice to the sender of a command whose turn did not come, or led to nothing.
 const CHANGED: &str =
-    "the node that writes changed before the command was committed: send it again, to any command node";
+    "another node became the writer before the command was committed: send it again, to any command node";
 
 /// The advice to the sender of a command whose turn did not come in time.
-const LATE: &str = "the command's turn did not come in time, and this time it was not done: send it again, with the Idempotency-Key \
-                    that it had";
+const LATE: &str = "the command waited too long and was not executed by this request: send it again, with the same \
+                    Idempotency-Key";
 
 /// The advice to the sender of a command that a standby does not accept.
-const STANDBY: &str = "this node is not the one that writes: send the command to another command node, or again to this \
-                       one, which takes over when no other writes";
+const STANDBY: &str = "this node is not the writer: send the command to another command node, or again to this one, \
+                       which takes over when no other node writes";
 
 impl Phase {
     /// Returns the advice to the sender of a command that this node does not accept; `None` if it accepts commands.
@@ -106,9 +106,7 @@ impl Phase {
         match self {
             Self::Active => None,
             Self::Standby(_) => Some(STANDBY),
-            Self::TakingOver => {
-                Some("this node is about to write, when it knows the end of the log: send the command again")
-            }
+            Self::TakingOver => Some("this node is becoming the writer: send the command again"),
             Self::Ended => Some("this node has stopped writing: send the command to another command node"),
         }
     }

@@ -5,7 +5,7 @@ use domain::log_class::LogClass;
 use eventlog::{lease::Lease, record::Position};
 
 use super::{
-    End,
+    End, fill,
     load::{Loaded, Unread},
     serve::Active,
     unavailable::writer_unavailable,
@@ -20,7 +20,7 @@ impl Active<'_> {
         let snapshot = match snapshot {
             Ok(Some(snapshot)) => snapshot,
             Ok(None) => {
-                refuse(unread, "history is not there yet");
+                refuse(unread, "history is not available yet");
                 return Ok(());
             }
             Err(failure) => {
@@ -58,9 +58,9 @@ impl Active<'_> {
 
     /// Fills the tail from the log after Postgres lost its last commits.
     async fn refill(&mut self, class: LogClass, begin: Position, lease: &Lease) -> Result<(), End> {
-        tracing::warn!(log = class.name(), history = begin.sequence, "reading again what history does not have");
+        tracing::warn!(log = class.name(), history = begin.sequence, "reading from the log again what history lacks");
         let end = self.memory.tails[class].end();
-        let refilled = lease.during(self.writer.refill(class, begin, end, lease)).await;
+        let refilled = lease.during(fill::refill(self.writer, class, begin, end, lease)).await;
         // Where there is no tail, the next take-over waits for history.
         self.memory.tails[class] = refilled.map_err(End::Failed).and_then(|tail| tail.ok_or(End::SteppedDown))?;
         self.reached[class] = self.reached[class].min(begin.stream_sequence);
@@ -71,7 +71,7 @@ impl Active<'_> {
     pub(super) fn load(&mut self, mut unread: Unread) {
         unread.submission.rounds += 1;
         if unread.submission.rounds > MOST_ROUNDS {
-            refuse(vec![unread], "what the command rests on keeps changing");
+            refuse(vec![unread], "the data that the command depends on keeps changing");
         } else {
             self.loads.add(unread);
         }

@@ -32,9 +32,10 @@ use view::{
 };
 
 use super::{
-    End, Writer,
+    End, Writer, clocks,
     load::{Loaded, Loads, Unread},
     queue::Queue,
+    report,
     ruling::{Ruling, rule},
     submission::{Submission, Verdict},
     unavailable::writer_unavailable,
@@ -135,7 +136,7 @@ impl<'a> Active<'a> {
     }
 
     async fn take_all_turns(&mut self, queue: &mut Queue, lease: &Lease, shutdown: &CancellationToken) -> End {
-        let mut clocks_differ = pin!(self.writer.clocks_differ());
+        let mut clocks_differ = pin!(clocks::differ(self.writer));
         let mut idle = interval(IDLE);
         loop {
             lease.tick();
@@ -281,10 +282,10 @@ impl<'a> Active<'a> {
 
     /// Refuses a command that only a newer build can decide, and marks this node as outdated.
     fn outdated_by(&mut self, event: &Undecodable) -> Turned {
-        tracing::error!(error = explain(event), "this node is outdated: a newer one wrote what a command rests on");
+        tracing::error!(error = explain(event), "this node is outdated: a newer one wrote data that a command needs");
         self.is_outdated = true;
-        let message = "a newer version of the platform wrote what the command rests on, and this node cannot read it: send \
-                       it again, to a node of that version";
+        let message = "a newer version of the platform wrote data that the command depends on, and this node cannot \
+                       read it: send the command again, to a node of that version";
         Turned::Decided(Err(Box::new(writer_unavailable(message))))
     }
 
@@ -338,7 +339,7 @@ impl<'a> Active<'a> {
         let begun = Instant::now();
         match commit(&self.writer.logs[class], end, record).await {
             Settled::Committed(record) => {
-                self.writer.report_commit(class, &record, begun.elapsed());
+                report::commit(self.writer, class, &record, begun.elapsed());
                 self.memory.remember_answers(&record.commit.answers, now);
                 let CommitRecord { committed_at, purged_to, .. } = record.commit;
                 let header = &mut self.headers[class];

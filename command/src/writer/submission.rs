@@ -136,7 +136,7 @@ impl<C: Decide> Task for TypedSubmission<C> {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("a command counts as decided that nobody has decided")]
+#[error("a command is marked as decided without a verdict")]
 struct Undecided;
 
 impl Submission {

@@ -117,9 +117,8 @@ impl Shared {
 fn refused(full: Full, what: &str) -> Error {
     match full {
         Full::Share(has) => {
-            let message = format!(
-                "too many {what} of this instance wait for their turn: {has}, and it may have no more than the others have left"
-            );
+            let message =
+                format!("too many {what} of this instance wait: {has}; it may use no more than the capacity left free");
             writer_unavailable(&message).with("waiting", has.to_string())
         }
         Full::All => writer_unavailable(&format!("too many {what} wait for their turn")),

@@ -14,7 +14,6 @@ pub(crate) fn writer_unavailable(message: &str) -> Error {
 
 /// Returns the error for a command that was done or not.
 pub(crate) fn outcome_unknown(why: &str) -> Error {
-    let message =
-        format!("{why}, and whether the command was done is not known: send it again with the same Idempotency-Key");
+    let message = format!("{why}, and the command may have been executed: send it again with the same Idempotency-Key");
     Error::new(Reason::OutcomeUnknown, message).retry_after(RETRY_AFTER)
 }

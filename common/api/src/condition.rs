@@ -16,7 +16,7 @@ use proto::{
 
 /// The error for a condition with an unknown name.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no {kind} of the name in {path}")]
+#[error("no {kind} has the name given in {path}")]
 pub struct Unknown {
     /// The kind of the unknown name.
     pub kind: &'static str,

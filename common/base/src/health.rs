@@ -149,7 +149,7 @@ impl Health {
         let mut parts = self.lock().clone();
         for part in parts.values_mut() {
             if part.state == State::Ok && part.place.is_some_and(|place| place.lag_seconds > LAGS) {
-                part.state = State::Degraded("it lags: the log goes on faster than it does".to_owned());
+                part.state = State::Degraded("it lags: the log grows faster than it can follow".to_owned());
             }
         }
         parts

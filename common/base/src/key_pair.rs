@@ -155,7 +155,7 @@ pub fn public_key(text: &str) -> Result<Value, &'static str> {
     let mut pinned = public;
     // Ed25519 is the newer name of EdDSA on that curve (RFC 9864).
     pinned["alg"] = if alg == "Ed25519" { "EdDSA" } else { alg }.into();
-    of_type.contains(&alg).then_some(pinned).ok_or("has an alg that is not of its type")
+    of_type.contains(&alg).then_some(pinned).ok_or("has an alg that does not fit its type")
 }
 
 /// Returns the members that the type of a key requires.
@@ -178,9 +178,9 @@ fn of_jwk(jwk: &Map<String, Value>) -> Result<Value, &'static str> {
     point(curve, &[curve.form.to_vec(), coordinates.concat()].concat())
 }
 
-const ONLY_PUBLIC: &str = "must be the public half: the private one is for nobody else";
+const ONLY_PUBLIC: &str = "must be the public key: never share the private one";
 const OTHER: &str = "must be an RSA key of 2048 to 4096 bits, or one of the curve P-256, P-384 or Ed25519";
-const UNUSABLE: &str = "is no key that signatures can be checked with";
+const UNUSABLE: &str = "is not a key that can verify signatures";
 
 /// A curve, and the encoding of its public keys.
 struct Curve {

@@ -114,7 +114,7 @@ enum Form {
 }
 
 const UNKNOWN: &str = "must be a hash of argon2, scrypt or pbkdf2 in the PHC string format, or of bcrypt";
-const COSTLY: &str = "takes more memory or time than a check of a password may";
+const COSTLY: &str = "takes more memory or time than a password check may";
 
 impl Form {
     fn of(text: &str) -> Result<Self, &'static str> {

@@ -13,7 +13,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mode = file.metadata()?.permissions().mode() & 0o777;
     if mode & OTHERS != 0 {
-        let remedy = format!("`chmod 600 {}`, and take another key where somebody may have read it", path.display());
+        let remedy = format!("`chmod 600 {}`, and replace the key if somebody may have read it", path.display());
         let message = format!("it has mode {mode:o}, so everybody on this machine may use the key: {remedy}");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }

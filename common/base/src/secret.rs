@@ -16,7 +16,7 @@ pub struct SymmetricKey([u8; 32]);
 
 /// The error for a ciphertext that this key and purpose do not open: truncated, changed, or of another key.
 #[derive(Debug, thiserror::Error)]
-#[error("the ciphertext does not open with this key")]
+#[error("the ciphertext cannot be decrypted with this key")]
 pub struct Unopened;
 
 impl SymmetricKey {

@@ -98,7 +98,9 @@ impl FromStr for Allowed {
                 Some(network) => allowed.networks.0.push(network),
                 None if !part.contains('/') && is_name(part) => allowed.hosts.push(plain(part)),
                 None => {
-                    return Err(format!("{part} is no network, address or host, as in 10.0.0.0/8 or hooks.internal"));
+                    return Err(format!(
+                        "{part} is not a network, address or host, as in 10.0.0.0/8 or hooks.internal"
+                    ));
                 }
             }
         }
@@ -112,7 +114,7 @@ impl FromStr for Networks {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-        let unknown = |part| format!("{part} is no network or address, as in 10.0.0.0/8");
+        let unknown = |part| format!("{part} is not a network or address, as in 10.0.0.0/8");
         parts.map(|part| Network::read(part)?.ok_or_else(|| unknown(part))).collect::<Result<_, _>>().map(Self)
     }
 }
@@ -140,7 +142,7 @@ impl Network {
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
         let Ok(address) = address.trim_matches(['[', ']']).parse::<IpAddr>() else { return Ok(None) };
         let prefix = prefix.map_or(Ok(bits(address)), str::parse).ok().filter(|prefix| *prefix <= bits(address));
-        let prefix = prefix.ok_or_else(|| format!("{text} has no length of a prefix, as in 10.0.0.0/8"))?;
+        let prefix = prefix.ok_or_else(|| format!("{text} has no valid prefix length, as in 10.0.0.0/8"))?;
         Ok(Some(Self { address, prefix }))
     }
 

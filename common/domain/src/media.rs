@@ -9,8 +9,8 @@ pub const MOST_BYTES: usize = 256 << 10;
 pub const MOST_SIDE: u32 = 4096;
 
 const TOO_LONG: &str = "must be at most 256 KiB";
-const NO_PICTURE: &str = "must be a PNG, JPEG or WebP picture that is complete, ends where it says and is not animated";
-const NO_FONT: &str = "must be a WOFF2 font that is complete and is of one face";
+const NO_PICTURE: &str = "must be a complete PNG, JPEG or WebP picture without trailing data or animation";
+const NO_FONT: &str = "must be a complete WOFF2 font with a single face";
 const SIDES: &str = "must be 1 to 4096 pixels wide and high";
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";

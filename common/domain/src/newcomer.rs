@@ -53,9 +53,9 @@ impl fmt::Display for Flaw {
         let rule = match self.rule {
             Rule::Length => "must have 1 to 200 characters",
             Rule::Line => "must not have control characters",
-            Rule::NotDigits => "must have something else than digits: those are ids",
+            Rule::NotDigits => "must not consist of digits only, like an id",
             Rule::Address => "must be an e-mail address",
-            Rule::Free => "must be another one than those of the service users",
+            Rule::Free => "must differ from the names of the service users",
         };
         write!(formatter, "{} {rule}", self.field)
     }
@@ -139,9 +139,9 @@ mod tests {
         for (rule, words) in [
             (Rule::Length, "username must have 1 to 200 characters"),
             (Rule::Line, "username must not have control characters"),
-            (Rule::NotDigits, "username must have something else than digits: those are ids"),
+            (Rule::NotDigits, "username must not consist of digits only, like an id"),
             (Rule::Address, "username must be an e-mail address"),
-            (Rule::Free, "username must be another one than those of the service users"),
+            (Rule::Free, "username must differ from the names of the service users"),
         ] {
             assert_eq!(Flaw { field: "username", rule }.to_string(), words);
         }

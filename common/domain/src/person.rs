@@ -211,7 +211,7 @@ fn check(
     for (name, value) in data {
         let path = if within.is_empty() { name.clone() } else { format!("{within}.{name}") };
         match properties.iter().find(|(known, _)| known == name).map(|(_, kind)| (kind, value)) {
-            None => found.push((path, "is no property of the schema")),
+            None => found.push((path, "is not a property of the schema")),
             Some((Kind::Object(properties), Value::Object(members))) => check(&path, members, properties, found),
             Some((Kind::Object(_), _)) => found.push((path, "must be an object")),
             Some((kind, Value::String(text))) => found.extend(kind.fault(text).map(|rule| (path, rule))),
@@ -228,10 +228,10 @@ impl Kind {
         match self {
             Self::Line(most) if is_long(most) => Some("must be 1 to 200 characters long"),
             Self::Line(_) => text.chars().any(char::is_control).then_some("must not have control characters"),
-            Self::Lines(most) if is_long(most) => Some("must not be empty, nor longer than it may be"),
+            Self::Lines(most) if is_long(most) => Some("must be 1 to 1000 characters long, or 200 in street_address"),
             Self::Lines(_) => {
                 let is_wrong = |character: char| character.is_control() && !"\r\n".contains(character);
-                text.chars().any(is_wrong).then_some("must not have control characters beside line breaks")
+                text.chars().any(is_wrong).then_some("must not have control characters except line breaks")
             }
             Self::Url => (is_long(LONGEST_URL) || !is_url(text)).then_some("must be an http or https URL"),
             Self::Date => (!is_date(text)).then_some("must be a date as YYYY-MM-DD, or a year as YYYY"),

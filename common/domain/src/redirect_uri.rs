@@ -79,7 +79,7 @@ impl<'a> UriParts<'a> {
 pub fn refused(uri: &str, has_wildcards: bool) -> Option<&'static str> {
     let is_plain = uri.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte));
     let Some(parts) = UriParts::of(uri).filter(|_| is_plain) else {
-        return Some("must be an absolute URI, of the characters that URIs have");
+        return Some("must be an absolute URI, with only characters that URIs may have");
     };
     if DANGEROUS.iter().any(|scheme| parts.scheme.eq_ignore_ascii_case(scheme)) {
         return Some(
@@ -96,11 +96,11 @@ pub fn refused(uri: &str, has_wildcards: bool) -> Option<&'static str> {
         return Some("must have a host");
     }
     if uri.contains('*') && !has_wildcards {
-        return Some("must not have a wildcard (*), save under development (dev_mode)");
+        return Some("must not have a wildcard (*), except in development mode (dev_mode)");
     }
     let mut names = parts.query.unwrap_or_default().split('&').map(|pair| pair.split('=').next().unwrap_or_default());
     if names.any(|name| ANSWERED.contains(&decoded(name).as_str())) {
-        return Some("must not have a parameter that answers have, such as code, state, iss or error");
+        return Some("must not have a parameter of authorization responses, such as code, state, iss or error");
     }
     None
 }
@@ -202,7 +202,7 @@ pub fn said_origin(origin: &str) -> String {
 pub fn refused_origin(origin: &str, has_wildcards: bool) -> Option<&'static str> {
     let is_origin = UriParts::of(origin).is_some_and(|parts| parts.is_origin());
     refused(origin, has_wildcards)
-        .or((!is_origin).then_some("must be an origin: a scheme and a host, with a port or without, and nothing else"))
+        .or((!is_origin).then_some("must be an origin: a scheme, a host and optionally a port, and nothing else"))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub enum Rejection {
 }
 
 /// The rule for a setting that would promise what is not built yet.
-pub const NOT_BUILT: &str = "can only be set to what it is: anything else is not built yet";
+pub const NOT_BUILT: &str = "can only be set to its current value: other values are not supported yet";
 
 /// One field that breaks its rule.
 #[derive(Debug, Clone, PartialEq, Eq)]

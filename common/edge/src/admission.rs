@@ -153,8 +153,7 @@ impl Edge {
             tracing::Span::current().record("instance", tenant.id.as_str());
         }
         tenant.ok_or_else(|| {
-            Error::new(Reason::InstanceNotFound, format!("no instance answers under the host {host}"))
-                .with("host", host)
+            Error::new(Reason::InstanceNotFound, format!("no instance has the host {host}")).with("host", host)
         })
     }
 

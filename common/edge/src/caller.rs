@@ -226,7 +226,7 @@ impl Verifier {
         };
         let is_known = |key: &String| tenant.signing_keys.iter().any(|(id, _)| id == key);
         if !verified.key_id.as_ref().is_none_or(is_known) {
-            return Err(refused(id_of(token), Signed::Here, "its key signs no tokens of this instance any more"));
+            return Err(refused(id_of(token), Signed::Here, "its key no longer signs tokens of this instance"));
         }
         if verified.expires <= clock::now().as_second() {
             return Err(expired().into());
@@ -322,9 +322,9 @@ fn key_of<'a>(
     r#type: &str,
 ) -> Result<(&'a str, DecodingKey, Validation), RefusedToken> {
     let unknown = |why: &str| refused(id_of(token), Signed::Elsewhere, why);
-    let header = decode_header(token).map_err(|_| unknown("it is no JWT"))?;
+    let header = decode_header(token).map_err(|_| unknown("it is not a JWT"))?;
     let key = tenant.signing_keys.iter().find(|(id, _)| Some(id) == header.kid.as_ref());
-    let (key_id, key) = key.ok_or_else(|| unknown("it is signed with no key of this instance"))?;
+    let (key_id, key) = key.ok_or_else(|| unknown("it is not signed with a key of this instance"))?;
     let algorithm: Algorithm = key.algorithm.parse().map_err(|_| unknown("its key has an unknown algorithm"))?;
     if header.typ.as_deref() != Some(r#type) || header.alg != algorithm {
         return Err(unknown("its type or algorithm is not that of an access token"));
@@ -356,7 +356,7 @@ fn begins(token: &AccessToken) -> Result<(), RefusedToken> {
     if ahead <= CLOCKS {
         return Ok(());
     }
-    let why = format!("its time begins in {ahead} s: the clock of the node that issued it, or of this one, is wrong");
+    let why = format!("it becomes valid in {ahead} s: the clock of the node that issued it, or of this one, is wrong");
     Err(refused(Some(token.jti.clone()), Signed::Here, &why))
 }
 

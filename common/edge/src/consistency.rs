@@ -250,7 +250,7 @@ pub fn unavailable(failure: keyring::KeyringFailure) -> Error {
         keyring::KeyringFailure::Absent { .. }
         | keyring::KeyringFailure::Lags
         | keyring::KeyringFailure::Database(_) => {
-            tracing::warn!(error = %explain(&failure), "a data key cannot be had");
+            tracing::warn!(error = %explain(&failure), "a data key is unavailable");
             let message = "the keys of the platform cannot be read at the moment";
             Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
         }

@@ -75,7 +75,7 @@ impl Consistency {
         if processed >= self.required {
             return Ok(());
         }
-        let message = "an event of the resource could not be processed, and what came after it waits";
+        let message = "an event of the resource could not be processed, and later events wait for it";
         Err(Error::new(Reason::AggregateParked, message)
             .with("required", self.required.to_string())
             .with("processed", processed.to_string()))

@@ -58,7 +58,7 @@ pub(crate) fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a s
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(value), None) if value.to_str().is_ok() => Ok(value.to_str().ok()),
-        _ => Err(Error::new(Reason::InvalidRequest, format!("there must be one {name}, of visible ASCII characters"))),
+        _ => Err(Error::new(Reason::InvalidRequest, format!("{name} must be given once, in visible ASCII characters"))),
     }
 }
 

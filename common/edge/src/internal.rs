@@ -44,10 +44,10 @@ pub enum CommandFailure {
     #[error(transparent)]
     Keyring(#[from] KeyringFailure),
     /// No node writes.
-    #[error("no node writes")]
+    #[error("no node writes to the log")]
     NoWriter,
     /// The command was refused, or its outcome is unknown.
-    #[error("the node that writes did not do it, or did not say so")]
+    #[error("the write node did not execute the command, or did not confirm it")]
     Unknown,
 }
 

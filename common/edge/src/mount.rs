@@ -180,7 +180,7 @@ pub fn too_late(only_reads: bool) -> Error {
         if only_reads {
             "the request took too long"
         } else {
-            "the request took too long, and whether it was done is not known: send it again with the same Idempotency-Key"
+            "the request took too long, and it may have been executed: send it again with the same Idempotency-Key"
         },
     )
 }

@@ -20,7 +20,7 @@ pub(crate) fn is_open(tenant: &Tenant, ended: &Ended) -> Result<(), Error> {
 
 /// The error for a node that does not know which tokens have ended: one that may be dead must not count as alive.
 pub(crate) fn unheard() -> Error {
-    let message = "this node has not heard for too long whether tokens have ended";
+    let message = "this node cannot check at the moment whether tokens were revoked";
     Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(5))
 }
 

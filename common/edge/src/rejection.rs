@@ -26,8 +26,8 @@ impl From<Rejection> for Error {
 impl From<Unknown> for Error {
     fn from(unknown: Unknown) -> Self {
         let Unknown { kind, path } = unknown;
-        let fault = FieldFault::new(path, format!("names no {kind} that there is"));
-        let fault = fault.worded(format!("there is no {kind} of the name in "), "");
+        let fault = FieldFault::new(path, format!("must name an existing {kind}"));
+        let fault = fault.worded(format!("no {kind} has the name given in "), "");
         Self::of_fields(Reason::ResourceNotFound, vec![fault]).with("resource", kind)
     }
 }

@@ -139,7 +139,7 @@ pub fn depth(headers: &HeaderMap) -> Result<u32, Error> {
         Ok(Some(depth)) => depth.parse().ok(),
         Err(_) => None,
     };
-    let too_deep = || Error::new(Reason::ExecutionLoop, "executions call the platform in a circle");
+    let too_deep = || Error::new(Reason::ExecutionLoop, "executions call the platform in a loop");
     depth.filter(|depth| *depth <= MOST_DEPTH).ok_or_else(too_deep)
 }
 

@@ -130,7 +130,7 @@ impl Blocks {
         }
         let mut block = Block { id: hex::encode(random::<8>()), revision: 0, values: added().collect() };
         if !self.replace(&mut block).await? {
-            return Err(LogFailure::Nats("a block is there under a random id".to_owned()));
+            return Err(LogFailure::Nats("a block with this random id already exists".to_owned()));
         }
         Ok(filling.insert(block).id.clone())
     }

@@ -41,7 +41,7 @@ pub enum Unsafe {
     /// The server could lose what it acknowledged.
     #[error(
         "the NATS server {0} does not run JetStream with sync_interval: always and would lose acknowledged writes when \
-         the power goes; set it in the server's jetstream block, or accept the loss with --unsafe-durability"
+         the power fails; set it in the server's jetstream block, or accept the loss with --unsafe-durability"
     )]
     LazySync(String),
     /// Too few servers have answered how they sync: fewer than acknowledge a write.

@@ -39,7 +39,7 @@ const RECENT: Duration = Duration::from_secs(15);
 fn note(event: &Event) {
     let told = match event {
         Event::ServerError(ServerError::Other(told)) if told.to_lowercase().contains("permissions violation") => told,
-        Event::ServerError(_) | Event::SlowConsumer(_) => return tracing::warn!(%event, "NATS tells of a fault"),
+        Event::ServerError(_) | Event::SlowConsumer(_) => return tracing::warn!(%event, "NATS reported an error"),
         _ => return tracing::debug!(%event, "the connection to NATS has changed"),
     };
     let mut last = REFUSED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -56,9 +56,9 @@ pub struct Recorded {
 /// Why a message cannot follow the record before it. Nothing after it may be read.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Broken {
-    /// The message is no commit record.
+    /// The message is not a commit record.
     #[error(
-        "message {stream_sequence} of the log is no commit record: something else than the platform has published it. \
+        "message {stream_sequence} of the log is not a commit record: something other than the platform published it. \
          Nothing after it is read or written until the log ends at the message before it; docs/nats-permissions.md tells \
          how to do that, and how to keep others from publishing"
     )]

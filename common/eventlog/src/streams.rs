@@ -121,7 +121,7 @@ pub const BESIDE: [AuxiliaryStream; 11] = [
 ];
 
 const NOTHING: &str = "nothing is lost";
-const BEGIN_ANEW: &str = "who is logging in has to begin anew";
+const BEGIN_ANEW: &str = "users who are logging in have to start again";
 
 /// The condition of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -40,7 +40,7 @@ pub enum IndexFailure {
     #[error("the manifest of the search index is of another version of the platform")]
     Unreadable,
     /// Another process publishes the index.
-    #[error("another process keeps the search index now")]
+    #[error("another process writes the search index now")]
     Fenced,
     /// The index was written by another version of the platform.
     #[error("the search index has another layout than this version knows")]

@@ -158,7 +158,7 @@ impl Server {
     async fn connection(self: Arc<Self>, stream: TcpStream, peer: Peer, _seat: (OwnedSemaphorePermit, Option<Seat>)) {
         // Small answers must not wait for the acknowledgement of earlier data.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(error = %explain(&error), "a connection keeps its delay");
+            tracing::debug!(error = %explain(&error), "TCP_NODELAY could not be set");
         }
         if let Some(certificate) = &self.certificate {
             let shaken = timeout(self.limits.head, certificate.accept(stream));

@@ -115,7 +115,7 @@ impl Certificate {
                 // One file is replaced before the other.
                 Err(failure) => {
                     let error = base::explain::explain(&failure);
-                    tracing::warn!(error, "the new certificate is not used, the one before goes on");
+                    tracing::warn!(error, "the new certificate is not used, the previous one is");
                 }
             }
             last = Some(read);

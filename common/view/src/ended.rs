@@ -313,7 +313,7 @@ impl Hears for Ended {
             }
             Err(error) => {
                 let error = explain(&error);
-                tracing::warn!(error, "neither the log nor the read models tell what has ended");
+                tracing::warn!(error, "what has ended is unknown: neither the log nor the read models can be read");
             }
         }
     }

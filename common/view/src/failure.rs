@@ -19,7 +19,7 @@ pub enum DatabaseFailure {
     #[error("Postgres does not answer")]
     Silent,
     /// The projection is not stored in Postgres.
-    #[error("{0} is not kept in Postgres")]
+    #[error("{0} is not stored in Postgres")]
     Elsewhere(&'static str),
     /// Somebody else changes the generations of a projection, or compares them.
     #[error("the generations of {0} are just being compared or changed; try again")]

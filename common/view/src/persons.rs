@@ -49,8 +49,9 @@ pub enum PersonFailure {
     Database(#[from] DatabaseFailure),
     /// The bucket lacks a key, or has another one in its place; it never loses keys by itself.
     #[error(
-        "the bucket KV_PERSONS lacks the key {} of block {}, or has another one, and nobody has destroyed it: restore the bucket from its backup, or \
-         start with --accept-lost-keys to go on without what is personal of those whose keys are lost (docs/users.md)",
+        "the bucket KV_PERSONS lacks the key {} of block {}, or has another one, and nobody has destroyed it: restore \
+         the bucket from its backup, or start with --accept-lost-keys to go on without the personal data of people \
+         whose keys are lost (docs/users.md)",
         .0.entry, .0.block
     )]
     Lost(Slot),
@@ -58,7 +59,7 @@ pub enum PersonFailure {
     #[error("a data key of instance {0} cannot be read by this build")]
     DataKey(String),
     /// The key of the person has not sealed this.
-    #[error("what is personal does not open with the key of the person")]
+    #[error("the personal data cannot be decrypted with the person's key")]
     Unopened,
 }
 

@@ -109,7 +109,7 @@ pub struct Telling {
 impl Telling {
     /// Begins to report a reaction that is at a position.
     pub fn start(log: &Log, shard: u16, name: &'static str, at: Position) -> Self {
-        debug_assert!(REACTIONS.contains(&name), "{name} is one of those that are told of");
+        debug_assert!(REACTIONS.contains(&name), "{name} is one of the known reactions");
         let (stand, noted) = watch::channel(Stand { at, ..Stand::default() });
         let (log, subject) = (log.clone(), subject(shard));
         let mut task = JoinSet::new();
@@ -122,7 +122,7 @@ impl Telling {
                     Err(late) => Some(explain(&late)),
                 };
                 if let Some(error) = error {
-                    tracing::debug!(reaction = name, error, "how far a reaction is was not told");
+                    tracing::debug!(reaction = name, error, "the progress of a reaction was not reported");
                 }
                 sleep(EVERY).await;
             }

@@ -214,7 +214,7 @@ impl Hears for Revoked {
             }
             Err(error) => {
                 let error = explain(&error);
-                tracing::warn!(error, "neither the log nor the read models tell what was revoked");
+                tracing::warn!(error, "what was revoked is unknown: neither the log nor the read models can be read");
             }
         }
     }

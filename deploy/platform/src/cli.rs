@@ -39,7 +39,7 @@ pub(crate) const INDEX_GRACE: u64 = 600;
 #[derive(Debug, Parser)]
 #[command(name = "platform", version, about, long_about = None)]
 pub(crate) struct Cli {
-    /// A file with flags as TOML: `listen = "127.0.0.1:8080"`. Flags and environment variables win over it
+    /// A file with flags as TOML: `listen = "127.0.0.1:8080"`. Flags and environment variables override it
     #[arg(long, global = true, env = "PLATFORM_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
@@ -56,7 +56,7 @@ pub(crate) enum Mode {
     Command(Box<Role>),
     /// Run a query node: reads from the read models
     Query(Box<Role>),
-    /// Run a projector: follows the log and keeps the read models
+    /// Run a projector: follows the log and updates the read models
     Projector(Box<Projector>),
     /// Run an OpenID Connect node: discovery, keys and tokens
     Oidc(Box<Role>),
@@ -66,30 +66,30 @@ pub(crate) enum Mode {
     Stop(DataDirectory),
     /// Print the SQL of the read models
     Schema,
-    /// Look at the log: print its events, or check that it is whole
+    /// Look at the log: print its events, or check that it is intact
     #[command(subcommand)]
     Log(Log),
-    /// Look at what was done: events of all instances
+    /// Show what was done: events of all instances
     #[command(subcommand)]
     Events(Events),
     /// Print an access token of the system user of a data directory, valid for an hour
     SystemToken(OfInstance),
-    /// Look at executions, and mend them
+    /// Show executions, or remove one
     #[command(subcommand)]
     Execution(Execution),
-    /// Look at what targets were told
+    /// Show recent deliveries to targets
     #[command(subcommand)]
     Target(Target),
-    /// Look at the events that views could not process, and mend them
+    /// Show events that views could not process, and retry or discard them
     #[command(subcommand)]
     FailedEvents(FailedEvents),
-    /// Look at the projections, build one anew beside the one that answers, and exchange them
+    /// Show the projections, rebuild one beside the active generation, and switch to it
     #[command(subcommand)]
     Projections(Projections),
-    /// Print a link by which the system user of a data directory signs in to the pages of operators, once and within five
-    /// minutes
+    /// Print a link with which the system user of a data directory signs in to the pages of operators, once and within
+    /// five minutes
     Operate(At),
-    /// Mend what the first start left
+    /// Renew the secrets of the first start
     #[command(subcommand)]
     Bootstrap(Bootstrap),
     /// Change the master key
@@ -97,9 +97,9 @@ pub(crate) enum Mode {
     MasterKey(MasterKey),
     /// Print the deliveries of events that were given up, one a line, and how many wait
     Deliveries(Box<Listed>),
-    /// Print the nodes of a platform, who writes, who holds which lease, and how far the read models are
+    /// Print the nodes of a platform, the writer, the holders of leases, and the progress of the read models
     Status(Box<Status>),
-    /// Check the servers and this machine, say what to change; ends with 1 when something fails
+    /// Check the servers and this machine, and print what to change; exits with 1 if a check fails
     Doctor(Box<Doctor>),
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct DataDirectory {
 pub(crate) struct RunServers {
     #[command(flatten)]
     pub(crate) data: DataDirectory,
-    /// Go on with one server when the other one has died; else both end
+    /// Keep running with one server when the other one has died; otherwise both end
     #[arg(long)]
     pub(crate) stay: bool,
 }
@@ -153,7 +153,7 @@ pub(crate) struct Standalone {
 /// What is set up, and where.
 #[derive(Debug, Args)]
 pub(crate) struct Setup {
-    /// The folder that gets the master key and bootstrap.json, which tells who may log in
+    /// The folder for the master key and bootstrap.json, which shows who may log in
     #[command(flatten)]
     pub(crate) data: DataDirectory,
     #[command(flatten)]
@@ -169,10 +169,11 @@ pub(crate) struct Setup {
     /// What is created beyond the defaults: further service users, as TOML (docs/configuration.md)
     #[arg(long, env = "PLATFORM_SETUP", value_name = "FILE")]
     pub(crate) setup: Option<PathBuf>,
-    /// A file that is written with how a first person logs in, who has all rights on the instance; no such person if not given
+    /// A file to write with how the first person logs in, who has all rights on the instance; no such person if not
+    /// given
     #[arg(long, env = "PLATFORM_FIRST_PERSON_FILE", value_name = "FILE")]
     pub(crate) first_person_file: Option<PathBuf>,
-    /// The previews that are switched on in the first instance, between commas; none if not given
+    /// The previews that are switched on in the first instance, separated by commas; none if not given
     #[arg(long, env = "PLATFORM_FEATURES", value_name = "NAME", value_delimiter = ',', value_parser = FLAGS)]
     pub(crate) features: Vec<String>,
 }
@@ -191,7 +192,7 @@ pub(crate) struct Role {
 pub(crate) struct Projector {
     #[command(flatten)]
     pub(crate) worker: Worker,
-    /// A file with the master key: 32 bytes as 64 hex digits. It opens what is personal of people
+    /// A file with the master key: 32 bytes as 64 hex digits. It decrypts personal data
     #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
     pub(crate) master_key_file: Option<PathBuf>,
 }
@@ -203,16 +204,16 @@ pub(crate) struct Worker {
     pub(crate) nats: Nats,
     #[command(flatten)]
     pub(crate) postgres: Postgres,
-    /// The name of this node in leases. Of two running nodes of a role with the same name the younger ends. A random one if
-    /// not given
+    /// The name of this node in leases. If two running nodes of a role have the same name, the younger one ends. A
+    /// random one if not given
     #[arg(long, env = "PLATFORM_NODE_NAME", value_name = "NAME", value_parser = node_name)]
     pub(crate) node_name: Option<String>,
     #[command(flatten)]
     pub(crate) observing: Observing,
     #[command(flatten)]
     pub(crate) index: Index,
-    /// Where a query node or a projector keeps search indexes, a cache of what is published; a temporary folder if not
-    /// given
+    /// The folder for the search indexes of a query node or a projector, a cache of the published ones; a temporary
+    /// folder if not given
     #[arg(long, env = "PLATFORM_INDEX_DIR", value_name = "DIR")]
     pub(crate) index_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -222,7 +223,7 @@ pub(crate) struct Worker {
 /// The keys of people.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct People {
-    /// Go on without what is personal of those whose keys are lost, as if they had been erased
+    /// Start without the personal data of people whose keys are lost, as if they had been erased
     #[arg(long, env = "PLATFORM_ACCEPT_LOST_KEYS")]
     pub(crate) accept_lost_keys: bool,
 }
@@ -230,13 +231,13 @@ pub(crate) struct People {
 /// How a node is watched.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Observing {
-    /// The address of the management port: health, version, metrics. It asks nobody who they are
+    /// The address of the management port: health, version, metrics. It requires no authentication
     #[arg(long, env = "PLATFORM_MANAGEMENT_LISTEN", default_value = "127.0.0.1:0", value_name = "ADDRESS", value_parser = address)]
     pub(crate) management_listen: SocketAddr,
     /// An OpenTelemetry collector that takes traces, OTLP over gRPC as http://host:port. No traces if not given
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", hide_env_values = true, value_name = "URL", value_parser = url)]
     pub(crate) otlp_endpoint: Option<Url>,
-    /// The share of requests that are traced, of those whose sender does not say whether they are
+    /// The share of requests that are traced, of those whose sender does not decide it
     #[arg(long, env = "OTEL_TRACES_SAMPLER_ARG", default_value_t = 1.0, value_name = "0 TO 1", value_parser = share)]
     pub(crate) otlp_sample: f64,
 }
@@ -274,8 +275,8 @@ pub(crate) struct Serving {
     /// A file with the private key of the certificate, in PEM
     #[arg(long, env = "PLATFORM_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// The proxies that are believed in X-Forwarded-Host and X-Forwarded-For: networks and addresses, with commas. They
-    /// must set both themselves, whatever the client sends
+    /// The proxies whose X-Forwarded-Host and X-Forwarded-For are trusted: networks and addresses, separated by commas.
+    /// They must set both themselves, whatever the client sends
     #[arg(
         long,
         env = "PLATFORM_TRUSTED_PROXIES",
@@ -284,8 +285,8 @@ pub(crate) struct Serving {
         value_name = "NETWORK,..."
     )]
     pub(crate) trusted_proxies: Networks,
-    /// For how many seconds a node of one role serves on after SIGTERM while /readyz says that it drains: longer than
-    /// the load balancer takes to notice
+    /// For how many seconds a node of one role keeps serving after SIGTERM while /readyz reports that it drains: longer
+    /// than the load balancer takes to notice
     #[arg(long, env = "PLATFORM_DRAIN_DELAY", default_value_t = 0, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=300))]
     pub(crate) drain_delay: u64,
     /// A file with the master key: 32 bytes as 64 hex digits
@@ -294,7 +295,7 @@ pub(crate) struct Serving {
     /// The number of this node in generated ids, different for every command node
     #[arg(long, env = "PLATFORM_NODE_NUMBER", default_value_t = 0, value_parser = node_number)]
     pub(crate) node_number: u16,
-    /// Where targets may be called beyond the public internet: networks, addresses and host names, with commas.
+    /// Where targets may be called beyond the public internet: networks, addresses and host names, separated by commas.
     /// Standalone allows this machine where it listens on a loopback address
     #[arg(
         long,
@@ -304,7 +305,7 @@ pub(crate) struct Serving {
         value_name = "NETWORK,HOST,..."
     )]
     pub(crate) allow_targets: Allowed,
-    /// The DNS server that shows whose a domain is; those of the machine where none is given
+    /// The DNS server that proves who owns a domain; those of the machine if not given
     #[arg(long, env = "PLATFORM_DNS_SERVER", value_name = "ADDRESS:PORT", value_parser = server)]
     pub(crate) dns_server: Option<SocketAddr>,
     #[command(flatten)]
@@ -313,7 +314,7 @@ pub(crate) struct Serving {
     /// `platform setup` make one, system-users.json in the data directory, which standalone uses by itself
     #[arg(long, env = "PLATFORM_SYSTEM_USERS", value_name = "FILE")]
     pub(crate) system_users: Option<PathBuf>,
-    /// For how many seconds tokens are accepted while neither NATS nor Postgres tells this node which have ended
+    /// For how many seconds tokens are accepted while this node cannot learn from NATS or Postgres which have ended
     #[arg(long, env = "PLATFORM_SILENCE_LIMIT", default_value_t = SILENCE.as_secs(), value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub(crate) silence_limit: u64,
     /// How many bytes of the log may be ahead of the write node's read model before writes are refused
@@ -352,17 +353,17 @@ pub(crate) struct Nats {
     /// A NATS credentials file
     #[arg(long, env = "PLATFORM_NATS_CREDENTIALS", value_name = "FILE", conflicts_with = "nats_token")]
     pub(crate) nats_credentials: Option<PathBuf>,
-    /// The monitoring address of the NATS server, which tells whether it keeps what it acknowledges; of all servers that
-    /// keep the log, separated by commas
+    /// The monitoring address of the NATS server, which shows whether it stores what it acknowledges; those of all
+    /// servers that store the log, separated by commas
     #[arg(long, env = "PLATFORM_NATS_MONITOR_URL", value_name = "URL")]
     pub(crate) nats_monitor_url: Option<String>,
-    /// The address with credentials of the NATS system account, which tells the same
+    /// The address with credentials of the NATS system account, which shows the same
     #[arg(long, env = "PLATFORM_NATS_SYSTEM_URL", hide_env_values = true, value_name = "URL")]
     pub(crate) nats_system_url: Option<String>,
-    /// How many servers of the cluster keep the log
+    /// How many servers of the cluster store the log
     #[arg(long, env = "PLATFORM_NATS_REPLICAS", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=5))]
     pub(crate) nats_replicas: u8,
-    /// Use a NATS server that may lose acknowledged writes when the power goes
+    /// Use a NATS server that may lose acknowledged writes when the power fails
     #[arg(long, env = "PLATFORM_UNSAFE_DURABILITY", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) unsafe_durability: bool,
 }

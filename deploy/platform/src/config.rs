@@ -23,7 +23,7 @@ pub(crate) fn parse() -> Result<Cli, Failure> {
     // The `Display` of the error shows the line, which may hold a secret.
     let values: toml::Table = toml::from_str(&text).map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
-        failure(&format_args!("line {line} is no TOML: {}", error.message()))
+        failure(&format_args!("line {line} is not valid TOML: {}", error.message()))
     })?;
     let is_set = |variable: &str| env::var_os(variable).is_some();
     let all = with_file(given, &values, &Cli::command(), is_set).map_err(|error| failure(&error))?;

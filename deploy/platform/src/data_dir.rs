@@ -69,7 +69,7 @@ pub(crate) enum DataDirError {
         path: PathBuf,
     },
     /// A key file with other contents than a master key.
-    #[error("{} is no file of a master key: {source}; name the right one with --master-key-file", path.display())]
+    #[error("{} is not a master key file: {source}; name the right one with --master-key-file", path.display())]
     BadKey {
         /// The file.
         path: PathBuf,
@@ -173,7 +173,7 @@ impl DataDir {
 
     /// Fails where a folder is not the data directory of a platform.
     pub(crate) fn insist(path: &Path) -> Result<(), String> {
-        let refusal = || format!("{} is no data directory of a platform: check --data-dir", path.display());
+        let refusal = || format!("{} is not the data directory of a platform: check --data-dir", path.display());
         path.join("version").exists().then_some(()).ok_or_else(refusal)
     }
 

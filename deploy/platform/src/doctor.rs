@@ -59,9 +59,9 @@ async fn check_key(options: &cli::Doctor, log: &Log, file: &Path, report: &mut R
     let database = url.ok().and_then(|url| Database::new(&url, 1).ok());
     let name = file.display();
     match proof(log, database.as_ref(), &keys).await {
-        Ok(Proof::Right) => report.ok(CHECK, format!("{name} opens what this log has")),
+        Ok(Proof::Right) => report.ok(CHECK, format!("{name} decrypts the data keys of this log")),
         Ok(Proof::Unset) => {
-            report.warn(CHECK, "the log is not set up, so no key is its own", "none, before the first start");
+            report.warn(CHECK, "the log is not set up, so it has no master key yet", "none, before the first start");
         }
         Ok(Proof::Wrong) => report.fail(
             CHECK,

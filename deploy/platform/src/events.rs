@@ -38,7 +38,7 @@ pub(crate) async fn export(options: cli::ExportEvents) -> Result<(), Failure> {
         for event in result {
             output::print(event);
             let sequence = event["sequence"].as_str().and_then(|sequence| sequence.parse().ok());
-            last = sequence.ok_or("an event without a sequence was answered")?;
+            last = sequence.ok_or("the platform returned an event without a sequence")?;
         }
         count += result.len();
         if found["details"]["endOfList"] == json!(true) || result.is_empty() {

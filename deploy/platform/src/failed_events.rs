@@ -57,7 +57,7 @@ fn line(event: &Value) -> String {
     let target = if target.is_empty() { String::new() } else { format!(" to target {target}") };
     let became = match (of("discardedBy"), of("retriedBy")) {
         ("", "") => String::new(),
-        ("", by) => format!(" (tried again by {by} since {})", of("retriedAt")),
+        ("", by) => format!(" (being retried since {}, by {by})", of("retriedAt")),
         (by, _) => format!(" (discarded by {by} at {}: {})", of("discardedAt"), of("reason")),
     };
     format!(
@@ -94,14 +94,14 @@ fn describe(found: &Value) -> String {
     let (failed, event) = (&found["failedEvent"], &found["event"]);
     let of = |value: &Value, member: &str| value[member].as_str().unwrap_or_default().to_owned();
     let waiting = match of(found, "waiting").as_str() {
-        "" | "0" => "nothing waits behind it".to_owned(),
-        "1" => "1 event waits behind it".to_owned(),
-        waiting => format!("{waiting} events wait behind it"),
+        "" | "0" => "no event waits for it".to_owned(),
+        "1" => "1 event waits for it".to_owned(),
+        waiting => format!("{waiting} events wait for it"),
     };
     let payload = of(event, "payload");
     let payload = serde_json::from_str::<Value>(&payload).ok().and_then(|it| serde_json::to_string_pretty(&it).ok());
     let event = match of(event, "type") {
-        kind if kind.is_empty() => "the event itself is not known to history".to_owned(),
+        kind if kind.is_empty() => "history does not have the event itself".to_owned(),
         kind => {
             let (by, at) = (of(event, "actorId"), of(event, "creationDate"));
             format!("{kind} by {by} at {at}: {}", payload.unwrap_or_else(|| "no payload".to_owned()))
@@ -130,13 +130,13 @@ pub(crate) async fn retry(options: cli::RetryFailedEvents) -> Result<(), Failure
     let operator = Operator::new(&options.at)?;
     if let Some(id) = &options.id {
         operator.send(Method::POST, &format!("{}/_retry", one(id)?), None).await?;
-        print(options.json, &json!({ "count": 1 }), "it is tried again");
+        print(options.json, &json!({ "count": 1 }), "it is being retried");
         return Ok(());
     }
     let body = json!({ "filters": filters(&options.which) });
     let answer = operator.send(Method::POST, &format!("{PATH}/_retry"), Some(body)).await?;
     let count: u64 = answer["count"].as_str().and_then(|count| count.parse().ok()).unwrap_or_default();
-    print(options.json, &json!({ "count": count }), &format!("{count} are tried again"));
+    print(options.json, &json!({ "count": count }), &format!("{count} are being retried"));
     Ok(())
 }
 
@@ -145,7 +145,7 @@ pub(crate) async fn discard(options: cli::DiscardFailedEvent) -> Result<(), Fail
     let operator = Operator::new(&options.at)?;
     let body = json!({ "reason": options.reason });
     operator.send(Method::POST, &format!("{}/_discard", one(&options.id)?), Some(body)).await?;
-    print(options.json, &json!({ "id": options.id }), "the view leaves it out");
+    print(options.json, &json!({ "id": options.id }), "the view discards it");
     Ok(())
 }
 

@@ -32,7 +32,7 @@ impl<'a> FirstLogin<'a> {
         let until = Timestamp::from_millisecond(*expires_at).unwrap_or_default().to_zoned(TimeZone::UTC);
         format!(
             "open: {issuer}/ui/login\nlogin name: {username}\none-time password: {password}\n\n\
-             The password lets in until {}, and at the login another one is chosen.\n\
+             The password is valid until {}; at the login a new one is chosen.\n\
              Another one-time password: platform bootstrap renew --first-person\n",
             until.strftime("%Y-%m-%d %H:%M UTC")
         )

@@ -110,7 +110,7 @@ impl Managed {
         let names: Vec<&str> = before.iter().map(|(name, _)| *name).collect();
         tracing::error!(
             names = names.join(", "),
-            "read models stand still that were never complete; this node begins without them"
+            "read models that were never complete make no progress; this node starts without them"
         );
     }
 

@@ -42,7 +42,7 @@ pub(crate) async fn keep_current(keyring: Keyring, file: PathBuf, used: MasterKe
         let keys = match read {
             Ok(keys) => keys,
             Err(error) => {
-                tracing::warn!(error, "the master key cannot be read again, the one before goes on");
+                tracing::warn!(error, "the master key cannot be read again, the previous one is used");
                 last = text;
                 continue;
             }
@@ -54,7 +54,7 @@ pub(crate) async fn keep_current(keyring: Keyring, file: PathBuf, used: MasterKe
                 last = text;
             }
             Err(error) => {
-                tracing::warn!(%file, id, error = explain(&error), "the changed master key is not used, the one before goes on");
+                tracing::warn!(%file, id, error = explain(&error), "the changed master key is not used, the previous one is");
                 // If the read models could not be read, the change is tried again.
                 if matches!(error, keyring::KeyringFailure::WrongMasterKey) {
                     last = text;
@@ -95,7 +95,7 @@ pub(crate) async fn rotate(options: cli::RotateMasterKey) -> Result<(), Failure>
         }
         idle = if rewrapped == 0 { idle + 1 } else { 0 };
         if idle > TRIES {
-            return Err(format!("{remaining} data keys are not wrapped anew; rotate again").into());
+            return Err(format!("{remaining} data keys are not wrapped by the new key yet; rotate again").into());
         }
         count += rewrapped;
     }
@@ -104,10 +104,10 @@ pub(crate) async fn rotate(options: cli::RotateMasterKey) -> Result<(), Failure>
     write(Path::new(&old), &keys.older())?;
     write(&file, &keys.newest())?;
     output::print(format!(
-        "{count} data keys are wrapped by the new master key, which {} has alone now",
+        "{count} data keys are wrapped by the new master key, which is now the only one in {}",
         file.display()
     ));
-    output::print(format!("the old one is in {} for backups from before", Path::new(&old).display()));
+    output::print(format!("the old one is in {}, for backups made before", Path::new(&old).display()));
     Ok(())
 }
 

@@ -96,7 +96,7 @@ impl Nats {
 /// Returns the configuration file. The store's folder is relative to the working directory, so that no path needs
 /// quoting.
 fn configuration_text(node_id: &str, port: u16, monitor_port: u16, token: &str) -> String {
-    let mut text = String::from("# Written anew by the platform at every start.\n");
+    let mut text = String::from("# Rewritten by the platform at every start.\n");
     let _ = write!(
         text,
         r#"server_name: "platform-{node_id}"

@@ -79,7 +79,7 @@ const PROJECTOR_CONNECTIONS: usize = 4;
 const BESIDE_CONNECTIONS: usize = 3;
 
 /// The error where no flag names the NATS server.
-pub(crate) const NO_NATS: &str = "--nats-url is missing: where is the log?";
+pub(crate) const NO_NATS: &str = "--nats-url is missing: give the address of the NATS server that holds the log";
 
 /// The connections of every node: the logs, the leases and the database.
 pub(crate) struct Adapters {

@@ -110,7 +110,7 @@ impl Operator {
 /// lead to another path (RFC 3986, section 5.2.4).
 pub(crate) fn segment(name: &str) -> Result<String, Failure> {
     if matches!(name, "" | "." | "..") {
-        return Err(format!("there is nothing that is called {name:?}: check the id or name").into());
+        return Err(format!("nothing has the id or name {name:?}: check it").into());
     }
     Ok(url::form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20"))
 }
@@ -120,7 +120,7 @@ fn refusal(body: &str) -> String {
     let told = serde_json::from_str::<Value>(body).unwrap_or_default();
     let (message, reason) = (told["message"].as_str(), told["details"][0]["reason"].as_str());
     let (Some(message), Some(reason)) = (message, reason) else {
-        return format!("it was refused by something else than a platform, which says: {}", shortened(body));
+        return format!("the server that answered is not a platform; it says: {}", shortened(body));
     };
     let elsewhere = matches!(reason, "ROUTE_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "NOT_IMPLEMENTED");
     let hint = match reason {
@@ -171,9 +171,9 @@ fn execution_line(found: &Value) -> String {
     };
     let id = found["details"]["id"].as_str().unwrap_or_default();
     match (ids("targets"), ids("includes")) {
-        (targets, includes) if targets.is_empty() => format!("{id} calls what {includes} call"),
+        (targets, includes) if targets.is_empty() => format!("{id} calls the targets of {includes}"),
         (targets, includes) if includes.is_empty() => format!("{id} calls {targets}"),
-        (targets, includes) => format!("{id} calls {targets}, and what {includes} call"),
+        (targets, includes) => format!("{id} calls {targets}, and the targets of {includes}"),
     }
 }
 
@@ -241,7 +241,7 @@ impl Operator {
     async fn id_of(&self, name: &str) -> Result<String, Failure> {
         if name.is_empty() {
             let file = self.folder.join("bootstrap.json");
-            return Err(format!("{} names no first person: say who it is, --first-person NAME", file.display()).into());
+            return Err(format!("{} names no first person: give --first-person NAME", file.display()).into());
         }
         let found = self.user(json!({ "username": { "name": name } })).await?;
         let id = found["details"]["id"].as_str().ok_or_else(|| format!("the instance has no user {name}"))?;

@@ -53,7 +53,7 @@ pub(crate) async fn prepare(
     caught_up(node).await?;
     if node.directory.tenant(Locator::Domain(host.clone()), 0).await?.is_none() {
         let hint = "give the --external-url of its first start, or another verified host of an instance";
-        return Err(format!("no instance of this data directory answers under {host}: {hint}").into());
+        return Err(format!("no instance of this data directory has the host {host}: {hint}").into());
     }
     Ok(prepared)
 }
@@ -140,7 +140,7 @@ async fn caught_up(node: &Node) -> Result<(), Failure> {
             }
             timeout(LIMIT, heard.wait_for(|later| *later != reached))
                 .await
-                .map_err(|_| format!("the projection {} stands still; the lines above say why", projection.name))??;
+                .map_err(|_| format!("the projection {} has stopped; the lines above say why", projection.name))??;
         }
     }
     Ok(())

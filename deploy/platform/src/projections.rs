@@ -58,7 +58,7 @@ async fn status(options: cli::OneProjection) -> Result<(), Failure> {
 async fn replay(cli::ReplayProjection { of, wait }: cli::ReplayProjection) -> Result<(), Failure> {
     let operator = Operator::new(&of.at)?;
     operator.send(Method::POST, &path(&of.name, "_replay", &[])?, None).await?;
-    output::notice("a generation is built beside the one that answers");
+    output::notice("a generation is being built beside the active one");
     if wait {
         let found = follow(&operator, &of.name, NEXT).await?;
         output::print(compared(&found));
@@ -80,7 +80,7 @@ async fn verify(cli::GenerationOf { of, previous }: cli::GenerationOf) -> Result
 async fn exchange(cli::Exchange { of, force }: cli::Exchange, how: &str) -> Result<(), Failure> {
     let force = if force { "true" } else { "false" };
     Operator::new(&of.at)?.send(Method::POST, &path(&of.name, how, &[("force", force)])?, None).await?;
-    output::print(format!("{} answers; the generation before is kept and goes on", of.name));
+    output::print(format!("{} has switched; the previous generation is kept up to date", of.name));
     Ok(())
 }
 
@@ -100,7 +100,7 @@ async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, F
         let view = view(operator, name).await?;
         let generations = view["generations"].as_array().map(Vec::as_slice).unwrap_or_default();
         let found = generations.iter().find(|generation| generation["place"] == place);
-        let found = found.ok_or("the generation was dropped, or it answers already")?;
+        let found = found.ok_or("the generation was dropped, or is active already")?;
         let is_compared = found["verifiedAt"].is_string();
         let (at, end) = (number(&found["processedSequence"]), number(&view["processedSequence"]));
         looks.add(clock::since_start(), at);
@@ -109,7 +109,7 @@ async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, F
             return Ok(found.clone());
         }
         if at >= end && complete_since.get_or_insert_with(Instant::now).elapsed() > COMPARING {
-            return Err("it is not compared yet; `platform projections list` tells when it is, and the log of the projector why not".into());
+            return Err("it is not compared yet: see `platform projections list` and the log of the projector".into());
         }
         sleep(EVERY).await;
     }
@@ -139,11 +139,11 @@ fn compared(found: &Value) -> String {
     };
     let differing = number(&found["differingRows"]);
     if differing == 0 {
-        return format!("it is as far as the generation that answers, and equal{failed}");
+        return format!("it has caught up with the active generation and equals it{failed}");
     }
     let examples = found["differingExamples"].as_array().map(Vec::as_slice).unwrap_or_default();
     let examples: Vec<&str> = examples.iter().filter_map(Value::as_str).collect();
-    format!("{differing} rows differ from those that answer{failed}, among them: {}", examples.join(", "))
+    format!("{differing} rows differ from the active generation{failed}, among them: {}", examples.join(", "))
 }
 
 fn line(view: &Value) -> String {
@@ -165,7 +165,7 @@ fn line(view: &Value) -> String {
     let (name, log, failed) = (of(view, "viewName"), of(view, "log"), number(&view["failedEventCount"]));
     let stopped = match of(view, "stoppedReason") {
         reason if reason.is_empty() => reason,
-        reason => format!("; it stands still until somebody acts: {reason}"),
+        reason => format!("; it has stopped until an operator acts: {reason}"),
     };
     format!("{name} version {}: {end} of {log}, {failed} failed events{stopped}{beside}", number(&view["version"]))
 }

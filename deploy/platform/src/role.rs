@@ -192,7 +192,7 @@ pub(crate) async fn end_of(passed_on: TaskTracker, client: &async_nats::Client) 
         client.flush().await.is_ok()
     };
     if !timeout(PASSED_ON_LIMIT, answered).await.unwrap_or(false) {
-        tracing::warn!("the time to answer what other nodes passed on is over");
+        tracing::warn!("the time to answer commands that other nodes forwarded is over");
     }
 }
 
@@ -210,9 +210,7 @@ impl IndexFolder {
         if let Some(folder) = kept {
             let shown = folder.display();
             fs::create_dir_all(&folder).map_err(|error| {
-                format!(
-                    "cannot keep search indexes in {shown}: {error}; name a folder that may be written with --index-dir"
-                )
+                format!("cannot store search indexes in {shown}: {error}; name a writable folder with --index-dir")
             })?;
             return Ok(Self::Kept(folder));
         }

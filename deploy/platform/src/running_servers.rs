@@ -18,7 +18,7 @@ pub(crate) fn nats(servers: &cli::Servers) -> Result<cli::Nats, Failure> {
         return Ok(flags);
     }
     let folder = servers.data_dir.as_ref();
-    let folder = folder.ok_or("where is the log? Give --nats-url, or --data-dir of a running standalone platform")?;
+    let folder = folder.ok_or("no NATS is named: give --nats-url, or --data-dir of a running standalone platform")?;
     is_own(folder, "nats", "--nats-url")?;
     let files = folder.join("nats");
     let (ports, token) = (read(&files.join("ports"))?, read(&files.join("token"))?);
@@ -41,7 +41,7 @@ pub(crate) fn postgres(servers: &cli::Servers, given: Option<&String>) -> Result
     }
     let folder = servers.data_dir.as_ref();
     let folder =
-        folder.ok_or("where is Postgres? Give --postgres-url, or --data-dir of a running standalone platform")?;
+        folder.ok_or("no Postgres is named: give --postgres-url, or --data-dir of a running standalone platform")?;
     is_own(folder, "postgres", "--postgres-url")?;
     let port = read(&folder.join("postgres.port"))?;
     let port = port.parse().map_err(|_| "postgres.port does not hold a port")?;

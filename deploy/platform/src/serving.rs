@@ -46,11 +46,11 @@ impl Predicate for MayBeStored {
 /// Refuses malformed addresses of servers, before anything is created. They are not quoted: they may hold a password.
 pub(crate) fn check_servers(nats: Option<&str>, postgres: Option<&str>) -> Result<(), Failure> {
     if nats.is_some_and(|url| !is_nats(url)) {
-        return Err("--nats-url is no address of a NATS server, such as nats://127.0.0.1:4222".into());
+        return Err("--nats-url is not the address of a NATS server, such as nats://127.0.0.1:4222".into());
     }
     if postgres.is_some_and(|url| !is_postgres(url)) {
         return Err(
-            "--postgres-url is no address of Postgres, such as postgres://user:password@127.0.0.1/database".into()
+            "--postgres-url is not an address of Postgres, such as postgres://user:password@127.0.0.1/database".into(),
         );
     }
     Ok(())

@@ -146,11 +146,11 @@ fn node_options(
 /// Prints what was created, the file of the first login, and what nodes need.
 fn print_summary(options: &cli::Setup, data: &DataDir, first_login: Option<&PathBuf>) {
     let (key, told) = (data.path().join("master.key"), data.bootstrap());
-    output::notice(format_args!("the log is set up: {} tells who may log in", told.display()));
+    output::notice(format_args!("the log is set up: {} shows who may log in", told.display()));
     match (first_login, &options.first_person_file) {
         (Some(file), _) => output::notice(format_args!("how the first person logs in is in {}", file.display())),
         (None, Some(file)) => output::notice(format_args!(
-            "{} was not written, because no first person was made: what was begun before had none",
+            "{} was not written, because no first person was created: the setup that was begun before has none",
             file.display()
         )),
         (None, None) => {}

@@ -205,8 +205,8 @@ fn note_issuer(data: &DataDir, external: &Url) {
         && before != now
     {
         output::notice(format_args!(
-            "the issuer is {now} now, and was {before} at the first start: tokens from before are refused, and clients have \
-             to ask the new one; --external-url {before} goes back"
+            "the issuer is {now} now, and was {before} at the first start: earlier tokens are refused, and clients \
+             have to use the new issuer; --external-url {before} restores the old one"
         ));
     }
 }

@@ -167,9 +167,9 @@ impl StatusReport {
         if let Some(record) = &self.last_of_sessions {
             lines.push(format!("log of sessions: {}", told(record)));
         }
-        lines.push(format!("writer: {}", self.writer().unwrap_or("nobody: see that a command node runs")));
+        lines.push(format!("writer: {}", self.writer().unwrap_or("none: check that a command node runs")));
         if self.nodes.is_empty() {
-            lines.push("nodes: none says that it is there".to_owned());
+            lines.push("nodes: no node has reported".to_owned());
         }
         for Presence { role, node, version, state, management, since } in &self.nodes {
             lines.push(format!(
@@ -191,7 +191,7 @@ impl StatusReport {
                     format!("failed events: {count} in {view}, the oldest since {oldest}; `platform failed-events list` shows them")
                 }));
             }
-            Err(error) => lines.push(format!("read models: not known, {error}")),
+            Err(error) => lines.push(format!("read models: unknown, {error}")),
         }
         lines
     }

@@ -31,7 +31,7 @@ fn line(attempt: &Value) -> String {
     let outcome = match of("outcome") {
         "DELIVERY_OUTCOME_DELIVERED" => "was delivered".to_owned(),
         "DELIVERY_OUTCOME_GIVEN_UP" => format!("was given up: {}", of("errorMessage")),
-        _ => format!("failed, and is tried again: {}", of("errorMessage")),
+        _ => format!("failed, and is being retried: {}", of("errorMessage")),
     };
     format!(
         "{} {} event {} of {} {}, attempt {}, {outcome}",

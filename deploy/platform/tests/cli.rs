@@ -66,7 +66,7 @@ fn a_wrong_flag_is_named() {
         (&["query"], "--master-key-file"),
         (&["setup"], "--nats-url"),
         (&["projector", "--postgres-url", "postgres://127.0.0.1"], "--nats-url"),
-        (&["stop", "--data-dir", "/no/such/folder"], "is no data directory"),
+        (&["stop", "--data-dir", "/no/such/folder"], "is not the data directory"),
     ] {
         let output = platform(arguments);
         assert!(

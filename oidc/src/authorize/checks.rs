@@ -120,7 +120,7 @@ pub(crate) fn still_may(app: &Client, AuthRequest { response, challenge, callbac
 /// nothing is fetched.
 fn no_references(form: &Form) -> Result<(), Refusal> {
     let refusals = [
-        ("request_uri", "request_uri_not_supported", "the request is sent itself here, not by reference"),
+        ("request_uri", "request_uri_not_supported", "request_uri is not supported: send the parameters instead"),
         ("registration", "registration_not_supported", "apps are registered beforehand here"),
     ];
     let sent = refusals.into_iter().find(|(name, ..)| form.get(name).is_some());
@@ -207,7 +207,7 @@ fn prompts(form: &Form) -> Result<Vec<String>, Refusal> {
         }
     }
     if prompts.len() > 1 && prompts.iter().any(|prompt| prompt == "none") {
-        return Err(invalid("prompt has none and something else"));
+        return Err(invalid("prompt must not combine none with other values"));
     }
     Ok(prompts)
 }

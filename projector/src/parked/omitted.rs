@@ -81,7 +81,7 @@ impl Parked {
                 Ok(None) => break,
                 Err(error) => {
                     let projection = self.projection.name;
-                    tracing::warn!(projection, error = explain(&error), "what is parked cannot be tried again yet");
+                    tracing::warn!(projection, error = explain(&error), "parked events cannot be retried yet");
                     self.due.postpone(LOOK_AGAIN);
                     break;
                 }
@@ -136,7 +136,7 @@ impl Parked {
         let settled = async { parking.settle(&database.connection().await?, keys).await };
         if let Err(error) = database.within(settled).await {
             let projection = self.projection.name;
-            tracing::warn!(projection, error = explain(&error), "what is not tried again is shown as if it was");
+            tracing::warn!(projection, error = explain(&error), "ended retries are still shown as in progress");
         }
     }
 
@@ -175,7 +175,7 @@ pub(crate) async fn keep_copy(
             if let Err(error) = database.within(copied).await.map_err(|error| explain(&error))
                 && !now.is_empty()
             {
-                tracing::warn!(projection = projection.name, error, "Postgres does not take what a search index omits");
+                tracing::warn!(projection = projection.name, error, "omitted events cannot be copied to Postgres");
             }
         }
         // The sender is dropped only together with this future.

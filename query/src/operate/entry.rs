@@ -63,7 +63,7 @@ pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> R
     let id = request_id(&parts.headers);
     let caller = operate.edge.caller_of(&parts).await.map_err(|error| error.request_id(&id))?;
     if !caller.is_system {
-        let message = "only system users are given links; others log in";
+        let message = "sign-in links are only for system users; other users log in";
         return Err(Error::new(Reason::PermissionDenied, message).request_id(&id));
     }
     if !OperatorLevel::System.permits(&caller, Act::Look) {
@@ -78,7 +78,7 @@ pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> R
     let lasts = i64::try_from(LINK_LASTS.as_secs()).unwrap_or_default();
     let expires = caller.expires.min(clock::now().as_second() + lasts);
     let sealed = stranger.keys.seal(For::Link, &stranger.tenant.id, &Sealed::new(token, expires));
-    tracing::info!(user = caller.principal.id, "a link to the pages of operators was made");
+    tracing::info!(user = caller.principal.id, "a sign-in link to the pages of operators was created");
     let mut response = Json(json!({ "path": format!("{PATH}/sign-in?{LINK}={sealed}") })).into_response();
     secure(&mut response);
     Ok(response)
@@ -88,7 +88,7 @@ pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> R
 pub(super) async fn log_in(State(operate): State<Arc<Operate>>, parts: Parts) -> Result<Response, Instead> {
     let Stranger { site, keys, tenant, .. } = operate.stranger(&parts).await?;
     if origin::is_foreign(&parts.headers) {
-        return Err(signed_out(&site, "Sign in", "Another site has led you here."));
+        return Err(signed_out(&site, "Sign in", "You came here from another site."));
     }
     let (issuer, is_another) =
         (operate.edge.external.issuer(&tenant), Form::of_query(parts.uri.query()).get(ANOTHER).is_some());
@@ -163,7 +163,7 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
         Err(failure) => {
             tracing::warn!(
                 error = explain(&failure),
-                "a link was not used, because it is not known whether it was before"
+                "a sign-in link was refused, because it is unknown whether it was used before"
             );
             let told =
                 NoticePage::new("Not available", &["The platform does not answer at the moment. Make another link."]);
@@ -181,7 +181,7 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
 
 /// Ends a session in this browser.
 pub(super) async fn sign_out(Posted { visit, .. }: Posted) -> Response {
-    let text = "This browser has forgotten your session of these pages.";
+    let text = "Your session of these pages was removed from this browser.";
     let told = NoticePage::signed_out("You are signed out", text);
     let told = if visit.caller.is_system { told } else { told.back("/ui/logout", "Log out of your account, too") };
     let mut response = told.answer(StatusCode::OK, &visit.site);

@@ -290,7 +290,7 @@ fn retry_parameters(visit: &Visit) -> Vec<(&'static str, String)> {
 fn outcome(visit: &Visit) -> Option<Notice> {
     let (done, gone) = (visit.query.number("done")?, visit.query.number("gone").unwrap_or_default());
     let (verb, rest) = match visit.query.get("what")? {
-        "retried" => ("tried again", "The others were not: retry them in another step."),
+        "retried" => ("retried", "The others were not: retry them in another step."),
         "discarded" => ("discarded", "More match: discard them in another step."),
         _ => {
             return Some(Notice {

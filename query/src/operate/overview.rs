@@ -95,7 +95,7 @@ fn sentences(
     for row in rows.iter().filter(|row| row.badge == Badge::Stopped) {
         told.push((
             Badge::Stopped,
-            format!("{} stands still until somebody acts: {}", row.name, row.stopped),
+            format!("{} has stopped until an operator acts: {}", row.name, row.stopped),
             PROJECTIONS,
         ));
     }
@@ -106,16 +106,16 @@ fn sentences(
     }
     for row in rows.iter().filter(|row| row.badge == Badge::Lagging) {
         let is = counted(row.lag.events, "event", "events");
-        told.push((Badge::Lagging, format!("{} is {is} behind.", row.name), PROJECTIONS));
+        told.push((Badge::Lagging, format!("{} lags by {is}.", row.name), PROJECTIONS));
     }
     for Reaction { name, seconds, events, waiting, .. } in reactions.iter().filter(|one| one.badge == Badge::Lagging) {
-        let text = format!("{name} is {seconds} s behind: it lacks {events}, and has not done {waiting}.");
+        let text = format!("{name} lags by {seconds} s. Events not processed: {events}; not done: {waiting}.");
         told.push((Badge::Lagging, text, PROJECTIONS));
     }
     let unknown = rows.iter().filter(|row| row.badge == Badge::Unknown).count() as u64;
     if unknown > 0 {
         let text = format!(
-            "{} said nothing yet. See that a projector runs.",
+            "{} sent no report yet. Check that a projector runs.",
             counted(unknown, "projection has", "projections have")
         );
         told.push((Badge::Unknown, text, PROJECTIONS));
@@ -123,7 +123,7 @@ fn sentences(
     let unheard = reactions.iter().filter(|reaction| reaction.is_silent()).count() as u64;
     if unheard > 0 {
         let text = format!(
-            "{} said nothing lately. See that a command node runs, and that it may publish progress.0.reaction.",
+            "{} sent no report lately. Check that a command node runs, and that it may publish progress.0.reaction.",
             counted(unheard, "reaction has", "reactions have")
         );
         told.push((Badge::Unknown, text, PROJECTIONS));

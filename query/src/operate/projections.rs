@@ -213,7 +213,7 @@ fn state(told: &str, failed: u64, lag: &Lag) -> (Badge, &'static str) {
         "building" => (Badge::Working, "Building"),
         _ if lag.position.is_none() => (Badge::Unknown, "Unknown"),
         _ if failed > 0 => (Badge::Parked, "Parked"),
-        _ if lag.events > 0 && lag.seconds > CURRENT => (Badge::Lagging, "Behind"),
+        _ if lag.events > 0 && lag.seconds > CURRENT => (Badge::Lagging, "Lagging"),
         _ => (Badge::Current, "Current"),
     }
 }

@@ -33,7 +33,7 @@ impl Reaction {
         let (name, seconds) = (text(&reaction["name"]), number(&reaction["lagSeconds"]));
         let failed = number(&reaction["failedEventCount"]);
         let (badge, state) = match word(&reaction["state"], "REACTION_STATE_").as_str() {
-            "working" if seconds > CURRENT => (Badge::Lagging, "Behind"),
+            "working" if seconds > CURRENT => (Badge::Lagging, "Lagging"),
             "working" if failed > 0 => (Badge::Parked, "Given up"),
             "working" => (Badge::Current, "Current"),
             _ => (Badge::Unknown, "Silent"),
@@ -81,8 +81,8 @@ fn does(name: &str) -> &'static str {
     match name {
         DELIVERIES => "Delivers events to targets",
         "mending" => "Retries and discards deliveries that were given up",
-        "sweep" => "Removes what names a removed object",
-        "session_ends" => "Ends the sessions of users who may not go on, or who ended them all",
+        "sweep" => "Removes references to removed objects",
+        "session_ends" => "Ends the sessions of users who may no longer log in, or who ended all their sessions",
         "erasures" => "Destroys the keys of people who were removed",
         _ => "",
     }

@@ -62,8 +62,8 @@ impl Personal {
         let became = match word(&member["state"], "PERSONAL_MEMBER_STATE_").as_str() {
             "shown" => "Shown",
             "erased" => "Gone: the person was erased",
-            "key_lost" => "Cannot be opened: the key of the person is lost",
-            _ => "Damaged: the key of the person does not open it",
+            "key_lost" => "Cannot be decrypted: the key of the person is lost",
+            _ => "Damaged: it cannot be decrypted with the key of the person",
         };
         Self { path: text(&member["path"]), became }
     }

@@ -74,7 +74,7 @@ impl Operate {
         let authority = authority.or_else(|| parts.headers.get(header::HOST).cloned());
         let site = Site::of(&self.edge.external.scheme, &parts.uri, &parts.headers);
         let (Some(site), Some(authority)) = (site, authority) else {
-            let text = "There are no pages here: over http they would let others listen. Use https.\n";
+            let text = "Pages are not served over http, where others could listen. Use https.\n";
             return Err((StatusCode::FORBIDDEN, text).into_response().into());
         };
         let tenant = self.edge.tenant(parts, 0).await.map_err(|error| Instead::from(error.into_response()))?;
@@ -196,7 +196,7 @@ impl Visit {
                 told.back("/ui/operate", "Go to the first page").answer(StatusCode::FORBIDDEN, site).into()
             }
             status if status.is_server_error() => {
-                tracing::debug!(%status, message, "a page was refused something");
+                tracing::debug!(%status, message, "a request of a page was refused");
                 away(site)
             }
             status => {
@@ -213,13 +213,13 @@ pub(super) async fn nowhere(State(_): State<Arc<Operate>>, visit: Visit) -> Inst
 }
 
 fn not_found(site: &Site) -> Instead {
-    let text = ["There is no such page, or what it showed is not there any more, for example because it was mended."];
+    let text = ["This page does not exist, or what it showed no longer exists, for example because it was fixed."];
     let told = NoticePage::new("Not found", &text).back("/ui/operate/failed", "Go to the failed events");
     told.answer(StatusCode::NOT_FOUND, site).into()
 }
 
 fn away(site: &Site) -> Instead {
-    let text = ["The platform does not answer at the moment. Try again in some seconds."];
+    let text = ["The platform does not answer at the moment. Try again in a few seconds."];
     let told = NoticePage::new("Not available", &text).back("/ui/operate", "Go to the first page");
     told.answer(StatusCode::SERVICE_UNAVAILABLE, site).into()
 }
@@ -245,8 +245,8 @@ pub(super) fn refused(site: &Site, error: &Error, ended: Instead) -> Instead {
 fn no_access(site: &Site, caller: &Caller) -> Instead {
     let [system, instance] = [OperatorLevel::System, OperatorLevel::Instance].map(|level| level.permission(Act::Look));
     let text = format!(
-        "You are signed in as {}. It takes a role with the permission {system} in the system to see the whole platform, or with \
-         {instance} in the instance to see what failed there.",
+        "You are signed in as {}. You need a role with the permission {system} in the system to see the whole \
+         platform, or with {instance} in the instance to see its failed events.",
         name(caller)
     );
     let told = NoticePage::new("You may not look at this", &[&text]);
@@ -262,13 +262,13 @@ pub(super) fn signed_out(site: &Site, title: &str, text: &str) -> Instead {
 /// The page for a form that was not sent by a page that this browser was given.
 pub(super) fn foreign(site: &Site) -> Instead {
     let text =
-        ["Nothing was done: the form does not come from a page that this browser was given. Open the page again."];
+        ["Nothing was done: this form was not served to this browser. Open the page again and send it from there."];
     let told = NoticePage::new("Send it again", &text).back("/ui/operate", "Go to the first page");
     told.answer(StatusCode::FORBIDDEN, site).into()
 }
 
 pub(super) fn unread(site: &Site) -> Instead {
-    let text = ["Nothing was done: what was sent is not the form of a page."];
+    let text = ["Nothing was done: the request is not a form of these pages."];
     let told = NoticePage::new("This cannot be read", &text).back("/ui/operate", "Go to the first page");
     told.answer(StatusCode::BAD_REQUEST, site).into()
 }

@@ -74,13 +74,13 @@ impl Bus {
             }
             sleep(PAUSE).await;
         }
-        Err(Error::new(Reason::WriterUnavailable, "no node writes at the moment"))
+        Err(Error::new(Reason::WriterUnavailable, "no node writes to the log at the moment: send the command again"))
     }
 
     /// Offers a command to a node; `None` if the node has not executed it.
     async fn offer(&self, writer: &str, payload: Bytes) -> Result<Option<Response>, Error> {
         let unknown = || {
-            let message = "the node that writes did not answer, and whether it was done is not known";
+            let message = "the write node did not answer, and the command may have been executed: send it again";
             Error::new(Reason::OutcomeUnknown, message)
         };
         let request = async_nats::Request::new().payload(payload).timeout(Some(LONGEST));

@@ -64,7 +64,7 @@ impl Attempts {
         loop {
             let forgets = looks_at <= Instant::now();
             if let Err(failure) = self.note(database, forgets).await {
-                tracing::debug!(error = explain(&failure), "attempts to deliver events are not noted");
+                tracing::debug!(error = explain(&failure), "attempts to deliver events cannot be recorded");
             }
             if forgets {
                 looks_at = Instant::now() + LOOK_EVERY;

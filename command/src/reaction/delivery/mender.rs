@@ -48,7 +48,7 @@ const BREATH: Duration = Duration::from_millis(20);
 /// How often deliveries that are old enough to be removed are looked for, and the copy is compared with the queue.
 static LOOK_EVERY: LazyLock<Duration> = LazyLock::new(|| shortened(Duration::from_mins(1), Duration::from_secs(1)));
 /// The warning where a decision is not carried out.
-const TROUBLE: &str = "what was decided about deliveries that were given up is not done at the moment";
+const TROUBLE: &str = "decisions about deliveries that were given up cannot be carried out at the moment";
 
 /// Copies deliveries that were given up, and carries out the decisions about them.
 pub(super) struct Mender {
@@ -72,7 +72,7 @@ pub(super) enum MendingFailure {
     Backlog(#[from] BacklogFailure),
     #[error(transparent)]
     Checkpoint(#[from] CheckpointFailure),
-    #[error("the list of what was given up is not complete; it is made again")]
+    #[error("the list of deliveries that were given up is incomplete and is rebuilt")]
     Incomplete,
 }
 
@@ -137,7 +137,7 @@ impl Mender {
         while left > 0 {
             let next = timeout(SILENCE, listed.next()).await;
             let Ok(Some(one)) = next else {
-                return Err(DeliveryFailure::Nats("what was given up is not told".to_owned()).into());
+                return Err(DeliveryFailure::Nats("the deliveries given up cannot be listed".to_owned()).into());
             };
             let Listed { place, given_up, behind } = one?;
             left = behind.min(left - 1);
@@ -182,7 +182,7 @@ impl Mender {
                 sleep(*LOOK_EVERY).await;
                 continue;
             }
-            tracing::warn!(count = old.len(), "deliveries that were given up long ago are forgotten");
+            tracing::warn!(count = old.len(), "deliveries that were given up long ago are deleted");
             self.take_away(&self.read(old).await?).await?;
         }
     }
@@ -313,7 +313,7 @@ impl Backlog for Mender {
         if let Some(again) = &mut mending.again
             && let Err(error) = self.mark(wanted, again).await
         {
-            tracing::warn!(error = explain(&error), "deliveries that are made again are not shown as such");
+            tracing::warn!(error = explain(&error), "retried deliveries cannot be shown as being retried");
         }
         let find = async {
             let connection = self.database.connection().await?;

@@ -55,7 +55,7 @@ pub struct Delivery {
 /// Why a body cannot be made at the moment.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BodyFailure {
-    #[error("what is personal cannot be opened")]
+    #[error("personal data cannot be decrypted")]
     Person(#[from] PersonFailure),
     #[error(transparent)]
     Database(#[from] DatabaseFailure),

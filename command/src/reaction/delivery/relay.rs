@@ -81,7 +81,7 @@ impl<'a> Relay<'a> {
         if !is_known && !definitions.instances().is_empty() {
             tracing::warn!(
                 sequence = at.sequence,
-                "the place of the deliveries is not known: events up to here are not delivered"
+                "the position of the deliveries is unknown: events up to here are not delivered"
             );
         }
         let revision = queue.checkpoint.save(at, saved.map(|(_, revision)| revision)).await?;
@@ -186,7 +186,7 @@ pub(super) async fn count(queue: Queue, telling: Arc<Telling>) -> Infallible {
             Ok((waiting, waits_since, given_up)) => telling.note(|stand| {
                 (stand.waiting, stand.waits_since, stand.given_up) = (waiting, waits_since, given_up);
             }),
-            Err(failure) => tracing::debug!(error = explain(&failure), "how much is queued is not known"),
+            Err(failure) => tracing::debug!(error = explain(&failure), "the length of the queue is unknown"),
         }
         sleep(*COUNTED_EVERY).await;
     }

@@ -17,7 +17,6 @@ use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
 };
-
 use view::attempts::Outcome;
 
 use super::{
@@ -85,7 +84,7 @@ impl TargetWorkers {
             let (deliveries, queue) = (self.deliveries.clone(), self.queue.clone());
             self.running.spawn(async move {
                 if let Err(failure) = TargetWorker::new(deliveries, queue).run(&subject).await {
-                    tracing::warn!(error = explain(&failure), "the deliveries of a target begin again");
+                    tracing::warn!(error = explain(&failure), "the worker of a target is restarted");
                     sleep(PAUSE).await;
                 }
                 subject
@@ -220,7 +219,7 @@ impl Deliveries {
                 // What is unavailable on this side is not the target's fault.
                 Tried::NotYet(Wrong::Untold(failure)) if failure.is_outage() => {
                     let error = explain(&failure);
-                    tracing::warn!(delivery = delivery.id, error, "what a target is told cannot be made yet");
+                    tracing::warn!(delivery = delivery.id, error, "a delivery cannot be composed yet");
                     sleep(pause(self.patience.pause, tries + 1)).await;
                     continue;
                 }

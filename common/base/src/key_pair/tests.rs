@@ -44,7 +44,7 @@ fn what_is_made_is_read_again_in_both_forms() {
         let mut whole = public.as_object().unwrap().clone();
         whole.extend(private);
         assert!(public_key(&Value::Object(whole.clone()).to_string()).is_err(), "{type:?}");
-        assert!(public_key(&pem).unwrap_err().contains("public half"), "{type:?}");
+        assert!(public_key(&pem).unwrap_err().contains("never share the private one"), "{type:?}");
         if r#type == KeyType::Rsa2048 {
             assert_eq!(number(&whole, "p") * number(&whole, "q"), number(&whole, "n"));
             assert!(PRIVATE_RSA.iter().all(|name| whole.contains_key(*name)), "{whole:?}");

@@ -21,7 +21,7 @@ pub static RATE_LIMITED: Family<Counter> =
 pub static CONSISTENCY_WAIT: Family<Histogram> = Family::seconds(
     "platform_consistency_wait_seconds",
     &["outcome"],
-    "How long reads waited for what they must not be older than.",
+    "How long reads waited until they were as fresh as requested.",
 );
 
 /// The number of events in a record.
@@ -29,7 +29,7 @@ pub static COMMIT_EVENTS: Family<Histogram> =
     Family::numbers("platform_commit_batch_size", &[], "Events in a committed record.");
 /// How long a commit takes.
 pub static COMMIT_DURATION: Family<Histogram> =
-    Family::seconds("platform_commit_duration_seconds", &[], "Time from publishing a record to knowing its fate.");
+    Family::seconds("platform_commit_duration_seconds", &[], "Time from publishing a record to knowing its outcome.");
 /// Publishes whose outcome had to be read from the log.
 pub static SETTLES: Family<Counter> = Family::counter(
     "platform_commit_settles_total",
@@ -41,12 +41,12 @@ pub static COMMANDS_WAITING: Family<Gauge> =
     Family::gauge("platform_commands_waiting", &[], "Commands that wait for their turn or for history.");
 /// Commands answered from a stored answer.
 pub static COMMANDS_REPLAYED: Family<Counter> =
-    Family::counter("platform_commands_replayed_total", &[], "Commands answered as before, by their Idempotency-Key.");
+    Family::counter("platform_commands_replayed_total", &[], "Repeated commands that got their stored answer.");
 /// Commands that a standby forwarded.
 pub static COMMANDS_FORWARDED: Family<Counter> = Family::counter(
     "platform_commands_forwarded_total",
     &["outcome"],
-    "Commands that reached a node which does not write, by what became of passing them on.",
+    "Commands that reached a node that does not write, by the outcome of forwarding them.",
 );
 /// The size of the tail.
 pub static TAIL_BYTES: Family<Gauge> =
@@ -55,13 +55,13 @@ pub static TAIL_BYTES: Family<Gauge> =
 pub static TAIL_LIMIT: Family<Gauge> =
     Family::gauge("platform_tail_limit_bytes", &[], "Bytes of the tail beyond which writes are refused.");
 /// Whether this node writes.
-pub static WRITER_ACTIVE: Family<Gauge> = Family::gauge("platform_writer_active", &[], "1 where this node writes.");
+pub static WRITER_ACTIVE: Family<Gauge> = Family::gauge("platform_writer_active", &[], "1 if this node is the writer.");
 /// The epoch in which this node writes.
 pub static WRITER_EPOCH: Family<Gauge> =
     Family::gauge("platform_writer_epoch", &[], "The epoch of this node's writer; 0 where it has not written.");
 /// How often this node stopped being the writer.
 pub static STEP_DOWNS: Family<Counter> =
-    Family::counter("platform_writer_step_downs_total", &[], "How often this node gave writing up unasked.");
+    Family::counter("platform_writer_step_downs_total", &[], "How often this node stopped writing unasked.");
 /// Work that another node had taken over.
 pub static FENCE_REJECTIONS: Family<Counter> = Family::counter(
     "platform_fence_rejections_total",
@@ -105,7 +105,7 @@ pub static PROJECTION_APPLY: Family<Histogram> =
 pub static PROJECTION_STALLED: Family<Gauge> = Family::gauge(
     "platform_projection_stalled",
     &["projection", "reason"],
-    "1 where a projection does not go on for this reason.",
+    "1 if a projection has stopped for this reason.",
 );
 /// Aggregates that are parked after a failed event.
 pub static PROJECTION_PARKED: Family<Gauge> = Family::gauge(
@@ -121,20 +121,20 @@ pub static PROJECTION_FAILURES: Family<Counter> =
 pub static FAILED_EVENTS_OLDEST: Family<Gauge> = Family::gauge(
     "platform_failed_events_oldest_timestamp_seconds",
     &["view"],
-    "When the event failed that waits for an operator the longest; 0 where none does.",
+    "When the failed event that has waited for an operator the longest failed; 0 if none waits.",
 );
 
 /// The lag of a reaction: the age of the first thing that it has not done.
 pub static REACTION_LAG_SECONDS: Family<Gauge> = Family::gauge(
     "platform_reaction_lag_seconds",
     &["reaction"],
-    "Age of the first event that a reaction lacks or is not done with.",
+    "Age of the first event that a reaction has not processed or completed.",
 );
 /// The last time that this node reported on a reaction.
 pub static REACTION_HEARTBEAT: Family<Gauge> = Family::gauge(
     "platform_reaction_heartbeat_timestamp_seconds",
     &["reaction"],
-    "When this node last told how far a reaction is that it does.",
+    "When this node last reported the progress of a reaction.",
 );
 
 /// Commits of a search index.
@@ -162,26 +162,27 @@ pub static TOKEN_DURATION: Family<Histogram> =
 
 /// Calls of targets, by outcome.
 pub static TARGET_CALLS: Family<Counter> =
-    Family::counter("platform_target_calls_total", &["kind", "outcome"], "Calls of targets, by what became of them.");
+    Family::counter("platform_target_calls_total", &["kind", "outcome"], "Calls of targets, by outcome.");
 /// The time that calls of targets take.
 pub static TARGET_DURATION: Family<Histogram> = Family::seconds(
     "platform_target_call_duration_seconds",
     &["kind"],
-    "Time from wanting to call a target to its answer.",
+    "Time from the decision to call a target to its answer.",
 );
 
 /// Events delivered to targets.
 pub static DELIVERIES: Family<Counter> = Family::counter(
     "platform_deliveries_total",
     &["outcome"],
-    "Deliveries of events to targets: ok, retried, failed, unknown because this build does not know the type, or dropped because the target is gone or may not be told.",
+    "Deliveries of events to targets: ok, retried, failed, unknown because this build does not know the type, or \
+     dropped because the target is gone or may not be called.",
 );
 
 /// Deliveries that were given up.
 pub static DELIVERIES_GIVEN_UP: Family<Gauge> = Family::gauge(
     "platform_deliveries_given_up",
     &[],
-    "Deliveries of events to targets that were given up, and wait for somebody who decides.",
+    "Deliveries of events to targets that were given up, and wait for a decision.",
 );
 
 /// The size of a connection pool.
@@ -195,12 +196,12 @@ pub static POOL_WAITS: Family<Counter> =
     Family::counter("platform_db_pool_waits_total", &["pool"], "How often all connections to Postgres were in use.");
 /// Whether NATS is connected.
 pub static NATS_CONNECTED: Family<Gauge> =
-    Family::gauge("platform_nats_connected", &["connection"], "1 where a connection to NATS stands.");
-/// How often a connection to NATS was made again.
+    Family::gauge("platform_nats_connected", &["connection"], "1 if a connection to NATS is established.");
+/// How often a connection to NATS was re-established.
 pub static NATS_RECONNECTS: Family<Counter> = Family::counter(
     "platform_nats_reconnects_total",
     &["connection"],
-    "How often a connection to NATS was made again.",
+    "How often a connection to NATS was re-established.",
 );
 
 /// The states of the parts of the node.
@@ -211,7 +212,7 @@ pub static COMPONENT_STATE: Family<Gauge> = Family::gauge(
 );
 /// The build that runs.
 pub static BUILD_INFO: Family<Gauge> =
-    Family::gauge("platform_build_info", &["version", "commit", "rust", "role"], "1; its labels tell what runs.");
+    Family::gauge("platform_build_info", &["version", "commit", "rust", "role"], "1; its labels name the build.");
 /// Processor time.
 pub static PROCESS_CPU: Family<Time> = Family::time("process_cpu_seconds_total", "Processor time of the process.");
 /// Resident memory.
@@ -224,7 +225,7 @@ pub static PROCESS_MAX_FDS: Family<Gauge> = Family::gauge("process_max_fds", &[]
 /// Threads.
 pub static PROCESS_THREADS: Family<Gauge> = Family::gauge("process_threads", &[], "Threads of the process.");
 /// Tasks.
-pub static TASKS: Family<Gauge> = Family::gauge("platform_tasks", &[], "Tasks of the process that have not ended.");
+pub static TASKS: Family<Gauge> = Family::gauge("platform_tasks", &[], "Tasks of the process that have not finished.");
 /// The time at which the process started.
 pub static PROCESS_START: Family<Gauge> =
     Family::gauge("process_start_time_seconds", &[], "When the process started, since the Unix epoch.");

@@ -25,10 +25,10 @@ fn data_are_the_standard_claims_and_nothing_else() {
     let required = |name: &str| (name.to_owned(), "is required");
     assert_eq!(broken(json!({})), [required("given_name"), required("family_name")]);
     for unknown in ["email", "sub", "preferred_username", "updated_at", "__proto__", ""] {
-        assert_eq!(broken(with(unknown, json!("x"))), [(unknown.to_owned(), "is no property of the schema")]);
+        assert_eq!(broken(with(unknown, json!("x"))), [(unknown.to_owned(), "is not a property of the schema")]);
     }
     let inner = broken(with("address", json!({ "planet": "Mars", "country": 7 })));
-    let expected = [("address.country", "must be a string"), ("address.planet", "is no property of the schema")];
+    let expected = [("address.country", "must be a string"), ("address.planet", "is not a property of the schema")];
     assert_eq!(inner, expected.map(|(path, rule)| (path.to_owned(), rule)));
 }
 

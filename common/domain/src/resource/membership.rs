@@ -200,7 +200,7 @@ fn choices(level: OwnerType, part: Option<PartKind>) -> &'static str {
                 Some(PartKind::Project) => "project",
                 Some(PartKind::ProjectGrant) => "project grant",
             };
-            format!("must be roles of the {place}, at least one of them: {names}")
+            format!("must be at least one of the roles of the {place}: {names}")
         };
         PLACES.map(rule).to_vec()
     });

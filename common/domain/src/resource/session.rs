@@ -141,7 +141,7 @@ impl Resource for Session {
 
     fn validate(&self) -> Result<(), Rejection> {
         if self.user_agent.as_ref().is_some_and(|it| it.opened().is_some()) {
-            return Err(Rejection::Precondition("what is personal must be sealed before it is written"));
+            return Err(Rejection::Precondition("personal data must be sealed before it is written"));
         }
         let field = "session.metadata";
         let size: usize = self.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
@@ -294,7 +294,7 @@ mod tests {
         assert_eq!((cleared.user_agent, cleared.token), (None, Hashed::new("second")));
         let agent = UserAgent { ip: "192.0.2.7".to_owned(), ..UserAgent::default() };
         let clear = Session { user_agent: Some(PersonalUserAgent::Opened(agent.into())), ..session() };
-        let sealed_first = Rejection::Precondition("what is personal must be sealed before it is written");
+        let sealed_first = Rejection::Precondition("personal data must be sealed before it is written");
         assert_eq!((before.validate(), clear.validate()), (Ok(()), Err(sealed_first)));
     }
 

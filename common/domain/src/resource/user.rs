@@ -196,7 +196,7 @@ impl Resource for User {
     fn validate(&self) -> Result<(), Rejection> {
         let Some(human) = &self.human else { return self.insist_on_person() };
         if human.person().is_some() || !self.username.is_empty() {
-            return Err(Rejection::Precondition("what is personal must be sealed before it is written"));
+            return Err(Rejection::Precondition("personal data must be sealed before it is written"));
         }
         let of_service = Self { is_active: self.is_active, is_locked: self.is_locked, ..Self::default() };
         if of_service == (Self { human: None, password: None, sessions_end: None, ..self.clone() }) {
@@ -339,15 +339,15 @@ mod tests {
         let acting = || Command::Impersonate("8".to_owned());
         let cases = [
             (&active, acting(), Ok(Event::Impersonated { to: active.clone().into(), client_id: "8".into() })),
-            (&locked, acting(), Err("it is not active; nobody acts as it now")),
-            (&inactive, acting(), Err("it is not active; nobody acts as it now")),
+            (&locked, acting(), Err("it is not active and cannot be impersonated")),
+            (&inactive, acting(), Err("it is not active and cannot be impersonated")),
             (&active, Command::Lock(true), Ok(Event::Locked(locked.clone().into()))),
             (&locked, Command::Lock(false), Ok(Event::Unlocked(active.clone().into()))),
             (&locked, Command::Switch(false), Ok(Event::Deactivated(inactive.clone().into()))),
             (&locked, Command::Lock(true), Err("it is locked already")),
             (&active, Command::Lock(false), Err("it is not locked")),
             (&inactive, Command::Lock(false), Err("it is not locked")),
-            (&inactive, Command::Lock(true), Err("it is inactive; only what is active can be locked")),
+            (&inactive, Command::Lock(true), Err("it is inactive and cannot be locked")),
             (&locked, Command::Switch(true), Err("it is active already")),
         ];
         for (before, asked, outcome) in cases {

@@ -172,9 +172,12 @@ mod tests {
     #[test]
     fn there_is_one_value_which_is_not_too_long() {
         let put = |entry: UserMetadata| given::<Standard<UserMetadata>>([]).when(Command::Put(entry));
-        let longest = entry(&"ä".repeat(LONGEST_VALUE / 2));
-        put(longest.clone()).then([Event::Added(longest.into())]);
-        put(entry(&"ä".repeat(LONGEST_VALUE / 2 + 1)))
+        let longest = entry(&"ä".repeat(16_384 / 2));
+        let sealed = UserMetadata { value: None, sealed: Some(Sealed::new("x")), ..entry("") };
+        for right in [longest, sealed] {
+            put(right.clone()).then([Event::Added(right.into())]);
+        }
+        put(entry(&"ä".repeat(16_384 / 2 + 1)))
             .then_rejected(&Rejection::invalid("metadata.value", "must have at most 16,384 bytes"));
         put(entry("a\0")).then_rejected(&Rejection::invalid("metadata.value", "must not have the character U+0000"));
         let one = Rejection::Precondition("an entry has one value, in clear or sealed");

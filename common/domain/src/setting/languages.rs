@@ -63,7 +63,7 @@ impl Chain<Languages> {
 /// The rule lists the languages; a test compares it with [`SUPPORTED`].
 const RULE: &str = "must be one of en, de, fr, es, it, pt, nl, pl, ja, zh, ar";
 const RULES: &str = "must each be one of en, de, fr, es, it, pt, nl, pl, ja, zh, ar";
-const AMONG: &str = "must be among the restricted languages that hold in the context: set both at once, or reset one";
+const AMONG: &str = "must be among the restricted languages in effect in the context: set both at once, or reset one";
 
 #[cfg(test)]
 mod tests {

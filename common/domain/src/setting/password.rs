@@ -110,6 +110,20 @@ mod tests {
     }
 
     #[test]
+    fn a_requirement_is_met_by_characters_of_its_kind_alone() {
+        let passwords = ["aaa", "\u{c9}", "7", " ", "-"];
+        for (rule, expected) in [
+            (Rule::Length(2), [true, false, false, false, false]),
+            (Rule::Uppercase, [false, true, false, false, false]),
+            (Rule::Lowercase, [true, false, false, false, false]),
+            (Rule::Number, [false, false, true, false, false]),
+            (Rule::Symbol, [false, false, false, true, true]),
+        ] {
+            assert_eq!(passwords.map(|password| rule.is_met_by(password)), expected, "{rule:?}");
+        }
+    }
+
+    #[test]
     fn a_password_has_what_the_nearest_context_asks_for() {
         let chain = |own| Chain { own: Some(Arc::new(own)), above: vec![] };
         let anything = chain(Password::default());

@@ -37,7 +37,7 @@ pub(super) fn lock<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Ev
         return Err(Rejection::Precondition(if on { "it is locked already" } else { "it is not locked" }));
     }
     if on && !is_active {
-        return Err(Rejection::Precondition("it is inactive; only what is active can be locked"));
+        return Err(Rejection::Precondition("it is inactive and cannot be locked"));
     }
     *is_locked = on;
     Ok(vec![if on { Event::Locked(to) } else { Event::Unlocked(to) }])
@@ -47,9 +47,9 @@ pub(super) fn lock<R: Resource>(old: &WithUnknown<R>, on: bool) -> Result<Vec<Ev
 pub(super) fn impersonate<R: Resource>(old: &WithUnknown<R>, client_id: String) -> Result<Vec<Event<R>>, Rejection> {
     let mut to = old.clone();
     let is_active = to.known.activity().is_none_or(|is_active| *is_active);
-    let Some(is_locked) = to.known.lock() else { return Err(Rejection::Precondition("nobody acts as it")) };
+    let Some(is_locked) = to.known.lock() else { return Err(Rejection::Precondition("it cannot be impersonated")) };
     if !is_active || *is_locked {
-        return Err(Rejection::Precondition("it is not active; nobody acts as it now"));
+        return Err(Rejection::Precondition("it is not active and cannot be impersonated"));
     }
     Ok(vec![Event::Impersonated { to, client_id }])
 }

@@ -75,7 +75,7 @@ fn not_everything_can_be_switched_off() {
     }
     given::<Standard<Plain>>([Event::Added(plain("a"))])
         .when(Command::Impersonate("8".to_owned()))
-        .then_rejected(&Rejection::Precondition("nobody acts as it"));
+        .then_rejected(&Rejection::Precondition("it cannot be impersonated"));
     given::<Standard<Plain>>([])
         .when(Command::Impersonate("8".to_owned()))
         .then_rejected(&Rejection::NotFound(Plain::NAME));

@@ -124,7 +124,7 @@ impl Edge {
         for basis in bases {
             let holder = self.of_basis(tenant, basis, sequence.max(basis.seq)).await?;
             if basis.acts && !self.may_impersonate(tenant, &holder, user) {
-                return Err(Error::new(Reason::TokenInvalid, "nobody may act as the user of the access token by it"));
+                return Err(Error::new(Reason::TokenInvalid, "the access token no longer permits acting as its user"));
             }
         }
         Ok(())
@@ -221,7 +221,7 @@ impl Edge {
         let found = self.directory.personal_access_token(&tenant.id, sent.id, sequence).await.map_err(read_model)?;
         let given = secret_hash(&key, sent.id, sent.secret);
         let unknown =
-            || RefusedToken::personal(sent.id, false, personal::invalid(), "nobody has it, or its secret is wrong");
+            || RefusedToken::personal(sent.id, false, personal::invalid(), "it does not exist, or its secret is wrong");
         let found = found.filter(|found| is_kept(&given, &found.token.secret)).ok_or_else(unknown)?;
         self.counts(tenant, &found)?;
         Ok(found)

@@ -32,7 +32,7 @@ impl Edge {
         if app.as_ref().and_then(|app| app.app.config.oidc()).is_some_and(|oidc| oidc.is_page(origin)) {
             return Ok(());
         }
-        let message = "the app of the access token has no pages of the origin that the request came from";
+        let message = "the request came from an origin that is not registered for the app of the access token";
         Err(Error::new(Reason::OriginNotAllowed, message))
     }
 

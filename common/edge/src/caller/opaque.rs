@@ -60,7 +60,7 @@ impl UnverifiedToken<'_> {
 
 /// The refusal of a token that does not open.
 pub(crate) fn unopened() -> RefusedToken {
-    refused(None, Signed::Elsewhere, "no key of this instance opens it")
+    refused(None, Signed::Elsewhere, "it cannot be decrypted with a key of this instance")
 }
 
 /// The purpose that the ciphertext is bound to.
@@ -166,7 +166,7 @@ mod tests {
         let act = Some(Actor { iss: "https://id.example".into(), sub: "5".into(), act: None });
         let cases = [
             (claims(), None),
-            (AccessToken { act, ..claims() }, Some("acts as its user")),
+            (AccessToken { act, ..claims() }, Some("acting as another user")),
             (AccessToken { iss: "https://other.example".into(), ..claims() }, Some("not valid here")),
             (AccessToken { aud: vec!["9".into()], ..claims() }, Some("not for the platform's API")),
             (AccessToken { exp: now, ..claims() }, Some("expired")),

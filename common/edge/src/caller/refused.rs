@@ -87,9 +87,9 @@ pub(super) fn without_audience(jti: Option<String>) -> RefusedToken {
 
 /// The refusal of a token by which somebody acts as somebody else.
 pub(super) fn impersonated(jti: String) -> RefusedToken {
-    let message = "the access token is one of somebody who acts as its user; the platform's API takes none of these";
+    let message = "the access token is for acting as another user, which the platform's API does not accept";
     let error = Error::new(Reason::TokenInvalid, message);
-    RefusedToken::new(Some(jti), error, Signed::Here, "somebody acts as its user")
+    RefusedToken::new(Some(jti), error, Signed::Here, "it is for acting as another user")
 }
 
 /// The id that a signed token claims, as far as it can be logged.

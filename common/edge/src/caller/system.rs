@@ -73,10 +73,7 @@ impl SystemUsers {
         for user in users {
             let user = SigningUser::of(user)?;
             if known.iter().any(|other| other.name == user.name) {
-                return Err(format!(
-                    "there are two system users of the name {}: give each a name of its own",
-                    user.name
-                ));
+                return Err(format!("two system users have the name {}: give each a name of its own", user.name));
             }
             known.push(user);
         }
@@ -112,9 +109,7 @@ impl SigningUser {
         if let Some(unknown) = roles.iter().find(|name| role(name).is_none_or(|role| role.part.is_some())) {
             let known = ROLES.iter().filter(|role| role.part.is_none());
             let known = known.map(|role| role.name).collect::<Vec<_>>().join(", ");
-            return Err(format!(
-                "the system user {name} has the role {unknown}, which there is not for it; there are {known}"
-            ));
+            return Err(format!("the system user {name} has the unknown role {unknown}; possible roles are {known}"));
         }
         let key = serde_json::from_value::<Jwk>(public).ok().filter(|key| match &key.algorithm {
             AlgorithmParameters::EllipticCurve(key) => key.curve == EllipticCurve::P256,
@@ -122,7 +117,7 @@ impl SigningUser {
         });
         let key = key.and_then(|key| DecodingKey::from_jwk(&key).ok());
         let key =
-            key.ok_or_else(|| format!("the public key of the system user {name} is no JSON Web Key for ES256"))?;
+            key.ok_or_else(|| format!("the public key of the system user {name} is not a JSON Web Key for ES256"))?;
         let memberships = vec![Membership::new(&name, &Owner::system(), Owner::system(), roles)];
         let user = User { username: name.clone(), is_active: true, ..User::default() };
         let (id, owner) = (name.clone(), Owner::system());
@@ -139,7 +134,7 @@ impl SigningUser {
         // There is one clock, which is checked below.
         validation.validate_exp = false;
         let claims = decode(token, &self.key, &validation).map_err(|error| {
-            let why = format!("it cannot be used as one of the system user {}: {:?}", self.name, error.kind());
+            let why = format!("it is not a valid token of the system user {}: {:?}", self.name, error.kind());
             refused(id_of(token), Signed::Elsewhere, &why)
         });
         let SystemToken { sub, iat, exp, .. } = claims?.claims;
@@ -149,7 +144,7 @@ impl SigningUser {
             return Err(refused(
                 id_of(token),
                 Signed::Here,
-                "it is of another user than its issuer, longer than an hour, of the future, or has expired",
+                "its subject is not its issuer, it lasts longer than an hour, it is from the future, or it has expired",
             ));
         }
         Ok(exp)
@@ -175,12 +170,12 @@ mod tests {
             assert!(refused(vec![user(name, "IAM_OWNER")]).contains("cannot be a system user"), "{name}");
         }
         assert!(refused(vec![user("a", "IAM_OWNER"), user("a", "IAM_OWNER")]).contains("two system users"));
-        assert!(refused(vec![user("a", "NOBODY")]).contains("which there is not"));
+        assert!(refused(vec![user("a", "NOBODY")]).contains("unknown role"));
         for public in
             [json!({}), json!({ "kty": "oct", "k": "c2VjcmV0" }), json!({ "kty": "RSA", "n": "AQAB", "e": "AQAB" })]
         {
             let wrong = SystemUser { public, ..user("a", "IAM_OWNER") };
-            assert!(refused(vec![wrong]).contains("is no JSON Web Key for ES256"));
+            assert!(refused(vec![wrong]).contains("is not a JSON Web Key for ES256"));
         }
     }
 }

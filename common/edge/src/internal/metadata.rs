@@ -25,7 +25,7 @@ pub fn metadata_fault(PutMetadata { user_id, entries, .. }: &PutMetadata) -> Opt
     }
     let mut keys = HashSet::new();
     if !entries.iter().all(|entry| keys.insert(&entry.key)) {
-        return Some("must not have a key twice".to_owned());
+        return Some("must not have duplicate keys".to_owned());
     }
     entries.iter().find_map(|entry| entry_fault(user_id, entry))
 }
@@ -78,7 +78,7 @@ mod tests {
         let entries: Vec<_> = keys.iter().map(|key| (key.as_str(), "a")).collect();
         assert_eq!(asked(&entries[1..]), None);
         assert_eq!(asked(&entries).as_deref(), Some("must have 1 to 50 entries"));
-        assert_eq!(asked(&[("a", "1"), ("a", "1")]).as_deref(), Some("must not have a key twice"));
+        assert_eq!(asked(&[("a", "1"), ("a", "1")]).as_deref(), Some("must not have duplicate keys"));
         let value = "x".repeat(16 * 1024);
         let large: Vec<_> = ["a", "b", "c", "d"].iter().map(|key| (*key, value.as_str())).collect();
         assert_eq!(asked(&large).as_deref(), Some("must have at most 65536 bytes in all"));

@@ -15,7 +15,7 @@ use serde_path_to_error::Segment;
 use super::{faults::shortened_name, snake_case};
 
 /// The rule for a member that is there twice.
-pub(super) const ONCE: &str = "must be set once, and without an alternative to it";
+pub(super) const ONCE: &str = "must be set once, and not together with an alternative";
 
 /// What precedes the values of an enumeration in a rule.
 pub(super) const ONE_OF: &str = "must be one of ";

@@ -87,7 +87,7 @@ fn what_is_wrong_is_told_in_words_of_json() {
 #[test]
 fn alternatives_and_spellings_exclude_each_other() {
     for body in [r#"{"isAsync":false,"interruptOnError":true}"#, r#"{"isAsync":true,"is_async":true}"#] {
-        let message = "target.is_async must be set once, and without an alternative to it".to_owned();
+        let message = "target.is_async must be set once, and not together with an alternative".to_owned();
         assert_eq!(first(create(body)), ("INVALID_REQUEST", message), "{body}");
     }
 }

@@ -31,7 +31,7 @@ async fn not_found(request: Request) -> Response {
     let (reason, what) = if is_grpc { (Reason::NotImplemented, "method") } else { (Reason::RouteNotFound, "path") };
     let path = request.uri().path();
     let message = match role_elsewhere(request.method(), path, is_grpc) {
-        Some(role) => format!("this node does not answer {path}: {role} nodes do"),
+        Some(role) => format!("this node does not serve {path}: {role} nodes do"),
         None => format!("there is no {what} {path}"),
     };
     refuse(request, Error::new(reason, message)).await
@@ -40,7 +40,7 @@ async fn not_found(request: Request) -> Response {
 async fn not_allowed(request: Request) -> Response {
     let (path, method) = (request.uri().path(), request.method());
     let message = match role(method, path, false) {
-        Some(role) => format!("this node does not answer {method} {path}: {role} nodes do"),
+        Some(role) => format!("this node does not serve {method} {path}: {role} nodes do"),
         None => format!("{path} has no method {method}"),
     };
     refuse(request, Error::new(Reason::MethodNotAllowed, message)).await

@@ -70,7 +70,7 @@ impl<'a> Merged<'a> {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("a message has no description")]
+#[error("a message has no descriptor")]
 struct Undescribed;
 
 impl Content for Merged<'_> {
@@ -87,7 +87,7 @@ impl Content for Merged<'_> {
         merge(&self.descriptor, &mut merged, answer)?;
         // The caller's rights, and the targets to call, were decided by the context.
         if self.member == REQUEST && merged.get(CONTEXT) != self.tree.get(CONTEXT) {
-            return Err(CallFailure::Malformed(format!("it changes {CONTEXT}, which only the caller says")));
+            return Err(CallFailure::Malformed(format!("it changes {CONTEXT}, which only the caller may set")));
         }
         // A wrong type is the fault of this target, not of a later one.
         self.message.become_tree(merged.clone()).map_err(|unread| CallFailure::Malformed(unread.to_string()))?;

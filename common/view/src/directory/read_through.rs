@@ -119,7 +119,7 @@ impl Answers {
         match (said, known) {
             (Err(failure @ DatabaseFailure::Inconsistent { .. }), _) | (Err(failure), None) => Err(failure),
             (Err(failure), Some(known)) => {
-                tracing::debug!(error = explain(&failure), "the read model cannot be read; what it said last goes on");
+                tracing::debug!(error = explain(&failure), "the read model cannot be read; its last answer is used");
                 Ok(known)
             }
             // Postgres has lost commits that it has answered by; they come back from the log.

@@ -55,7 +55,7 @@ impl Decision {
             Ok(event) => Ok(Some(Self { id, event, by, at, within })),
             Err(failure) if failure.is_newer() => Err(failure),
             Err(failure) => {
-                tracing::error!(error = explain(&failure), "what was decided cannot be read");
+                tracing::error!(error = explain(&failure), "a decision about a failed event cannot be read");
                 Ok(None)
             }
         }
@@ -135,7 +135,7 @@ fn left_out(view: &str, decided_in: &str, payload: &[u8]) -> Option<u64> {
         Ok(found) => found,
         Err(error) => {
             let (kind, column) = (error.classify(), error.column());
-            tracing::error!(view, decided_in, ?kind, column, "what was discarded cannot be read, and is not left out");
+            tracing::error!(view, decided_in, ?kind, column, "a decision to discard cannot be read and is ignored");
             return None;
         }
     };
@@ -182,7 +182,7 @@ pub async fn after(database: &Database, sequence: u64) -> Result<(Vec<Decision>,
 /// The decision that an event is, if this build can read it.
 fn known(recorded: &Recorded) -> Option<Decision> {
     Decision::of(recorded).unwrap_or_else(|newer| {
-        tracing::error!(error = explain(&newer), "what was decided cannot be read");
+        tracing::error!(error = explain(&newer), "a decision about a failed event cannot be read");
         None
     })
 }

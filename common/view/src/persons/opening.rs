@@ -257,7 +257,7 @@ impl<'a> Opening<'a> {
             Err(failure @ PersonFailure::Unopened) => {
                 let (id, sequence) = (&recorded.event.aggregate_id, recorded.sequence);
                 let error = explain(&failure);
-                tracing::error!(error, aggregate_id = id, sequence, "what is personal is read as if it were erased");
+                tracing::error!(error, aggregate_id = id, sequence, "personal data is read as if it had been erased");
                 None
             }
             clear => clear?,

@@ -107,7 +107,7 @@ impl Contexts {
             }
             Err(error) => {
                 let (error, settings) = (explain(&error), kind.name);
-                tracing::error!(error, settings, "an event cannot be read, and what is set stays as it was");
+                tracing::error!(error, settings, "an event cannot be read, and the settings stay as they were");
             }
         }
     }

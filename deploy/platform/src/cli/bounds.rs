@@ -10,7 +10,7 @@ use query::SearchBounds;
 /// What a search may take, of query nodes and standalone.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Searches {
-    /// How many results a list has where the request does not say
+    /// How many results a list has if the request does not say
     #[arg(long, env = "PLATFORM_SEARCH_DEFAULT_LIMIT", default_value_t = 100, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) search_default_limit: u32,
     /// How many results a list has at most
@@ -47,10 +47,10 @@ pub(crate) struct Rates {
     /// How many requests a second a client may send, known by its Authorization header; 0 for any number
     #[arg(long, env = "PLATFORM_RATE_LIMIT_CLIENT", default_value_t = 200, value_name = "NUMBER")]
     pub(crate) rate_limit_client: u32,
-    /// How many requests a second those may send together who have a token of an instance; 0 for any number
+    /// How many requests a second all clients with a token of an instance may send together; 0 for any number
     #[arg(long, env = "PLATFORM_RATE_LIMIT_INSTANCE", default_value_t = 2000, value_name = "NUMBER")]
     pub(crate) rate_limit_instance: u32,
-    /// How many requests a second those may send together to a host who have no token for it, requests for tokens
+    /// How many requests a second all clients without a token for a host may send to it together, requests for tokens
     /// included; 0 for any number
     #[arg(long, env = "PLATFORM_RATE_LIMIT_STRANGERS", default_value_t = 500, value_name = "NUMBER")]
     pub(crate) rate_limit_strangers: u32,
@@ -66,13 +66,13 @@ pub(crate) struct Rates {
 /// How events are delivered to targets, by command nodes and standalone.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Deliveries {
-    /// How often an event is delivered to a target that fails before it is given up, and is a failed event
+    /// How often an event is delivered to a target that fails before it is given up and becomes a failed event
     #[arg(long, env = "PLATFORM_DELIVERY_TRIES", default_value_t = 10, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) delivery_tries: u32,
     /// How many milliseconds pass before the second try; then twice as many each time, up to five minutes
     #[arg(long, env = "PLATFORM_DELIVERY_PAUSE", default_value_t = 1000, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub(crate) delivery_pause: u64,
-    /// For how many days a delivery that was given up is kept for somebody who decides about it
+    /// For how many days a delivery that was given up is stored until somebody decides about it
     #[arg(long, env = "PLATFORM_DELIVERY_KEPT", default_value_t = KEPT_DAYS, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..=3650))]
     pub(crate) delivery_kept: u32,
 }

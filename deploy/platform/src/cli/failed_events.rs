@@ -9,15 +9,16 @@ use super::{time::time, tools::At};
 pub(crate) enum FailedEvents {
     /// Print the events that views could not process or deliver, one a line, the last failure first
     List(Box<ListFailedEvents>),
-    /// Print all that are found as JSON, one object a line, the first failure first
+    /// Print all that match as JSON, one object a line, the first failure first
     Export(Box<ExportFailedEvents>),
-    /// Print what fails from now on, one a line, until it is ended; where more than 1000 fail within 30 seconds, the last of them
+    /// Print events that fail from now on, one a line, until Ctrl-C; if more than 1000 fail within 30 seconds, only the
+    /// last of them
     Watch(Box<ListFailedEvents>),
-    /// Print one of them, with the event itself and how many wait behind it
+    /// Print one of them, with the event itself and how many events wait for it
     Show(Box<ShowFailedEvent>),
-    /// Have views try again one of them, or all that are found
+    /// Have views retry one of them, or all that match
     Retry(Box<RetryFailedEvents>),
-    /// Have a view leave one out, for good; what waits behind it goes on
+    /// Discard an event in a view for good; the events that wait for it are processed
     Discard(Box<DiscardFailedEvent>),
 }
 
@@ -28,11 +29,11 @@ const WHICH: [&str; 9] =
 /// What became of a failed event.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum FailedEventState {
-    /// Nobody has dealt with it
+    /// It waits for a decision
     Failed,
-    /// It is being tried again
+    /// It is being retried
     Retrying,
-    /// The view leaves it out
+    /// It was discarded
     Discarded,
 }
 
@@ -57,13 +58,13 @@ pub(crate) struct WhichFailedEvents {
     /// With this in the error, whatever the case of its letters
     #[arg(long, value_name = "TEXT")]
     pub(crate) error: Option<String>,
-    /// That failed the last time then or later: 2026-11-27T10:00:00Z, or how long ago, such as 2h
+    /// Whose last failure was at this time or later: 2026-11-27T10:00:00Z, or how long ago, such as 2h
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) since: Option<Timestamp>,
-    /// That failed the last time before this time
+    /// Whose last failure was before this time
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) before: Option<Timestamp>,
-    /// What became of it; what was discarded is found only by this
+    /// In this state; discarded events are found only with this
     #[arg(long)]
     pub(crate) state: Option<FailedEventState>,
 }
@@ -85,7 +86,7 @@ pub(crate) struct ExportFailedEvents {
     pub(crate) which: WhichFailedEvents,
     #[command(flatten)]
     pub(crate) at: At,
-    /// Print one JSON object a line, as it does without this, too
+    /// Print one JSON object a line, which is the default
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -94,11 +95,12 @@ pub(crate) struct ExportFailedEvents {
 pub(crate) struct ShowFailedEvent {
     /// The id of the failed event
     pub(crate) id: String,
-    /// Show what is personal of people in clear; that you have seen it is in the log for good. A node named by --url has to both read
-    /// and write, or be a proxy before those that do
+    /// Show personal data in clear; the log records for good that you have seen it. A node named by --url must both
+    /// read and write, or be a proxy in front of nodes that do
     #[arg(long, requires = "reason")]
     pub(crate) reveal: bool,
-    /// Why you have to see it. It is in the log for good, and targets may be told it: the number of a ticket, and nothing personal
+    /// Why you have to see it. It stays in the log for good, and targets may receive it: give a ticket number and
+    /// nothing personal
     #[arg(long, value_name = "TEXT", requires = "reveal")]
     pub(crate) reason: Option<String>,
     #[command(flatten)]
@@ -117,7 +119,7 @@ pub(crate) struct RetryFailedEvents {
     pub(crate) id: Option<String>,
     #[command(flatten)]
     pub(crate) which: WhichFailedEvents,
-    /// All that there are
+    /// All failed events
     #[arg(long, conflicts_with = "which")]
     pub(crate) all: bool,
     #[command(flatten)]
@@ -131,7 +133,7 @@ pub(crate) struct RetryFailedEvents {
 pub(crate) struct DiscardFailedEvent {
     /// The id of the failed event
     pub(crate) id: String,
-    /// Why the view may leave it out; it is in the log for good
+    /// Why the view may discard it; it stays in the log for good
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
     #[command(flatten)]

@@ -6,19 +6,19 @@ use super::tools::At;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Projections {
-    /// Print the projections, one a line, how far each is, and the generations beside it
+    /// Print the projections, one a line, with their progress and other generations
     List(Box<ListProjections>),
     /// Print one of them as JSON
     Status(Box<OneProjection>),
-    /// Build one anew from the log, beside the generation that answers
+    /// Rebuild one from the log, beside the active generation
     Replay(Box<ReplayProjection>),
-    /// Compare a generation with the one that answers, and wait for the result; ends with 1 when they differ
+    /// Compare a generation with the active one, and wait for the result; exits with 1 if they differ
     Verify(Box<GenerationOf>),
-    /// Let the generation that was built answer; the one that answered is kept, to go back to
+    /// Switch to the generation that was built; the previous one is kept, to go back to
     Switch(Box<Exchange>),
-    /// Let the generation answer that answered before
+    /// Go back to the previous generation
     Rollback(Box<Exchange>),
-    /// Drop the generation that was built, or the one that answered before
+    /// Drop the generation that was built, or the previous one
     Drop(Box<GenerationOf>),
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct OneProjection {
 pub(crate) struct ReplayProjection {
     #[command(flatten)]
     pub(crate) of: OneProjection,
-    /// Wait until it is built and compared, and print how far it is meanwhile
+    /// Wait until it is built and compared, and print the progress meanwhile
     #[arg(long)]
     pub(crate) wait: bool,
 }
@@ -52,7 +52,7 @@ pub(crate) struct ReplayProjection {
 pub(crate) struct GenerationOf {
     #[command(flatten)]
     pub(crate) of: OneProjection,
-    /// The one that answered before, instead of the one that is built
+    /// The previous one, instead of the one that is built
     #[arg(long)]
     pub(crate) previous: bool,
 }
@@ -61,7 +61,7 @@ pub(crate) struct GenerationOf {
 pub(crate) struct Exchange {
     #[command(flatten)]
     pub(crate) of: OneProjection,
-    /// Although it could not process events that the one that answers could
+    /// Even if it failed on events that the active one processed
     #[arg(long)]
     pub(crate) force: bool,
 }

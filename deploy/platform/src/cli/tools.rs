@@ -12,7 +12,7 @@ use crate::{Failure, bootstrap, data_dir::DataDir};
 /// Where what is looked at runs.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Servers {
-    /// The data directory of a running standalone platform, whose own servers are meant where no address is given
+    /// The data directory of a running standalone platform, whose own servers are used if no address is given
     #[arg(long, env = "PLATFORM_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -25,10 +25,10 @@ pub(crate) struct Doctor {
     pub(crate) servers: Servers,
     #[command(flatten)]
     pub(crate) postgres: MaybePostgres,
-    /// The file with the master key, whose form and mode are looked at
+    /// The file with the master key, whose form and mode are checked
     #[arg(long, env = "PLATFORM_MASTER_KEY_FILE", value_name = "FILE")]
     pub(crate) master_key_file: Option<PathBuf>,
-    /// The folder of the search indexes, whose free space is looked at
+    /// The folder of the search indexes, whose free space is checked
     #[arg(long, env = "PLATFORM_INDEX_DIR", value_name = "DIR")]
     pub(crate) index_dir: Option<PathBuf>,
     /// Print one JSON object: whether all is well, and the checks
@@ -74,7 +74,7 @@ pub(crate) struct DeleteExecution {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Target {
-    /// Print the last attempts to deliver events to a target, 20 at most, the last one first
+    /// Print the last attempts to deliver events to a target, 20 at most, the latest first
     Deliveries(Box<TargetDeliveries>),
 }
 
@@ -91,8 +91,8 @@ pub(crate) struct TargetDeliveries {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bootstrap {
-    /// Give the service user of the first start a new secret and write bootstrap.json with it; the old secret ends. If the first person has
-    /// the one-time password of the first login still, that one gets another
+    /// Give the service user of the first start a new secret and write bootstrap.json with it; the old secret stops
+    /// working. If the first person still has the one-time password of the first login, it is replaced too
     Renew(Box<RenewBootstrap>),
 }
 
@@ -100,8 +100,8 @@ pub(crate) enum Bootstrap {
 pub(crate) struct RenewBootstrap {
     #[command(flatten)]
     pub(crate) at: At,
-    /// Only give the first person, or whoever has this login name, a one-time password, whatever that one's password is now, and write
-    /// first-login with it
+    /// Only replace the password of the first person, or of the person with this login name, by a one-time password,
+    /// and write it to first-login
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     pub(crate) first_person: Option<String>,
 }
@@ -110,7 +110,7 @@ pub(crate) struct RenewBootstrap {
 pub(crate) struct Listed {
     #[command(flatten)]
     pub(crate) servers: Servers,
-    /// Print one JSON object a line, with the payload; those that wait too
+    /// Print one JSON object a line, with the payload; deliveries that wait too
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -119,16 +119,16 @@ pub(crate) struct Listed {
 pub(crate) enum Log {
     /// Print events of the log, one a line, oldest first
     Tail(Box<Tail>),
-    /// Read the log and check that nothing is missing, changed or out of order; ends with 1 at the first fault
+    /// Read the log and check that nothing is missing, changed or out of order; exits with 1 at the first fault
     Verify(Box<Verify>),
 }
 
 /// Which of the logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WhichLog {
-    /// What is kept for ever
+    /// The log that is stored for ever
     Events,
-    /// Revocations, which age out
+    /// The log of sessions and revocations, which age out
     Sessions,
 }
 
@@ -152,7 +152,7 @@ pub(crate) struct Tail {
     /// Which log
     #[arg(long, value_enum, default_value_t = WhichLog::Events)]
     pub(crate) log: WhichLog,
-    /// Print the payloads too: what is secret in them is hashed or encrypted, names and the like are not
+    /// Print the payloads too: secrets in them are hashed or encrypted, names and the like are not
     #[arg(long)]
     pub(crate) payload: bool,
 }
@@ -164,14 +164,14 @@ pub(crate) struct Verify {
     /// Which log
     #[arg(long, value_enum, default_value_t = WhichLog::Events)]
     pub(crate) log: WhichLog,
-    /// Check from the record with this event on, and take what is before it on trust
+    /// Check from the record with this event on, and trust what is before it
     #[arg(long, value_name = "SEQUENCE", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) from: u64,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MasterKey {
-    /// Put a new master key in the place of the old one, while nodes run
+    /// Replace the master key while nodes run
     Rotate(Box<RotateMasterKey>),
 }
 
@@ -191,7 +191,7 @@ pub(crate) struct RotateMasterKey {
 pub(crate) enum Events {
     /// Print the newest events, the newest last
     List(Box<ListEvents>),
-    /// Print all events as JSON, one a line, the oldest first, and say where to go on
+    /// Print all events as JSON, one a line, the oldest first, and print where to go on
     Export(Box<ExportEvents>),
 }
 
@@ -249,7 +249,7 @@ pub(crate) struct WantedEvents {
 pub(crate) struct At {
     #[command(flatten)]
     pub(crate) of: OfInstance,
-    /// Where a node that can do it is reached, if not under the issuer's address
+    /// The address of a node that can do it, if it is not the issuer's
     #[arg(long, env = "PLATFORM_URL", value_name = "URL", value_parser = external_url)]
     pub(crate) url: Option<Url>,
 }

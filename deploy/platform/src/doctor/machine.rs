@@ -82,7 +82,7 @@ fn check_space(check: &'static str, folder: &Path, report: &mut Report) {
             }
         }
         Err(error) => {
-            report.fail(check, format!("{name} cannot be looked at: {error}"), "name a folder that is there");
+            report.fail(check, format!("{name} cannot be looked at: {error}"), "name an existing folder");
         }
     }
 }

@@ -66,19 +66,19 @@ async fn look(servers: &cli::Servers, report: &mut Report) -> Option<OfEach<Opti
     for beside in &BESIDE {
         let name = beside.stream;
         match beside.look(&context, replicas).await {
-            Ok(StreamState::Right) => report.ok("stream", format!("{name}, {}, is as it must be", beside.what)),
+            Ok(StreamState::Right) => report.ok("stream", format!("{name}, {}, is set up correctly", beside.what)),
             Ok(StreamState::Absent) => {
-                let found = format!("{name}, {}, is not there", beside.what);
+                let found = format!("{name}, {}, does not exist", beside.what);
                 report.warn("stream", found, "none, unless nodes run already: the first node that starts makes it");
             }
             Ok(StreamState::Wrong(rule)) => {
                 let remedy = format!(
-                    "stop the nodes, remove {name} and start them again: they make it anew, and {}",
+                    "stop the nodes, remove {name} and start them again: they create it again, and {}",
                     beside.loses
                 );
                 report.fail("stream", format!("{name}, {}, has {rule}", beside.what), &remedy);
             }
-            Err(error) => report.fail("stream", format!("{name}: {error}"), "see that this user may ask for it"),
+            Err(error) => report.fail("stream", format!("{name}: {error}"), "check that this user may access it"),
         }
     }
     Some(OfEach { events, sessions })
@@ -98,7 +98,7 @@ fn check_version(client: &Client, report: &mut Report) {
 async fn check_durability(durability: &Durability, report: &mut Report) {
     const CHECK: &str = "durability";
     if durability.unsafe_durability {
-        let found = "not looked at, as --unsafe-durability says: acknowledged writes may be lost when the power goes";
+        let found = "not checked, because of --unsafe-durability: acknowledged writes may be lost when the power fails";
         return report.warn(
             CHECK,
             found,
@@ -124,7 +124,7 @@ async fn check_jetstream(context: &jetstream::Context, durability: &Durability, 
             report.fail(
                 "jetstream",
                 found,
-                "enable JetStream on the server and for this account, and let this user ask for it",
+                "enable JetStream on the server and for this account, and let this user access it",
             );
             return None;
         }
@@ -138,10 +138,10 @@ async fn check_jetstream(context: &jetstream::Context, durability: &Durability, 
     rooms.extend(servers.map(|it| (it.server, it.most.saturating_sub(it.used))));
     let Some((whose, free)) = rooms.into_iter().min_by_key(|(_, free)| *free) else {
         let remedy = "give --nats-monitor-url or --nats-system-url";
-        report.warn("nats storage", "nobody tells how much room is left for the log", remedy);
+        report.warn("nats storage", "the free space for the log is unknown", remedy);
         return Some(());
     };
-    let found = format!("{whose} may keep {} more in files", shown(free));
+    let found = format!("{whose} may store {} more in files", shown(free));
     let remedy = "raise max_file_store of the server or the account's limit, after making room on the disk";
     match free {
         LITTLE.. => report.ok("nats storage", found),
@@ -173,7 +173,7 @@ async fn check_log(client: &Client, class: LogClass, replicas: usize, report: &m
             return None;
         }
         Err(error) => {
-            report.fail(CHECK, error.to_string(), &format!("see that this user may ask for the stream {name}"));
+            report.fail(CHECK, error.to_string(), &format!("check that this user may access the stream {name}"));
             return None;
         }
     };
@@ -181,8 +181,8 @@ async fn check_log(client: &Client, class: LogClass, replicas: usize, report: &m
         Ok(()) => report.ok(CHECK, format!("{name} has the rules of a log, {replicas} replicas or more")),
         Err(error) => {
             let remedy = format!(
-                "for replicas and maxima edit the stream (`nats stream edit {name}`); else make it anew with the same \
-                 messages, as docs/nats-permissions.md tells under \"When there is a foreign message\""
+                "for replicas and maxima edit the stream (`nats stream edit {name}`); otherwise recreate it with \
+                 the same messages, as docs/nats-permissions.md explains under \"When there is a foreign message\""
             );
             report.fail(CHECK, error.to_string(), &remedy);
         }
@@ -190,7 +190,7 @@ async fn check_log(client: &Client, class: LogClass, replicas: usize, report: &m
     match log.check_complete().await {
         Ok(()) => {
             let purged = match log.purged().await {
-                Ok(purged) if purged > 0 => format!(", save the first {purged}, which have aged out"),
+                Ok(purged) if purged > 0 => format!(", except the first {purged}, which have aged out"),
                 _ => String::new(),
             };
             report.ok(
@@ -205,15 +205,15 @@ async fn check_log(client: &Client, class: LogClass, replicas: usize, report: &m
     }
     match log.lagging().await {
         Ok(lagging) if !lagging.is_empty() => {
-            let found = format!("these servers are away or behind with {name}: {}", lagging.join(", "));
-            report.warn("log servers", found, "bring them back: with a majority away no write is acknowledged");
+            let found = format!("these servers are unavailable or lag with {name}: {}", lagging.join(", "));
+            report.warn("log servers", found, "bring them back: without a majority no write is acknowledged");
         }
         _ => {}
     }
     match log.last().await {
         Ok(_) => Some(log),
         Err(error) => {
-            report.fail("log end", error.to_string(), &format!("{} says more", verify(class)));
+            report.fail("log end", error.to_string(), &format!("{} shows details", verify(class)));
             None
         }
     }

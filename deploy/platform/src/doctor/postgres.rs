@@ -95,7 +95,7 @@ async fn check_server(client: &Client, report: &mut Report) -> Result<(), tokio_
         if is_on {
             report.ok("postgres disk", format!("{setting} is on"));
         } else {
-            let found = format!("{setting} is off, so read models may be damaged unseen when the power goes");
+            let found = format!("{setting} is off, so read models may be damaged unseen when the power fails");
             let remedy =
                 format!("`alter system set {setting} = on`, reload, and rebuild the read models (docs/operations.md)");
             report.fail("postgres disk", found, &remedy);
@@ -126,7 +126,7 @@ async fn check_projection(
         database.within(schema::is_complete(&database, projection)).await.map_err(|error| explain(&error))?;
     if !is_complete {
         let remedy =
-            "none, before the first start; else start a node: it makes what is missing and fills it from the log";
+            "none, before the first start; else start a node: it creates what is missing and fills it from the log";
         report.warn(CHECK, format!("tables of {name} are missing"), remedy);
         return Ok(());
     }
@@ -143,7 +143,7 @@ async fn check_projection(
     if !is_here {
         let (at, end) = (at.stream_sequence, end.stream_sequence);
         let found = format!(
-            "{name} stands at message {at}, which is not in this log, or another record; the log ends at {end}"
+            "{name} is at message {at}, which is missing in this log or another record there; the log ends at {end}"
         );
         let remedy = "check that --nats-url and --postgres-url belong together. If they do, the log has lost messages or was \
                       restored from an older backup: keep the read models, which may be the last copy, until it is clear \
@@ -158,7 +158,7 @@ async fn check_projection(
     }
     let Lag { seconds, .. } = log.lag(at.into(), end.into()).await.map_err(|error| explain(&error))?;
     let found = format!("{found}; it lags {seconds:.1} s");
-    let remedy = "see that a projector runs, and its log lines (docs/operations.md)";
+    let remedy = "check that a projector runs, and its log lines (docs/operations.md)";
     match seconds {
         ..=LAGS => report.ok(CHECK, found),
         ..=STANDING => report.warn(CHECK, found, remedy),

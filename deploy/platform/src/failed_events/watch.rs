@@ -35,7 +35,7 @@ pub(crate) async fn watch(options: cli::ListFailedEvents, shutdown: Cancellation
             }
             Err(error) => {
                 pause = (pause * 2).min(EVERY.1);
-                output::notice(format_args!("{error}; it is asked again in {} s", pause.as_secs()));
+                output::notice(format_args!("{error}; trying again in {} s", pause.as_secs()));
             }
         }
         tokio::select! {

@@ -12,8 +12,8 @@ use view::history::SESSIONS_KEPT;
 const RECENT: usize = 65_536;
 const RESTORE: &str = "stop the command nodes, restore the log from a backup (docs/operations.md), and let nobody else publish \
                        to it or delete from it (docs/nats-permissions.md)";
-const FOREIGN: &str = "something else than the platform has published it; docs/nats-permissions.md tells under \"When there is a \
-                       foreign message\" how the log goes on";
+const FOREIGN: &str = "something other than the platform published it; docs/nats-permissions.md explains under \"When \
+                       there is a foreign message\" how to go on";
 
 /// The first fault of a log.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -100,11 +100,16 @@ impl Chain {
             && before.log_id != record.commit.log_id
         {
             let (found, expected) = (hex::encode(&record.commit.log_id), hex::encode(&before.log_id));
-            return Err(fault(place, "it is of another log", format!("log id {found}"), format!("log id {expected}")));
+            return Err(fault(
+                place,
+                "it is from another log",
+                format!("log id {found}"),
+                format!("log id {expected}"),
+            ));
         }
         let (found, expected) = (record.commit.first_sequence, self.at.sequence + 1);
         if found != expected {
-            let rule = "events are missing or there twice";
+            let rule = "events are missing or duplicated";
             return Err(fault(
                 place,
                 rule,
@@ -136,7 +141,7 @@ impl Chain {
         let (events, answers) = (record.events.len(), record.commit.answers.len());
         if events + answers > 0 {
             let found = format!("{events} events and {answers} answers");
-            let rule = "it begins an epoch and is no barrier";
+            let rule = "it begins an epoch and is not a barrier record";
             return Err(fault(
                 record.stream_sequence,
                 rule,
@@ -199,11 +204,11 @@ fn check_header(record: &Record, before: &CommitRecord) -> Result<(), Violation>
     let least = |least: String| format!("{least} or more, as in the record before it");
     if commit.incarnation < before.incarnation {
         let (found, expected) = (format!("incarnation {}", commit.incarnation), least(before.incarnation.to_string()));
-        return Err(fault(place, "it is of an older copy of the log", found, expected));
+        return Err(fault(place, "it is from an older copy of the log", found, expected));
     }
     if commit.epoch < before.epoch {
         let (found, expected) = (format!("epoch {}", commit.epoch), least(before.epoch.to_string()));
-        return Err(fault(place, "a writer wrote that had been taken over", found, expected));
+        return Err(fault(place, "a writer wrote after another one had taken over", found, expected));
     }
     // A build without purges writes 0.
     let says_less = commit.purged_to < before.purged_to && !(commit.purged_to == 0 && commit.epoch > before.epoch);
@@ -239,7 +244,7 @@ impl From<Broken> for Violation {
             | Broken::OtherHistory { stream_sequence } => stream_sequence,
         };
         let (found, expected) = ("another message".to_owned(), "a commit record".to_owned());
-        Self { remedy: FOREIGN, ..fault(place, "it is no commit record", found, expected) }
+        Self { remedy: FOREIGN, ..fault(place, "it is not a commit record", found, expected) }
     }
 }
 

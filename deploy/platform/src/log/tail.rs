@@ -43,7 +43,7 @@ pub(crate) async fn run(options: cli::Tail, shutdown: CancellationToken) -> Resu
         Err(error) if is_reader_gone(&*error) => Ok(()),
         Err(error) => match error.downcast::<LogFailure>() {
             Ok(broken) if matches!(*broken, LogFailure::Broken { .. }) => {
-                Err(format!("{broken}; `platform log verify` says more").into())
+                Err(format!("{broken}; `platform log verify` shows details").into())
             }
             Ok(other) => Err(other),
             Err(other) => Err(other),
@@ -66,7 +66,7 @@ async fn print(log: &Log, options: &cli::Tail) -> Result<(), Failure> {
     let mut at = log.record_before(window.from).await?.map(|record| record.position()).unwrap_or_default();
     if !options.follow && at.stream_sequence == end && window.from > at.sequence + 1 {
         let (last, from) = (at.sequence, window.from);
-        return Err(format!("the log ends with event {last}: with --follow event {from} is waited for").into());
+        return Err(format!("the log ends with event {last}: use --follow to wait for event {from}").into());
     }
     loop {
         match window.print_after(log, &mut at, (!options.follow).then_some(end)).await {

@@ -86,7 +86,7 @@ fn summary(chain: &Chain, first: u64, took: Duration) -> String {
     let header = chain.header.clone().unwrap_or_default();
     let time = jiff::Timestamp::from_microsecond(header.committed_at).map(|at| at.to_string()).unwrap_or_default();
     format!(
-        "the log is whole from message {first} to {}: {} records, events up to {}, {} aggregates, epoch {} now, \
+        "the log is intact from message {first} to {}: {} records, events up to {}, {} aggregates, epoch {} now, \
          {} begun here, log id {}, incarnation {}, last commit {time}; checked in {:.1} s",
         chain.at.stream_sequence,
         chain.records,

@@ -103,7 +103,7 @@ impl Measuring {
                     INDEX_DOCUMENTS.with(&[name]).set_integer(snapshot.documents());
                     State::Ok
                 }
-                None => State::Starting("no published index has come yet".to_owned()),
+                None => State::Starting("no published index was received yet".to_owned()),
             };
             self.health.report(&format!("index.{name}"), state);
         }
@@ -214,7 +214,7 @@ fn lagging(projection: &str, seconds: f64) -> State {
     }
     // The number of seconds is reported separately: a reason that changes every second would be another state each
     // time.
-    State::Degraded(format!("{projection} lags: see that a projector runs, and its log lines"))
+    State::Degraded(format!("{projection} lags: check that a projector runs, and its log lines"))
 }
 
 /// Whether this node writes, and so knows the end of its log better.

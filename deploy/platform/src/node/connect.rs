@@ -54,7 +54,7 @@ pub(super) fn renewing(options: &NodeOptions) -> lease::Connect {
         let (flags, url, name) = (flags.clone(), url.clone(), name.clone());
         Box::pin(async move {
             let connected = connect(&flags, &url, role, &name).await;
-            connected.inspect_err(|error| tracing::warn!(%error, "cannot connect to renew leases")).ok()
+            connected.inspect_err(|error| tracing::warn!(%error, "cannot connect to NATS to renew leases")).ok()
         })
     })
 }

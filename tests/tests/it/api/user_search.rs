@@ -93,8 +93,8 @@ async fn filters_that_are_too_many_or_too_deep_are_refused() {
     let both = json!([many(60)[0], many(60)[0]]);
     for (why, filters, asked) in [
         ("nested", json!([nested(6)]), "must be nested at most 5 deep"),
-        ("many within one", many(100), "must have at most 100 items, those within others counted"),
-        ("many within two", both, "must have at most 100 items, those within others counted"),
+        ("many within one", many(100), "must have at most 100 items, nested ones included"),
+        ("many within two", both, "must have at most 100 items, nested ones included"),
         ("none in a not", json!([{ "notFilter": {} }]), "is required"),
         ("an empty one within another", json!([{ "orFilter": { "filters": [{}] } }]), "is required"),
         ("a text that is too long", json!([{ "notFilter": { "filter": has("username", &"a".repeat(201)) } }]), "200"),

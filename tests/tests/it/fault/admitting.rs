@@ -276,7 +276,7 @@ async fn where_postgres_refuses_what_everybody_needs_it_stands_still_and_names_i
     let stalled = async || {
         let check = failing.platform.management().check("projection.access").await?;
         let said = check.to_string();
-        (check["state"] == "stalled" && said.contains("data_key") && said.contains("everybody needs")).then_some(())
+        (check["state"] == "stalled" && said.contains("data_key") && said.contains("without which")).then_some(())
     };
     eventually("it stands still and names the row", stalled).await;
     assert!(failed(&failing.operator, json!([{ "viewName": "access" }])).await.is_empty(), "nothing is parked");

@@ -224,7 +224,7 @@ async fn what_failed_may_be_as_large_as_a_record() {
     let mut browser = Browser::signed_in(&platform.bootstrap.issuer, &link(&platform.data(), &[])).await;
     let page = browser.get(&format!("/ui/operate/failed/{id}")).await;
     assert!(page.status == StatusCode::OK && page.text.len() < 100_000, "{} of {}", page.text.len(), page.status);
-    assert!(page.text.contains("The beginning of it.") && page.text.contains("Download all of it"));
+    assert!(page.text.contains("Only the beginning is shown.") && page.text.contains("Download all of it"));
     assert_eq!(browser.get(&format!("/ui/operate/failed/{id}/payload")).await.text, payload);
     let (is_done, printed, said) =
         run(&["failed-events", "show", &id, "--data-dir", &platform.data().display().to_string()]);

@@ -47,7 +47,7 @@ async fn generation(operator: &Client, view: &str, place: &str) -> Option<Value>
     of["generations"].as_array()?.iter().find(|found| found["place"] == place).cloned()
 }
 
-/// Waits until a generation was compared with the one that answers, and returns it.
+/// Waits until a generation was compared with the active one, and returns it.
 async fn compared(operator: &Client, view: &str, place: &str) -> Value {
     let compared = async || generation(operator, view, place).await.filter(|found| found["verifiedAt"].is_string());
     eventually(&format!("{view} is compared"), compared).await
@@ -232,7 +232,7 @@ async fn a_row_that_was_changed_by_hand_is_found_and_mended() {
     let instance = &platform.bootstrap.instance_id;
     assert_eq!(
         said,
-        format!("1 rows differ from those that answer, among them: targets {id} of instance {instance}\n")
+        format!("1 rows differ from the active generation, among them: targets {id} of instance {instance}\n")
     );
     assert!(told.contains("] 100 %"), "{told}");
     let (is_done, said, told) = tool(&["verify", "targets"]);
@@ -241,7 +241,7 @@ async fn a_row_that_was_changed_by_hand_is_found_and_mended() {
     assert!(said.contains("(100 %), 1 rows differ, 0 failed events"), "{said}");
 
     let (is_done, said, told) = tool(&["switch", "targets"]);
-    assert!(is_done && said.starts_with("targets answers"), "{said}{told}");
+    assert!(is_done && said.starts_with("targets has switched"), "{said}{told}");
     assert_eq!(name(&client, &id).await, "true");
     assert!(tool(&["rollback", "targets"]).0);
     assert_eq!(name(&client, &id).await, "false");

@@ -169,12 +169,9 @@ async fn a_history_of_another_log_ends_the_writer() {
     let (postgres, end) = (connect(url).await, audit.end().stream_sequence);
     let other = "digest = decode(repeat('ab', 32), 'hex')".to_owned();
     for (change, complaint) in [
-        (other, format!("history stands at message {end}, which is another record in EVENTS_0")),
+        (other, format!("history is at message {end}, which is a different record in EVENTS_0")),
         // A take-over adds a record, twice by now.
-        (
-            format!("stream_sequence = {}", end + 9),
-            format!("history stands at message {}, but EVENTS_0 ends at", end + 9),
-        ),
+        (format!("stream_sequence = {}", end + 9), format!("history is at message {}, but EVENTS_0 ends at", end + 9)),
     ] {
         let text = format!("update platform.checkpoints set {change} where projection = 'history'");
         postgres.batch_execute(&text).await.expect("Postgres is there");

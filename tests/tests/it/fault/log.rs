@@ -91,7 +91,7 @@ async fn a_foreign_message_stops_the_writer_and_the_projectors() {
     let nats = jetstream::new(cluster.servers.nats().await);
     nats.publish("events.0", "hello".into()).await.expect("NATS is there").await.expect("the stream takes it");
     let place = before.end().stream_sequence + 1;
-    let complaint = format!("EVENTS_0: message {place} of the log is no commit record");
+    let complaint = format!("EVENTS_0: message {place} of the log is not a commit record");
 
     // What came before it is projected.
     let mut projector = cluster.node("projector", "projector", &[], &[]);

@@ -223,7 +223,7 @@ async fn what_is_tried_again_goes_on_and_nothing_else_does() {
     let (is_done, said, told) = failing.tool(&["list"]);
     assert!(is_done && said.contains(b.as_str()) && told.contains("1 of 1 failed events"), "{said}{told}");
     let (is_done, said, told) = failing.tool(&["retry", "--all"]);
-    assert!(is_done && said.contains("1 are tried again"), "{said}{told}");
+    assert!(is_done && said.contains("1 are being retried"), "{said}{told}");
     is_named(client, b, "b renamed").await;
     let nothing = post(operator, &format!("{FAILED}/_retry"), json!({})).await;
     assert_eq!((nothing.status, &nothing.body), (StatusCode::OK, &json!({})), "nothing waits");

@@ -77,7 +77,7 @@ fn looks(failing: &Failing, (a, of_a): (&str, &str), of_b: &str) {
     // A path that is shorter than it looks would name all.
     for folded in [".", "..", ""] {
         let (is_done, _, said) = failing.tool(&["retry", folded]);
-        assert!(!is_done && said.contains("check the id"), "{folded}: {said}");
+        assert!(!is_done && said.contains("check it"), "{folded}: {said}");
     }
     let of_one =
         [&of_view[..], &["--aggregate", a, "--aggregate-type", "target", "--state", "failed", "--json"]].concat();
@@ -95,7 +95,7 @@ fn looks(failing: &Failing, (a, of_a): (&str, &str), of_b: &str) {
     }
 
     let shown = printed(failing, &["show", of_a]);
-    for part in [of_a, "target.changed by", "1 event waits behind it", "\"name\": \"a2\""] {
+    for part in [of_a, "target.changed by", "1 event waits for it", "\"name\": \"a2\""] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     let shown: Value = serde_json::from_str(&printed(failing, &["show", of_a, "--json"])).expect("it is JSON");

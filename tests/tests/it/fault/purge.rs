@@ -155,9 +155,9 @@ async fn what_has_aged_out_goes_and_what_lives_stays_also_where_all_is_built_ane
     eventually("all rows are as they were", anew).await;
 
     let (is_whole, told) = world.tool(&["log", "verify", "--log", "sessions"]);
-    assert!(is_whole && told.contains(&format!("the log is whole from message {}", purged + 1)), "{told}");
+    assert!(is_whole && told.contains(&format!("the log is intact from message {}", purged + 1)), "{told}");
     let (is_well, told) = world.doctor();
-    assert!(is_well && told.contains(&format!("save the first {purged}, which have aged out")), "{told}");
+    assert!(is_well && told.contains(&format!("except the first {purged}, which have aged out")), "{told}");
     let (_, told) = world.tool(&["log", "tail", "--log", "sessions", "--from", "1"]);
     assert!(told.contains(&late), "{told}");
 }

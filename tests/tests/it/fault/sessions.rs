@@ -180,7 +180,7 @@ async fn what_has_aged_out_begins_anew_in_history_too() {
             "--nats-token",
             &nats.nats_token,
         ]);
-        assert!(is_whole && told.contains("the log is whole"), "{told}{complaint}");
+        assert!(is_whole && told.contains("the log is intact"), "{told}{complaint}");
         platform.stop().await;
         drop_read_models(&servers.places.postgres_url).await;
     }
@@ -213,7 +213,7 @@ async fn the_log_of_sessions_alone_is_lost_and_made_anew() {
     assert!(!command.process.ended().await.success());
     let said = command.log();
     let told = |words: &str| said.lines().any(|line| line.starts_with("platform: ") && line.contains(words));
-    assert!(told("session_history stands at message") && told("but SESSIONS_0 ends at"), "{said}");
+    assert!(told("session_history is at message") && told("but SESSIONS_0 ends at"), "{said}");
     // The search index of sessions, which is of the log that is gone, is built anew.
     let [mut projector, mut query] = ["projector", "query"].map(|role| cluster.node(role, role, &[], &[]));
     cluster.is_ready(&query).await;

@@ -173,7 +173,7 @@ async fn a_token_says_who_acts_and_gives_nothing_at_the_api() {
             let request = flow.admin.anonymous(Method::GET, &format!("{TARGETS}/1")).bearer_auth(token);
             let refused = send(request).await;
             refused.assert_refused("somebody acts", 401, "TOKEN_INVALID");
-            assert!(refused.body.to_string().contains("acts as its user"), "{}", refused.body);
+            assert!(refused.body.to_string().contains("acting as another user"), "{}", refused.body);
         }
         let again = exchanged(flow, (access_token(&got), ACCESS), &[("requested_token_type", JWT)]).await;
         assert_eq!(parts(access_token(&again))[1]["act"], act, "115: it stays so without an actor");

@@ -95,7 +95,7 @@ async fn no_user_name_can_be_taken_for_an_id() {
     for name in [id, "1", "000000000000000000"] {
         let refused = send(named(name)).await;
         assert_eq!((refused.status.as_u16(), refused.reason()), (400, "INVALID_REQUEST"), "{name}: {}", refused.body);
-        let message = "user.username must have something else than digits: those are ids";
+        let message = "user.username must not consist of digits only, like an id";
         assert_eq!(refused.body["message"], message, "{name}");
     }
     assert_eq!(send(named(&format!("{id}-robot"))).await.status, 201);

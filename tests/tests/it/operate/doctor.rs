@@ -144,7 +144,7 @@ async fn another_log_is_told(platform: &Platform) {
     let mixed = flags(&servers, &[("--postgres-url", &postgres)]);
     let (is_success, out) = doctor(&words(&mixed));
     assert!(!is_success);
-    assert_line(&out, "fail  read model", &["history_2", "is not in this log", "--postgres-url", "last copy"]);
+    assert_line(&out, "fail  read model", &["history_2", "is missing in this log", "--postgres-url", "last copy"]);
 }
 
 #[tokio::test]

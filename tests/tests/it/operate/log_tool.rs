@@ -50,7 +50,7 @@ async fn a_platform_s_log_is_whole_and_can_be_followed() {
     assert!(is_success, "{told}");
     assert!(
         out.starts_with(&format!(
-            "the log is whole from message 1 to {messages}: {messages} records, events up to {end}"
+            "the log is intact from message 1 to {messages}: {messages} records, events up to {end}"
         )),
         "{out}"
     );
@@ -103,7 +103,7 @@ async fn the_first_fault_of_a_log_is_named_with_its_place() {
     let context = jetstream::new(servers.nats().await);
     for (case, place, words) in [
         ("none", 0, &["from message 1 to 5: 5 records, events up to 4, 2 aggregates, epoch 1 now, 1 begun here"][..]),
-        ("foreign", 4, &["is no commit record", "docs/nats-permissions.md"]),
+        ("foreign", 4, &["is not a commit record", "docs/nats-permissions.md"]),
         ("digest", 4, &["was not written after", "found the digest abab", "backup"]),
         ("hole in the events", 4, &["begins with event 6, expected event 4", "backup"]),
         ("older epoch", 4, &["found epoch 1, expected 2 or more"]),

@@ -50,7 +50,7 @@ async fn a_key_is_prepared_for_all_nodes_and_a_wrong_file_changes_nothing() {
     let refused = async |times: usize| {
         eventually("the file is refused", async || {
             let said = fs::read_to_string(said.path()).ok()?;
-            (said.matches("the one before goes on").count() >= times).then_some(())
+            (said.matches("the previous one is").count() >= times).then_some(())
         })
         .await;
     };

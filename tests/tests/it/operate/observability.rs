@@ -208,7 +208,7 @@ async fn a_projection_that_stands_still_says_why() {
         // Who reads the same messages may first hear only that there are no more, and learns why when it tries again.
         let says_why = async || {
             let check = projector.management.check(part).await?;
-            check["reason"].as_str().is_some_and(|reason| reason.contains("is no commit record")).then_some(())
+            check["reason"].as_str().is_some_and(|reason| reason.contains("is not a commit record")).then_some(())
         };
         eventually(&format!("{part} says why"), says_why).await;
     }

@@ -94,7 +94,7 @@ async fn how_the_first_person_logs_in_is_left_where_setup_is_told() {
         (status.success(), String::from_utf8_lossy(&stderr).into_owned())
     };
     for (wrong, told) in [
-        (setup.replace("\"ada\"", "\"123\""), "first_person: username must have something else than digits"),
+        (setup.replace("\"ada\"", "\"123\""), "first_person: username must not consist of digits only"),
         (setup.replace("\"ada\"", "\"PLATFORM-admin\""), "first_person: username must be another one"),
         (setup.replace("family_name = \"Lovelace\"", ""), "missing field `family_name`"),
         (format!("{setup}mail = \"x\""), "unknown field `mail`"),

@@ -86,7 +86,7 @@ async fn how_the_first_person_logs_in_is_left_for_its_owner_and_renewed() {
         assert!(!is_done && told.is_empty(), "{told}");
         error
     };
-    assert!(refused(&["--first-person"]).contains("say who it is, --first-person NAME"));
+    assert!(refused(&["--first-person"]).contains("give --first-person NAME"));
     assert!(refused(&["--first-person", "nobody-here"]).contains("the instance has no user nobody-here"));
     let (is_done, told, error) = run(&[&["bootstrap", "renew"], &of[..], &["--first-person", "admin"]].concat());
     assert!(is_done && told.contains("how admin logs in"), "{told}{error}");

@@ -224,7 +224,7 @@ fn no_web_page(uri: &str) -> Option<&'static str> {
 /// Returns why a list is not a set, if so.
 fn twice<T: Eq + std::hash::Hash>(items: &[T]) -> Option<&'static str> {
     let mut seen = HashSet::new();
-    (!items.iter().all(|item| seen.insert(item))).then_some("must not have anything twice")
+    (!items.iter().all(|item| seen.insert(item))).then_some("must not contain duplicates")
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ fn extent<'a>(
 ) -> Result<Extent, Rejection> {
     match known.get(id) {
         Some(Some(reach)) => return Ok(*reach),
-        Some(None) => return Err(Rejection::Precondition("the includes lead in a circle")),
+        Some(None) => return Err(Rejection::Precondition("the includes form a cycle")),
         None => {}
     }
     let Some(execution) = graph.get(id) else { return Ok(Extent { levels: 0, targets: 0 }) };
@@ -51,7 +51,7 @@ fn extent<'a>(
         all.targets = all.targets.saturating_add(targets);
     }
     if all.levels > MOST_LEVELS {
-        return Err(Rejection::Precondition("the includes lead over more than three levels"));
+        return Err(Rejection::Precondition("the includes are nested more than three levels deep"));
     }
     if all.targets > MOST_TARGETS {
         return Err(Rejection::Precondition("an execution and its includes have more than 1000 targets"));

@@ -82,7 +82,7 @@ impl Rules for Ldap {
             }
         }
         let Some(servers) = self.servers.iter().map(|server| address(server)).collect::<Option<Vec<_>>>() else {
-            let rule = "must each be ldap:// or ldaps://, a host, and a port or none, and nothing else";
+            let rule = "must each be ldap:// or ldaps:// with a host and optionally a port, and nothing else";
             return Err(Rejection::invalid("idp.config.servers", rule));
         };
         let mut seen = HashSet::new();
@@ -90,7 +90,7 @@ impl Rules for Ldap {
             return Err(Rejection::invalid("idp.config.servers", "must not have a server twice"));
         }
         if self.start_tls && servers.iter().any(|(scheme, ..)| *scheme == "ldaps") {
-            let rule = "must be false where a server is ldaps://, which begins with TLS";
+            let rule = "must be false if a server is ldaps://, which uses TLS from the start";
             return Err(Rejection::invalid("idp.config.start_tls", rule));
         }
         Ok(())

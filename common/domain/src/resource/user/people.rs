@@ -27,7 +27,7 @@ fn person(human: Human) -> User {
 fn what_is_personal_is_written_sealed_or_not_at_all() {
     let ada = Person { username: "ada".into(), ..Person::default() };
     let opened = Human { personal: Some(Personal::Opened(Box::new(ada))), ..sealed("a") };
-    let refused = Rejection::Precondition("what is personal must be sealed before it is written");
+    let refused = Rejection::Precondition("personal data must be sealed before it is written");
     given::<Standard<User>>([]).when(Command::Create(person(opened.clone()))).then_rejected(&refused);
     let named = User { username: "ada".into(), ..person(sealed("a")) };
     given::<Standard<User>>([]).when(Command::Create(named)).then_rejected(&refused);
@@ -120,12 +120,25 @@ fn only_people_have_passwords_and_a_change_names_them() {
 }
 
 #[test]
-fn a_person_whose_sessions_were_ended_can_still_be_changed() {
-    let before = User { sessions_end: Some(7), is_active: false, ..person(sealed("a")) };
-    let to = User { password: Some(password("a")), ..before.clone() };
-    given::<Standard<User>>([Event::Added(before.into())])
-        .when(Command::Patch(UserPatch { password: Some(password("a")), ..UserPatch::default() }))
-        .then([Event::Changed { to: to.into(), fields: vec!["password".into()] }]);
+fn a_person_can_be_changed_whatever_the_state_and_however_sessions_ended() {
+    for before in [
+        User { is_active: false, ..person(sealed("a")) },
+        User { is_locked: true, ..person(sealed("a")) },
+        User { sessions_end: Some(7), ..person(sealed("a")) },
+    ] {
+        let to = User { password: Some(password("a")), ..before.clone() };
+        given::<Standard<User>>([Event::Added(before.into())])
+            .when(Command::Patch(UserPatch { password: Some(password("a")), ..UserPatch::default() }))
+            .then([Event::Changed { to: to.into(), fields: vec!["password".into()] }]);
+    }
+}
+
+#[test]
+fn a_person_names_the_contacts_by_which_it_is_found_and_a_service_user_none() {
+    let human = Human { email_key: Hashed::new("e"), phone_key: Hashed::new("p"), ..sealed("a") };
+    let contacts = [Reference::new(contact::EMAIL.link, "e"), Reference::new(contact::PHONE.link, "p")];
+    assert_eq!(person(human).references(), contacts);
+    assert_eq!((person(sealed("a")).references(), User::default().references()), (vec![], vec![]));
 }
 
 /// An event as written by a build from before people existed.

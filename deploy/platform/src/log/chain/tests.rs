@@ -91,7 +91,7 @@ fn each_fault_is_told_with_its_place_and_what_was_expected() {
         (3, |it| it.log_id = vec![8; 16].into(), &["another log", "found log id 0808", "expected log id 0707"]),
         (3, |it| it.incarnation = 0, &["older copy", "found incarnation 0", "expected 1"]),
         (3, |it| it.epoch = 1, &["taken over", "found epoch 1", "expected 2 or more"]),
-        (3, |it| it.epoch = 3, &["no barrier", "found 1 events", "the first of epoch 3"]),
+        (3, |it| it.epoch = 3, &["not a barrier", "found 1 events", "the first of epoch 3"]),
         (3, |it| it.committed_at = 5, &["goes back", "found 1970-01-01T00:00:00.000005Z"]),
         (
             3,

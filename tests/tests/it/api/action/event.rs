@@ -63,7 +63,7 @@ async fn were_told_lately(platform: &Platform, (of_broken, of_fine): (&str, &str
         printed.lines().next()?.contains("attempt 3, was given up: ").then_some(printed)
     };
     let printed = eventually("its attempts are noted", given_up).await;
-    let tried_again = printed.lines().skip(1).filter(|line| line.contains(", failed, and is tried again: "));
+    let tried_again = printed.lines().skip(1).filter(|line| line.contains(", failed, and is being retried: "));
     assert_eq!((printed.lines().count(), tried_again.count()), (3, 2), "{printed}");
     let (_, printed, said) = told(&[of_fine, "--json"]);
     let attempts: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();

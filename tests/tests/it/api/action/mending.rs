@@ -179,7 +179,7 @@ async fn what_was_given_up_is_made_again_in_order_or_left_out() {
         "--data-dir",
         &data,
     ]);
-    assert!(is_done && said.contains("2 are tried again"), "{said}{told}");
+    assert!(is_done && said.contains("2 are being retried"), "{said}{told}");
     let told: Vec<_> = endpoint.called(2).await.iter().map(|call| call.json()["sequence"].as_u64()).collect();
     assert_eq!(told, [Some(sequence(&failed[0])), Some(sequence(&failed[2]))]);
     are_given_up(&operator, 0).await;

@@ -173,7 +173,7 @@ async fn only_the_browser_that_was_sent_comes_in_and_once() {
     stays_out("the code was used", &twice.get(&callback).await);
     let mut led = browser.clone();
     led.sent_from = vec![("sec-fetch-site", "cross-site".to_owned())];
-    assert_refused("led by another site", &led.get(LOG_IN).await, StatusCode::FORBIDDEN, "Another site");
+    assert_refused("led by another site", &led.get(LOG_IN).await, StatusCode::FORBIDDEN, "another site");
     let shown = browser.get("/ui/operate/failed").await;
     assert_refused("what a code gave ends when it is used twice", &shown, StatusCode::FORBIDDEN, "has ended");
     assert_eq!(twice.cookies.get(&cookie), Some(&of_login), "a refused answer leaves the login as it was");

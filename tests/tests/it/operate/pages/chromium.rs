@@ -89,7 +89,7 @@ async fn failed_events_are_discarded_and_retried_by_keyboard() {
     chromium.press_until(&[SHIFT, TAB], "form button.primary").await;
     assert_eq!(chromium.run("return document.activeElement.textContent").await, "Retry selected");
     chromium.press(&[ENTER]).await;
-    chromium.says("1 failed event was tried again").await;
+    chromium.says("1 failed event was retried").await;
     failing.shows(0).await;
 }
 
@@ -183,5 +183,5 @@ async fn retries(chromium: &Chromium, list: &str) {
     chromium.visit(list).await;
     chromium.click("input[name=id]").await;
     chromium.click("main form[method=post] button.primary").await;
-    chromium.says("1 failed event was tried again").await;
+    chromium.says("1 failed event was retried").await;
 }

@@ -25,7 +25,7 @@ async fn a_page_has_a_projection_built_anew_and_exchanged() {
     let mut browser = Browser::signed_in(&platform.bootstrap.issuer, &link(&platform.data(), &[])).await;
     let shown = seen(&mut browser, TARGETS).await;
     assert!(
-        shown.text.contains("There is only the one that answers")
+        shown.text.contains("There is only the active generation")
             && !shown.text.contains("<table>\n<caption><span id=\"generations")
     );
     let shown = press(&mut browser, &shown, "replay").await;
@@ -54,7 +54,7 @@ async fn a_page_has_a_projection_built_anew_and_exchanged() {
     let shown = press(&mut browser, &shown, "rollback").await;
     assert!(shown.text.contains("<th scope=\"row\">next</th>"), "{}", shown.text);
     let shown = press(&mut browser, &shown, "drop-next").await;
-    assert!(shown.text.contains("There is only the one that answers"), "{}", shown.text);
+    assert!(shown.text.contains("There is only the active generation"), "{}", shown.text);
 
     // What is not there, or not of this page, changes nothing.
     let refused = browser.post(TARGETS, &shown.form(&[("what", "switch")])).await;
@@ -68,6 +68,6 @@ async fn a_page_has_a_projection_built_anew_and_exchanged() {
         browser.post(TARGETS, &[("what".to_owned(), "replay".to_owned()), ("token".to_owned(), "x".to_owned())]).await;
     assert_eq!(foreign.status, StatusCode::FORBIDDEN, "{}", foreign.text);
     looking = browser.clone();
-    assert!(seen(&mut looking, TARGETS).await.text.contains("There is only the one that answers"));
+    assert!(seen(&mut looking, TARGETS).await.text.contains("There is only the active generation"));
     assert!(seen(&mut browser, "/ui/operate/projections/targets_index").await.text.contains("no generations yet"));
 }

@@ -64,7 +64,8 @@ async fn pages_are_told_what_fails_and_what_is_mended() {
     // What has just begun says so for a moment.
     let is_settled = async || {
         let shown = seen(&mut browser.clone(), "/ui/operate").await.text;
-        (shown.contains("2 failed events wait") && !shown.contains("behind") && !shown.contains("said n")).then_some(())
+        (shown.contains("2 failed events wait") && !shown.contains("lags by") && !shown.contains("no report"))
+            .then_some(())
     };
     eventually("nothing but what failed is told of", is_settled).await;
     // A node is heard of within a second of its start.

@@ -169,7 +169,7 @@ async fn what_failed_is_retried_from_forms_and_goes_on() {
     let form = list.form(&[("id", first)]);
     let retried = failing.browser.post(&format!("{LIST}/retry"), &form).await;
     assert_eq!(retried.status, StatusCode::SEE_OTHER, "{}", retried.text);
-    assert!(seen(&mut failing.browser, retried.location()).await.text.contains("1 failed event was tried again"));
+    assert!(seen(&mut failing.browser, retried.location()).await.text.contains("1 failed event was retried"));
     failing.shows(5).await;
     // The same form once more is the same command, or one about what is gone.
     let again = failing.browser.post(&format!("{LIST}/retry"), &form).await;
@@ -195,7 +195,7 @@ async fn what_fails_after_the_page_was_shown_is_not_retried_with_all() {
     failing.park(&["a", "b"]).await;
     failing.shows(4).await;
     let all = seen(&mut failing.browser, &format!("{LIST}/retry?all=1")).await;
-    assert!(all.text.contains("Retry 4 failed events?") && all.text.contains("Later ones stay"), "{}", all.text);
+    assert!(all.text.contains("Retry 4 failed events?") && all.text.contains("fail later stay"), "{}", all.text);
     let later = failing.client.create_target("c").await.expect("it is made");
     failing.shows(6).await;
     failing.heal();

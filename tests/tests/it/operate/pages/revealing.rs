@@ -55,7 +55,7 @@ async fn what_is_personal_is_shown_once_to_whoever_says_why() {
     let shown = browser.post(&form_at, &form("a <b>ticket</b>")).await;
     assert_eq!(shown.status, StatusCode::OK, "{}", shown.text);
     assert!(shown.text.contains(&name) && shown.text.contains("human.personal"), "{}", shown.text);
-    assert!(shown.text.contains("That you have seen it is in the log."), "{}", shown.text);
+    assert!(shown.text.contains("The log records that you have seen it."), "{}", shown.text);
     assert!(!shown.text.contains("<b>ticket") && !shown.text.contains("/payload\""), "{}", shown.text);
     assert_closed(&shown);
     assert!(!seen(&mut browser, &path).await.text.contains(&name), "it is shown once");

@@ -64,7 +64,7 @@ async fn a_view_that_stands_still_is_told_as_stopped_with_the_reason_until_it_go
     let mut browser = Browser::signed_in(&query.url, &link_to(&cluster, &query, folder.path())).await;
     for page in ["/ui/operate", "/ui/operate/projections/targets"] {
         let shown = seen(&mut browser, page).await;
-        assert!(shown.text.contains("tands still until somebody acts: too many aggregates failed"), "{}", shown.text);
+        assert!(shown.text.contains("stopped until an operator acts: too many aggregates failed"), "{}", shown.text);
     }
     bad.process.end().await;
 
@@ -134,7 +134,7 @@ async fn operators_see_how_far_reactions_are_and_that_nobody_does_them() {
 
     let is_behind = async || {
         let shown = seen(&mut browser.clone(), "/ui/operate").await;
-        shown.text.contains(" s behind: it lacks 0, and has not done 1.").then_some(())
+        shown.text.contains(" s. Events not processed: 0; not done: 1.").then_some(())
     };
     eventually("it is told that a delivery waits", is_behind).await;
 
@@ -142,5 +142,5 @@ async fn operators_see_how_far_reactions_are_and_that_nobody_does_them() {
     let is_silent = async || (reaction(&operator, "actions").await["state"] == "REACTION_STATE_SILENT").then_some(());
     eventually("nobody does it", is_silent).await;
     let shown = seen(&mut browser, "/ui/operate").await;
-    assert!(shown.text.contains("said nothing lately. See that a command node runs"), "{}", shown.text);
+    assert!(shown.text.contains("sent no report lately. Check that a command node runs"), "{}", shown.text);
 }
