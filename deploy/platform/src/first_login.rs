@@ -58,7 +58,7 @@ mod tests {
         };
         assert!(login.text().starts_with(
             "open: https://id.example/ui/login\nlogin name: ada\none-time password: f3Kq-9TzB-x7Lm-2WcN\n\n\
-             The password lets in until 2025-12-03 12:00 UTC,"
+             The password is valid until 2025-12-03 12:00 UTC;"
         ));
     }
 }

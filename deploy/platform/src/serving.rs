@@ -147,9 +147,9 @@ mod tests {
         check_servers(None, None).unwrap();
         for wrong in ["postgres://a:hunter2@[/x", "mysql://a:hunter2@b/x", "hunter2"] {
             let told = check_servers(None, Some(wrong)).unwrap_err().to_string();
-            assert!(told.starts_with("--postgres-url is no address") && !told.contains("hunter2"), "{told}");
+            assert!(told.starts_with("--postgres-url is not an address") && !told.contains("hunter2"), "{told}");
         }
         let told = check_servers(Some("nats://"), None).unwrap_err().to_string();
-        assert!(told.starts_with("--nats-url is no address"), "{told}");
+        assert!(told.starts_with("--nats-url is not an address"), "{told}");
     }
 }

@@ -96,6 +96,8 @@ mod tests {
             "</a>",
             "<>",
             "<a><b</a>",
+            "<a<b/>",
+            "<a b<c='d'/>",
             "<!-- <a/>",
         ] {
             assert_eq!(root(text), Err("must be well-formed XML"), "{text}");

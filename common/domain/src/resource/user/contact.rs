@@ -84,6 +84,15 @@ mod tests {
     }
 
     #[test]
+    fn a_person_has_at_most_one_contact_of_each_kind() {
+        let contact = |value: &str| Some(Contact { value: value.to_owned(), is_verified: true });
+        let values = |person: &Person| [EMAIL, PHONE].map(|kind| kind.of(person).map(|contact| contact.value.clone()));
+        let ada = Person { email: contact("ada@example.com"), phone: contact("+441632960123"), ..Person::default() };
+        assert_eq!(values(&ada), [Some("ada@example.com".to_owned()), Some("+441632960123".to_owned())]);
+        assert_eq!(values(&Person::default()), [None, None]);
+    }
+
+    #[test]
     fn a_person_names_the_addresses_that_it_has_and_a_program_none() {
         let human = Human { email_key: Hashed::new("e"), phone_key: Hashed::new("p"), ..Human::default() };
         let named = [Reference::new(EMAIL.link, "e"), Reference::new(PHONE.link, "p")];
