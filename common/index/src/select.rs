@@ -160,7 +160,7 @@ impl Order {
                 part.found.iter().step_by(step).map(|found| (found.key, part.source.id(found), part.source))
             })
             .collect();
-        sample.sort_unstable_by(|one, other| self.compare(one.0, one.1, other.0, other.1));
+        sample.sort_unstable_by(|one, other| self.compare(&one.0, one.1, &other.0, other.1));
         let near = if total - ranks.end > ranks.start {
             (ranks.end * sample.len()).div_ceil(total) + MARGIN
         } else {
@@ -171,8 +171,8 @@ impl Order {
         Ok(Pivot { key, id: *id })
     }
 
-    fn compare<K: Ord>(self, one: K, one_id: u64, other: K, other_id: u64) -> Ordering {
-        let keys = if self.ascending { one.cmp(&other) } else { other.cmp(&one) };
+    fn compare<K: Ord>(self, one: &K, one_id: u64, other: &K, other_id: u64) -> Ordering {
+        let keys = if self.ascending { one.cmp(other) } else { other.cmp(one) };
         keys.then(one_id.cmp(&other_id))
     }
 
