@@ -47,7 +47,7 @@ async fn finish(
 ) -> Result<Answer<FinishAuthRequestResponse>, Error> {
     let (waiting, app) = waiting(&oidc, &call, &request.id).await?;
     let shown = request.finish.unwrap_or_default().session_token;
-    let (logged_in, _) = finish::logged_in(&oidc, &call.tenant, &waiting, (&shown, 0)).await?;
+    let (logged_in, _) = finish::logged_in(&oidc, &call.tenant, &waiting, &shown, 0).await?;
     let mut headers = HeaderMap::new();
     headers.extend(HeaderValue::from_str(&call.trace_context).ok().map(|trace| (TRACE, trace)));
     headers.insert(DEPTH, HeaderValue::from(call.depth));
@@ -64,9 +64,8 @@ async fn refuse(
 ) -> Result<Answer<RefuseAuthRequestResponse>, Error> {
     let (waiting, app) = waiting(&oidc, &call, &request.id).await?;
     let refusal = request.refusal.unwrap_or_default();
-    let told = (name(refusal.error()), refusal.description.as_str());
-    let ended =
-        FinishedRequest { id: &request.id, waiting: &waiting, app: &app }.refuse(&oidc, &call.tenant, told).await?;
+    let ending = FinishedRequest { id: &request.id, waiting: &waiting, app: &app };
+    let ended = ending.refuse(&oidc, &call.tenant, name(refusal.error()), &refusal.description).await?;
     let callback_url = ended.ok_or(Rejection::NotFound(NOUN))?;
     answer(&oidc, &call, RefuseAuthRequestResponse { callback_url }).await
 }

@@ -110,6 +110,7 @@ pub(crate) struct Signatory<'a> {
     /// The user name, by which an assertion may also name the holder.
     pub(crate) name: Option<&'a str>,
     pub(crate) owner: &'a Owner,
+    pub(crate) key: &'a HeldKey,
     /// Whether its assertions may have the token endpoint as their audience, as was usual before the issuer was
     /// required.
     pub(crate) takes_endpoint: bool,
@@ -178,16 +179,15 @@ impl<'a> Assertion<'a> {
         &self,
         oidc: &Oidc,
         tenant: &Tenant,
-        key: &HeldKey,
         by: &Signatory<'_>,
         r#use: Use,
     ) -> Result<Claims, Flaw> {
-        let on = [(Key::<H>::NAME, key.id.as_str())];
+        let on = [(Key::<H>::NAME, by.key.id.as_str())];
         let names_itself = r#use == Use::Subject || by.is_called(&self.subject);
-        if !names_itself || oidc.edge.ended.is_dead(&tenant.id, by.owner, &on, key.processed) {
+        if !names_itself || oidc.edge.ended.is_dead(&tenant.id, by.owner, &on, by.key.processed) {
             return Err(Flaw::Unsigned);
         }
-        let claims = self.signed(&key.public)?;
+        let claims = self.signed(&by.key.public)?;
         if !by.is_called(&claims.iss) && r#use == Use::Subject {
             return Err(Flaw::Unsigned);
         }

@@ -73,10 +73,13 @@ fn counting(oidc: &Oidc, tenant: &Tenant, found: &Grants) -> Result<(Vec<Granted
 pub(crate) async fn project(
     oidc: &Oidc,
     tenant: &Tenant,
-    named: (&str, &str),
+    id: &str,
+    organization_id: &str,
     sequence: u64,
 ) -> Result<Option<Arc<Audience>>, Error> {
-    let Some(mut project) = oidc.edge.directory.project(&tenant.id, named, sequence).await? else { return Ok(None) };
+    let Some(mut project) = oidc.edge.directory.project(&tenant.id, id, organization_id, sequence).await? else {
+        return Ok(None);
+    };
     for id in project.project_grants.clone() {
         let (owner, on) = (project.owner.clone(), [(ProjectGrant::NAME, id.as_str())]);
         if withdrawn(oidc, tenant, &owner, &on, project.processed)?.is_some() {

@@ -60,13 +60,13 @@ pub(crate) struct PendingRequest {
 }
 
 impl AuthRequest {
-    /// Stores the request until a person logs in; `from` is the instance and the origin that limits apply to.
-    pub(crate) async fn wait(&self, oidc: &Oidc, from: (&str, &str)) -> Result<Put, Error> {
+    /// Stores the request until a person logs in. Limits apply to the instance, and to the origin in it.
+    pub(crate) async fn wait(&self, oidc: &Oidc, instance_id: &str, origin: &str) -> Result<Put, Error> {
         let value = serde_json::to_vec(self).map_err(|_| Error::Server)?;
         if value.len() > LONGEST {
             return Ok(Put::Long);
         }
-        let waits = oidc.flow.put(from, value.into()).await.map_err(lost)?;
+        let waits = oidc.flow.put(instance_id, origin, value.into()).await.map_err(lost)?;
         Ok(waits.map_or(Put::Full, Put::Waits))
     }
 

@@ -215,7 +215,7 @@ impl Answerable {
         request.organization_id = organization.map_err(|error| Refusal::of_scope(&error))?;
         let description = "nobody can log in at the moment: try again in a while";
         let unavailable = Refusal { error: "temporarily_unavailable", description };
-        match request.wait(oidc, (&asked.tenant.id, &asked.origin)).await {
+        match request.wait(oidc, &asked.tenant.id, &asked.origin).await {
             Ok(Put::Waits(id)) => Ok(id),
             Ok(Put::Long) => {
                 let description = "the request is too long: send a shorter state, fewer scopes or shorter hints";

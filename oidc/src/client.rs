@@ -90,8 +90,8 @@ pub(crate) async fn signing_user(
     let user = user.filter(|user| is_live(oidc, tenant, user)).ok_or(Flaw::Unsigned)?;
     let User { username, allow_token_endpoint_audience: takes_endpoint, .. } = &user.user;
     let (name, takes_endpoint) = (Some(username.as_str()), *takes_endpoint);
-    let by = Signatory { id: &user.id, name, owner: &user.owner, takes_endpoint };
-    assertion.verify::<User>(oidc, tenant, &key, &by, r#use).await?;
+    let by = Signatory { id: &user.id, name, owner: &user.owner, key: &key, takes_endpoint };
+    assertion.verify::<User>(oidc, tenant, &by, r#use).await?;
     Ok(user)
 }
 
@@ -224,8 +224,8 @@ async fn signing_app(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>) ->
     let app =
         app.filter(|app| signs(app) && oidc.edge.is_live_app(tenant, app, app.processed)).ok_or(Flaw::Unsigned)?;
     let takes_endpoint = app.app.allow_token_endpoint_audience;
-    let by = Signatory { id: &app.id, name: None, owner: &app.owner, takes_endpoint };
-    assertion.verify::<App>(oidc, tenant, &key, &by, Use::Client).await?;
+    let by = Signatory { id: &app.id, name: None, owner: &app.owner, key: &key, takes_endpoint };
+    assertion.verify::<App>(oidc, tenant, &by, Use::Client).await?;
     Ok(app)
 }
 

@@ -10,7 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use edge::{caller::issued_as, mount::LONGEST};
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use page::{origin, site::Site};
 use tokio::time::timeout;
 use view::directory::Tenant;
@@ -66,30 +66,31 @@ impl From<Notice> for NothingEnds {
 async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result<Option<String>, NothingEnds> {
     let is_post = request.method() == Method::POST;
     let read = form::read_either(oidc, request).await;
-    let EndpointRequest { tenant, headers, form } = read.map_err(|refused| match refused {
+    let sent = read.map_err(|refused| match refused {
         Refused::Platform(error) => NothingEnds::Platform(error),
         Refused::OAuth(_) => Notice::UNREADABLE_LOGOUT.into(),
     })?;
+    let EndpointRequest { tenant, headers, form } = &sent;
     let along =
         |client_id| AfterLogout { client_id, uri: form.get("post_logout_redirect_uri"), state: form.get("state") };
     let Some(hint) = form.get("id_token_hint") else {
         // Errors in the request are shown before the person is asked.
-        along(form.get("client_id")).next(oidc, &tenant).await?;
-        return Ok(Some(sign_out_url(oidc, &tenant, &form.encoded())));
+        along(form.get("client_id")).next(oidc, tenant).await?;
+        return Ok(Some(sign_out_url(oidc, tenant, &form.encoded())));
     };
-    let hinted = hinted(oidc, &tenant, hint, form.get("client_id"))?;
+    let hinted = hinted(oidc, tenant, hint, form.get("client_id"))?;
     // Everything is checked before anything ends.
     let named = along(Some(&hinted.azp));
-    let next = named.next(oidc, &tenant).await?;
-    let is_here = is_here(oidc, (&tenant, site), (is_post, &headers), &hinted.sid).await;
+    let next = named.next(oidc, tenant).await?;
+    let is_here = is_here(oidc, site, is_post, &sent, &hinted.sid).await;
     // Otherwise somebody would read "You are signed out", and still be signed in.
     if !is_here.map_err(|_| Notice::MAYBE_SIGNED_OUT)? {
-        let sealed = hinted.sealed(oidc, &tenant).await.map_err(|_| Notice::MAYBE_SIGNED_OUT)?;
+        let sealed = hinted.sealed(oidc, tenant).await.map_err(|_| Notice::MAYBE_SIGNED_OUT)?;
         let along = named.sent().into_iter().chain([(PARAMETER, sealed.as_str())]);
         let query = serde_urlencoded::to_string(along.collect::<Vec<_>>()).unwrap_or_default();
-        return Ok(Some(sign_out_url(oidc, &tenant, &query)));
+        return Ok(Some(sign_out_url(oidc, tenant, &query)));
     }
-    hinted.end(oidc, &tenant, &headers).await.map_err(|_| Notice::MAYBE_SIGNED_OUT)?;
+    hinted.end(oidc, tenant, headers).await.map_err(|_| Notice::MAYBE_SIGNED_OUT)?;
     Ok(next)
 }
 
@@ -97,8 +98,9 @@ async fn end(oidc: &Oidc, site: Option<&Site>, request: Request<Body>) -> Result
 /// without the cookie that shows that; the page that the browser is redirected to gets it.
 async fn is_here(
     oidc: &Oidc,
-    (tenant, site): (&Tenant, Option<&Site>),
-    (is_post, headers): (bool, &HeaderMap),
+    site: Option<&Site>,
+    is_post: bool,
+    EndpointRequest { tenant, headers, .. }: &EndpointRequest,
     session_id: &str,
 ) -> Result<bool, Error> {
     let Some(site) = site else { return Ok(true) };
@@ -115,7 +117,7 @@ fn sign_out_url(oidc: &Oidc, tenant: &Tenant, query: &str) -> String {
 /// `client_id`, if given.
 fn hinted(oidc: &Oidc, tenant: &Tenant, hint: &str, client_id: Option<&str>) -> Result<Hinted, Notice> {
     let issuer = oidc.edge.external.issuer(tenant);
-    let hinted: Hinted = issued_as(hint, tenant, (ID_TYPE, Some(&issuer))).ok_or(Notice::BAD_HINT)?;
+    let hinted: Hinted = issued_as(hint, tenant, ID_TYPE, Some(&issuer)).ok_or(Notice::BAD_HINT)?;
     if client_id.is_some_and(|client_id| client_id != hinted.azp) {
         return Err(Notice::ANOTHER_APP);
     }

@@ -15,7 +15,7 @@ use crate::{
     code,
     error::Error,
     logged_in::LoggedIn,
-    token,
+    token::ImplicitLogin,
 };
 
 /// Returns a pending request of an instance and its app, where the app's settings still permit the request.
@@ -56,11 +56,12 @@ impl FinishedRequest<'_> {
         }
         // The tokens are made first, and discarded where the request had ended before.
         let with_access_token = request.response == ResponseType::IdTokenToken;
-        let login = (logged_in, request.nonce.as_deref(), with_access_token);
-        let mut tokens = match token::at_login(oidc, tenant, (app, id), login, headers).await {
+        let (logged_in, nonce) = (&logged_in, request.nonce.as_deref());
+        let login = ImplicitLogin { app, logged_in, grant_id: id, nonce, with_access_token };
+        let mut tokens = match login.tokens(oidc, tenant, headers).await {
             Ok(tokens) => tokens,
-            Err(Error::InvalidScope(why)) => return self.refuse(oidc, tenant, ("invalid_scope", why)).await,
-            Err(Error::AccessDenied(why)) => return self.refuse(oidc, tenant, ("access_denied", &why)).await,
+            Err(Error::InvalidScope(why)) => return self.refuse(oidc, tenant, "invalid_scope", why).await,
+            Err(Error::AccessDenied(why)) => return self.refuse(oidc, tenant, "access_denied", &why).await,
             Err(error) => return Err(error),
         };
         let metadata = tokens.metadata();
@@ -79,7 +80,8 @@ impl FinishedRequest<'_> {
         &self,
         oidc: &Oidc,
         tenant: &Tenant,
-        (error, description): (&str, &str),
+        error: &str,
+        description: &str,
     ) -> Result<Option<String>, Error> {
         let description = (!description.is_empty()).then_some(("error_description", description));
         let told: Vec<_> = [("error", error)].into_iter().chain(description).collect();

@@ -111,7 +111,8 @@ pub(crate) async fn logged_in(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
     waiting: &PendingRequest,
-    (token, seen): (&str, u64),
+    token: &str,
+    seen: u64,
 ) -> Result<(LoggedIn, Arc<Principal>), Unfinished> {
     let session = session::shown(oidc, tenant, token).await?.ok_or(Lack::Session)?;
     fault::point("finish.session_shown");

@@ -22,7 +22,7 @@ use crate::{
     metadata,
     new_metadata::{self, Entry, NewMetadata, SET},
     owner,
-    scope::Scope,
+    scope::Scopes,
     subject::Subject,
 };
 
@@ -109,27 +109,65 @@ pub(crate) fn is_executed(oidc: &Oidc, tenant: &Tenant, function: Function) -> b
     oidc.edge.actions.executions.function(&tenant.id, function).is_some()
 }
 
-/// Calls the targets of a function about a user, with the claims that these scopes request, and returns their answers.
-/// Nothing is written.
-///
-/// # Errors
-/// `access_denied` where a target refuses and is allowed to interrupt.
-pub(crate) async fn claims(
-    oidc: &Oidc,
-    (function, known): (Function, &[(&str, Scope<'_>)]),
-    (subject, client_id): (&Subject, &str),
-    headers: &HeaderMap,
-) -> Result<TargetAnswers, Error> {
-    let (actions, tenant) = (&oidc.edge.actions, &subject.tenant);
-    let Some(chain) = actions.executions.function(&tenant.id, function) else { return Ok(TargetAnswers::default()) };
-    let depth = trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a loop"))?;
-    let cause = Cause { depth, trace_context: trigger::trace_of(headers) };
-    let mut using = Using { about: about(oidc, function, known, subject, client_id).await?, answer: Map::new() };
-    actions.run(&chain, &cause, &mut using).await.map_err(denied)?;
-    let TargetAnswer { set_user_metadata, append_claims, append_log_claims } = using.parsed()?;
-    let of_user = (tenant.id.as_str(), subject.user.id.as_str());
-    let metadata = NewMetadata::of(of_user, (depth, cause.trace_context), &set_user_metadata);
-    Ok(TargetAnswers { claims: added(function, &append_claims, append_log_claims), metadata })
+/// A call of the targets of a function, about a user who gets tokens or claims.
+#[derive(Clone, Copy)]
+pub(crate) struct FunctionCall<'a> {
+    pub(crate) function: Function,
+    /// The scopes that request claims.
+    pub(crate) scopes: Scopes<'a>,
+    pub(crate) subject: &'a Subject,
+    pub(crate) client_id: &'a str,
+}
+
+impl FunctionCall<'_> {
+    /// Calls the targets, and returns their answers. Nothing is written.
+    ///
+    /// # Errors
+    /// `access_denied` where a target refuses and is allowed to interrupt.
+    pub(crate) async fn answers(self, oidc: &Oidc, headers: &HeaderMap) -> Result<TargetAnswers, Error> {
+        let (actions, function, tenant) = (&oidc.edge.actions, self.function, &self.subject.tenant);
+        let Some(chain) = actions.executions.function(&tenant.id, function) else {
+            return Ok(TargetAnswers::default());
+        };
+        let depth =
+            trigger::depth(headers).map_err(|_| Error::InvalidRequest("executions call the platform in a loop"))?;
+        let cause = Cause { depth, trace_context: trigger::trace_of(headers) };
+        let mut using = Using { about: self.about(oidc).await?, answer: Map::new() };
+        actions.run(&chain, &cause, &mut using).await.map_err(denied)?;
+        let TargetAnswer { set_user_metadata, append_claims, append_log_claims } = using.parsed()?;
+        let metadata = NewMetadata::of(&tenant.id, &self.subject.user.id, cause, &set_user_metadata);
+        Ok(TargetAnswers { claims: added(function, &append_claims, append_log_claims), metadata })
+    }
+
+    /// Returns the payload for the first target.
+    async fn about(self, oidc: &Oidc) -> Result<Value, Error> {
+        let Self { function, scopes, subject, client_id } = self;
+        let Subject { tenant, user, grants, sequence, .. } = subject;
+        let organization = owner::of(oidc, tenant, user).await?.map(|found| found.organization.clone());
+        let (name, domain) = organization.map(|found| (found.name, found.primary_domain)).unzip();
+        let grants = grants.iter().map(|granted| {
+            json!({
+                "project_id": granted.project_id,
+                "organization_id": granted.organization_id,
+                "roles": granted.roles.iter().map(|role| &role.key).collect::<Vec<_>>(),
+            })
+        });
+        let mut userinfo = claims::of(user, scopes.iter().map(|(_, scope)| scope));
+        userinfo.insert("sub".to_owned(), json!(user.id));
+        let metadata = metadata::of(oidc, tenant, user, *sequence).await?;
+        let user_metadata =
+            metadata.entries.iter().map(|(key, value)| json!({ "key": key, "value": STANDARD.encode(value) }));
+        Ok(json!({
+            "function": format!("function/{}", function.name()),
+            "userinfo": userinfo,
+            "user": { "id": user.id, "username": user.user.username },
+            "user_metadata": user_metadata.collect::<Vec<_>>(),
+            "user_metadata_is_all": metadata.is_all,
+            "org": { "id": user.owner.id, "name": name, "primary_domain": domain.flatten() },
+            "user_grants": grants.collect::<Vec<_>>(),
+            "application": { "client_id": client_id },
+        }))
+    }
 }
 
 /// Makes the error for the client, with nothing but the message that the target has chosen.
@@ -148,40 +186,6 @@ fn describing(char: char) -> char {
         ' '..='~' => char,
         _ => '?',
     }
-}
-
-async fn about(
-    oidc: &Oidc,
-    function: Function,
-    known: &[(&str, Scope<'_>)],
-    subject: &Subject,
-    client_id: &str,
-) -> Result<Value, Error> {
-    let Subject { tenant, user, grants, sequence, .. } = subject;
-    let organization = owner::of(oidc, tenant, user).await?.map(|found| found.organization.clone());
-    let (name, domain) = organization.map(|found| (found.name, found.primary_domain)).unzip();
-    let grants = grants.iter().map(|granted| {
-        json!({
-            "project_id": granted.project_id,
-            "organization_id": granted.organization_id,
-            "roles": granted.roles.iter().map(|role| &role.key).collect::<Vec<_>>(),
-        })
-    });
-    let mut userinfo = claims::of(user, known.iter().map(|(_, scope)| scope));
-    userinfo.insert("sub".to_owned(), json!(user.id));
-    let metadata = metadata::of(oidc, tenant, user, *sequence).await?;
-    let user_metadata =
-        metadata.entries.iter().map(|(key, value)| json!({ "key": key, "value": STANDARD.encode(value) }));
-    Ok(json!({
-        "function": format!("function/{}", function.name()),
-        "userinfo": userinfo,
-        "user": { "id": user.id, "username": user.user.username },
-        "user_metadata": user_metadata.collect::<Vec<_>>(),
-        "user_metadata_is_all": metadata.is_all,
-        "org": { "id": user.owner.id, "name": name, "primary_domain": domain.flatten() },
-        "user_grants": grants.collect::<Vec<_>>(),
-        "application": { "client_id": client_id },
-    }))
 }
 
 impl Using {

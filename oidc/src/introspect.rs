@@ -19,7 +19,7 @@ use crate::{
     Oidc, audience, claims, client,
     error::{Error, Refused, no_store},
     form::{self, EndpointRequest},
-    function::{self, TargetAnswers},
+    function::{self, FunctionCall, TargetAnswers},
     metadata, owner,
     role::{self, RequestedScopes},
     scope::{self, Scope},
@@ -56,7 +56,11 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
         other => other?,
     };
     let TargetAnswers { claims: by_targets, metadata: new } = by_targets;
-    let metadata = metadata::claim_with_new(oidc, (&tenant, &user), (asks(Scope::Metadata), token.seq), &new).await?;
+    let metadata = if asks(Scope::Metadata) {
+        metadata::claim_with_new(oidc, &tenant, &user, token.seq, &new).await?
+    } else {
+        None
+    };
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
     let repeated = owner::repeated(organization.as_deref(), &known);
     let said = claims::of(&user, known.iter().map(|(_, scope)| scope));
@@ -93,7 +97,9 @@ async fn by_targets(
     }
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
     let subject = Subject::read(oidc, tenant.clone(), user.clone(), &[]).await?;
-    function::claims(oidc, (Function::PreUserinfo, &known), (&subject, &token.client_id), headers).await
+    let function = Function::PreUserinfo;
+    let call = FunctionCall { function, scopes: &known, subject: &subject, client_id: &token.client_id };
+    call.answers(oidc, headers).await
 }
 
 fn scopes(token: &AccessToken) -> impl Iterator<Item = Scope<'_>> {
@@ -108,8 +114,7 @@ async fn roles(
     token: &AccessToken,
     user: &Principal,
 ) -> Result<Option<Map<String, Value>>, Error> {
-    let named = (app.app.project_id.as_str(), user.owner.id.as_str());
-    let project = audience::project(oidc, tenant, named, token.seq).await?;
+    let project = audience::project(oidc, tenant, &app.app.project_id, &user.owner.id, token.seq).await?;
     let grants = audience::grants(oidc, tenant, user, token.seq).await?;
     let is_open = |project: &Audience| audience::is_live(oidc, tenant, project, token.seq);
     let project = project.filter(|it| is_open(it) && it.admits(&grants));

@@ -79,14 +79,15 @@ pub(crate) struct IdToken {
 
 /// Signs tokens, and caches the private keys that it has opened.
 pub(crate) struct Issuer {
+    external: External,
     keyring: Keyring,
     ended: Ended,
     opened: Cache<(String, String), Arc<EncodingKey>>,
 }
 
 impl Issuer {
-    pub(crate) fn new(keyring: Keyring, ended: Ended) -> Self {
-        Self { keyring, ended, opened: Cache::new(MOST_OPENED) }
+    pub(crate) fn new(external: External, keyring: Keyring, ended: Ended) -> Self {
+        Self { external, keyring, ended, opened: Cache::new(MOST_OPENED) }
     }
 
     /// Issues an access token for a user, and returns it with its lifetime in seconds: it never outlives the session.
@@ -95,7 +96,6 @@ impl Issuer {
     /// `invalid_scope` where the token would be longer than the platform accepts.
     pub(crate) async fn access_token(
         &self,
-        external: &External,
         Subject { tenant, user, sequence, .. }: &Subject,
         recipient: &Recipient,
         Content { audience, scope, added }: Content,
@@ -105,7 +105,7 @@ impl Issuer {
         let login = recipient.login.as_ref();
         let exp = login.map_or(i64::MAX, |login| login.ends).min(end(now, lifetime));
         let claims = AccessToken {
-            iss: external.issuer(tenant),
+            iss: self.external.issuer(tenant),
             sub: user.id.clone(),
             aud: audience,
             exp,
@@ -141,9 +141,10 @@ impl Issuer {
     /// it has no key for ID tokens yet.
     pub(crate) async fn id_token(
         &self,
-        external: &External,
-        (Subject { tenant, user, .. }, recipient): (&Subject, &Recipient),
-        (access_token, added): (Option<&str>, Map<String, Value>),
+        Subject { tenant, user, .. }: &Subject,
+        recipient: &Recipient,
+        access_token: Option<&str>,
+        added: Map<String, Value>,
         lifetime: Milliseconds,
     ) -> Result<Option<String>, Error> {
         let algorithm = chosen(recipient.id_token_alg.as_deref(), ID);
@@ -158,7 +159,7 @@ impl Issuer {
         // The app compares both with its own clock. `auth_time` is not adjusted: the platform compares it, too.
         let (iat, exp) = (now - recipient.clock_skew, end(now, lifetime) + recipient.clock_skew);
         let claims = IdToken {
-            iss: external.issuer(tenant),
+            iss: self.external.issuer(tenant),
             sub: user.id.clone(),
             aud: [recipient.client_id.clone()],
             azp: recipient.client_id.clone(),

@@ -111,7 +111,7 @@ impl Oidc {
     fn new(
         OidcDependencies { edge, keyring, once, flow, assets, internal, sessions, database, progress }: OidcDependencies,
     ) -> Self {
-        let issuer = Issuer::new(keyring.clone(), edge.ended.clone());
+        let issuer = Issuer::new(edge.external.clone(), keyring.clone(), edge.ended.clone());
         let uploads = Uploads::new(assets);
         Self { edge, keyring, once, flow, uploads, internal, sessions, database, progress, issuer }
     }

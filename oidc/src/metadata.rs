@@ -19,16 +19,14 @@ pub(crate) async fn of(oidc: &Oidc, tenant: &Tenant, user: &Principal, sequence:
     Ok(oidc.edge.directory.metadata(&tenant.id, &user.id, sequence).await?)
 }
 
-/// Returns the claim, with new metadata applied, where it is requested and all metadata could be read.
+/// Returns the claim with new metadata applied, where all metadata could be read.
 pub(crate) async fn claim_with_new(
     oidc: &Oidc,
-    (tenant, user): (&Tenant, &Principal),
-    (is_asked, sequence): (bool, u64),
+    tenant: &Tenant,
+    user: &Principal,
+    sequence: u64,
     new: &NewMetadata,
 ) -> Result<Option<(String, Value)>, Error> {
-    if !is_asked {
-        return Ok(None);
-    }
     let found = of(oidc, tenant, user, sequence).await?;
     Ok(claim(&new.over(&found)).ok().map(|claim| (CLAIM.to_owned(), claim)))
 }

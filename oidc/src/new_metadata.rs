@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use action::chain::Cause;
 use base::explain::explain;
 use base64::{
     Engine,
@@ -69,11 +70,8 @@ fn decoded(entries: &[Entry]) -> Option<Vec<bus::MetadataEntry>> {
 
 impl NewMetadata {
     /// Makes the metadata that targets have answered for a user, by its instance and its id.
-    pub(crate) fn of(
-        (instance_id, user_id): (&str, &str),
-        (depth, trace_context): (u32, String),
-        entries: &[Entry],
-    ) -> Self {
+    pub(crate) fn of(instance_id: &str, user_id: &str, cause: Cause, entries: &[Entry]) -> Self {
+        let Cause { depth, trace_context } = cause;
         let entries = decoded(entries).unwrap_or_default();
         let entries = entries.into_iter().map(|bus::MetadataEntry { key, value }| (key, value)).collect();
         Self { instance_id: instance_id.to_owned(), user_id: user_id.to_owned(), depth, trace_context, entries }
@@ -138,7 +136,7 @@ mod tests {
     }
 
     fn of(entries: &[Entry]) -> NewMetadata {
-        NewMetadata::of(("1", "7"), (0, String::new()), entries)
+        NewMetadata::of("1", "7", Cause::default(), entries)
     }
 
     #[test]

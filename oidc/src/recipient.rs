@@ -25,6 +25,8 @@ pub(crate) struct Recipient {
     pub(crate) id_token_alg: Option<String>,
     /// Whether access tokens are opaque, so that only the platform can read them.
     pub(crate) is_opaque: bool,
+    /// Whether the client may get an ID token in addition to the access token.
+    pub(crate) may_have_id_token: bool,
     /// How many seconds the client's clock may differ.
     pub(crate) clock_skew: i64,
     /// The login, where the client is an app.
@@ -78,6 +80,7 @@ impl Recipient {
             access_token_alg: user.access_token_alg.clone(),
             id_token_alg: user.id_token_alg.clone(),
             is_opaque: user.has_opaque_tokens(),
+            may_have_id_token: true,
             clock_skew: 0,
             login: None,
         }
@@ -90,6 +93,7 @@ impl Recipient {
             access_token_alg: settings.access_token_alg.clone(),
             id_token_alg: settings.id_token_alg.clone(),
             is_opaque: settings.access_token_type == TokenType::Opaque,
+            may_have_id_token: true,
             clock_skew: i64::try_from(settings.clock_skew_ms.div_ceil(1000)).unwrap_or_default(),
             login: Some(login),
         }

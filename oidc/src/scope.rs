@@ -58,6 +58,9 @@ pub(crate) enum Scope<'a> {
     Metadata,
 }
 
+/// Scopes, each with its name.
+pub(crate) type Scopes<'a> = &'a [(&'a str, Scope<'a>)];
+
 /// Returns the known scopes of a request, in their order; unknown ones are dropped.
 ///
 /// # Errors

@@ -21,7 +21,7 @@ use view::{
     directory::Tenant,
     keyring::{Purpose, secret_hash},
     projection::SESSIONS,
-    read_model::ReadModel,
+    read_model::{ReadModel, RowKey},
     rows::{Fresh, StoredResource},
 };
 
@@ -70,7 +70,8 @@ async fn newest(oidc: &Oidc) -> Result<u64, Error> {
 /// Returns a session as of a sequence or later.
 async fn read(oidc: &Oidc, tenant: &Tenant, id: &str, required: u64) -> Result<Option<StoredResource<Session>>, Error> {
     let rows = ReadModel::new(&SESSIONS, tenant.shard);
-    let look = || rows.get(&oidc.database, Session::NAME, (&tenant.id, id));
+    let key = RowKey { aggregate_type: Session::NAME, instance_id: &tenant.id, id };
+    let look = || rows.get(&oidc.database, key);
     let consistency = Consistency { required, own: 0, wait: WAIT, begun: Instant::now() };
     let changes = oidc.progress.of(&SESSIONS);
     let fresh = consistency.look_until_fresh(changes, look, |fresh| Some(fresh.processed)).await;

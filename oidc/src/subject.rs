@@ -63,8 +63,7 @@ impl Subject {
         self.grants = audience::grants(oidc, &self.tenant, &self.user, newest).await?;
         self.projects.clear();
         for id in projects {
-            let named = (*id, self.user.owner.id.as_str());
-            if let Some(found) = audience::project(oidc, &self.tenant, named, newest).await? {
+            if let Some(found) = audience::project(oidc, &self.tenant, id, &self.user.owner.id, newest).await? {
                 self.projects.insert(found.id.clone(), found);
             }
         }

@@ -34,6 +34,7 @@ use view::directory::{Client, Tenant};
 use self::login::{App, Presented};
 use crate::{
     Oidc,
+    endpoint::OPERATE_DONE,
     error::{Error, Refused, no_store},
     form::{self, EndpointRequest, Form, TOKEN_EXCHANGE},
     logged_in::LoggedIn,
@@ -122,30 +123,40 @@ pub(crate) struct Tokens {
     metadata: NewMetadata,
 }
 
-/// Issues the tokens that an app gets from the authorization endpoint, without a code (OpenID Connect Core 1.0, section
-/// 3.2): an ID token, and an access token if `with_access_token`, but no refresh token.
-pub(crate) async fn at_login(
-    oidc: &Oidc,
-    tenant: &Arc<Tenant>,
-    (app, grant_id): (&Arc<Client>, &str),
-    (logged_in, nonce, with_access_token): (LoggedIn, Option<&str>, bool),
-    headers: &HeaderMap,
-) -> Result<Tokens, Error> {
-    let session_seq = oidc.edge.ended.revoked().sequence();
-    let settings = app.app.config.oidc().ok_or(Error::InvalidClient)?.clone();
-    let app = App::at_login(app.clone(), settings, with_access_token);
-    let presented = Presented { logged_in: &logged_in, grant_id, session_seq, nonce };
-    BY_LOGIN.count(app.tokens(oidc, tenant, &presented, &logged_in.scope, headers)).await
+/// A login that an app gets tokens for from the authorization endpoint, without a code (OpenID Connect Core 1.0,
+/// section 3.2).
+pub(crate) struct ImplicitLogin<'a> {
+    pub(crate) app: &'a Arc<Client>,
+    pub(crate) logged_in: &'a LoggedIn,
+    /// The id of the authorization request.
+    pub(crate) grant_id: &'a str,
+    /// The value that the ID token repeats.
+    pub(crate) nonce: Option<&'a str>,
+    /// Whether the app gets an access token in addition to the ID token. It never gets a refresh token.
+    pub(crate) with_access_token: bool,
 }
 
-/// Exchanges a code for the access token of the platform's own pages, and returns it with its lifetime in seconds.
+impl ImplicitLogin<'_> {
+    /// Issues the tokens.
+    pub(crate) async fn tokens(&self, oidc: &Oidc, tenant: &Arc<Tenant>, headers: &HeaderMap) -> Result<Tokens, Error> {
+        let Self { app, logged_in, grant_id, nonce, with_access_token } = *self;
+        let session_seq = oidc.edge.ended.revoked().sequence();
+        let settings = app.app.config.oidc().ok_or(Error::InvalidClient)?.clone();
+        let app = App::at_login(app.clone(), settings, with_access_token);
+        let presented = Presented { logged_in, scope: &logged_in.scope, grant_id, session_seq, nonce };
+        BY_LOGIN.count(app.tokens(oidc, tenant, &presented, headers)).await
+    }
+}
+
+/// Exchanges a code for the access token of the pages of operators, and returns it with its lifetime in seconds.
 pub(crate) async fn of_own_app(
     oidc: &Oidc,
     tenant: &Arc<Tenant>,
-    (callback, code, verifier): (&str, &str, &str),
+    code: &str,
+    verifier: &str,
     headers: &HeaderMap,
 ) -> Result<(String, u64), Error> {
-    let redirect_uri = format!("{}{callback}", oidc.edge.external.issuer(tenant));
+    let redirect_uri = format!("{}{OPERATE_DONE}", oidc.edge.external.issuer(tenant));
     let sent = [
         ("client_id", own_app::CLIENT_ID),
         ("code", code),

@@ -20,7 +20,7 @@ use crate::{
     Oidc, audience, claims,
     error::{Error, Refused, method_not_allowed, no_store},
     form,
-    function::{self, TargetAnswers},
+    function::{FunctionCall, TargetAnswers},
     metadata, owner,
     role::RequestedScopes,
     scope::{self, Scope},
@@ -145,9 +145,9 @@ async fn user_claims(
     let projects = if token.is_of_app() { &named } else { &token.aud };
     let projects: Vec<&str> = projects.iter().map(String::as_str).collect();
     let subject = Subject::read(oidc, tenant, user, &projects).await?;
-    let asked = (Function::PreUserinfo, &*known);
-    let TargetAnswers { claims: mut said, metadata: new } =
-        function::claims(oidc, asked, (&subject, &token.client_id), headers).await?;
+    let function = Function::PreUserinfo;
+    let call = FunctionCall { function, scopes: &known, subject: &subject, client_id: &token.client_id };
+    let TargetAnswers { claims: mut said, metadata: new } = call.answers(oidc, headers).await?;
     let Subject { tenant, user, grants, projects, .. } = &subject;
     said.extend(claims::of(user, known.iter().map(|(_, scope)| scope)));
     let asked = RequestedScopes::of(known.iter().map(|(_, scope)| scope.clone()));
@@ -162,8 +162,9 @@ async fn user_claims(
     if known.iter().any(|(_, scope)| *scope == Scope::ResourceOwner) {
         said.extend(organization.map(|found| owner::claims(&found)).unwrap_or_default());
     }
-    let asks = known.iter().any(|(_, scope)| *scope == Scope::Metadata);
-    said.extend(metadata::claim_with_new(oidc, (tenant, user), (asks, subject.sequence), &new).await?);
+    if known.iter().any(|(_, scope)| *scope == Scope::Metadata) {
+        said.extend(metadata::claim_with_new(oidc, tenant, user, subject.sequence, &new).await?);
+    }
     said.extend(token.act.as_ref().map(|act| ("act".to_owned(), json!(act))));
     said.insert("sub".to_owned(), json!(user.id));
     new.write(oidc).await;

@@ -27,7 +27,7 @@ pub(crate) fn decisions(events: &[Arc<Recorded>]) -> Result<Vec<Decision>, Batch
 /// all of it: otherwise it would apply events that an earlier unit left out.
 pub(crate) async fn discarded<E: From<LogFailure> + From<BatchFailure>>(
     Projector { logs, database, .. }: &Projector,
-    (projection, shard): Partition,
+    Partition { projection, shard }: Partition,
     from: Position,
 ) -> Result<HashSet<u64>, E> {
     if Parking::of(projection, shard).is_none() {
@@ -35,7 +35,7 @@ pub(crate) async fn discarded<E: From<LogFailure> + From<BatchFailure>>(
     }
     let end = if from == Position::default() { logs.events.end().await? } else { 0 };
     loop {
-        match decided::discarded(database, (projection, shard), end).await.map_err(BatchFailure::from)? {
+        match decided::discarded(database, projection, shard, end).await.map_err(BatchFailure::from)? {
             Some(found) => return Ok(found),
             None => sleep(LOOK_AGAIN).await,
         }

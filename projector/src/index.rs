@@ -22,7 +22,7 @@ use eventlog::{
     log::LogFailure,
     unit::{self, supervise, while_held},
 };
-use index::{Follower, Manifest, Publisher, Replica, Snapshot, SnapshotSender, Writer, show};
+use index::{Follower, Manifest, Publisher, Replica, Snapshot, SnapshotSender, Storage, Writer, show};
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at},
@@ -32,7 +32,7 @@ use view::{failed_event::ParkedAt, progress::Announcer, projection::Projection, 
 
 use self::writing::Erasing;
 use crate::{
-    Projector, batch,
+    Partition, Projector, batch,
     decision::discarded,
     failure::BatchFailure,
     parked::{self, Parked},
@@ -176,7 +176,8 @@ impl Unit {
     ) -> Result<Self, index::IndexFailure> {
         let Indexing { folder, remote, .. } = &projector.indexing;
         let (log, shard) = (projector.log_of(projection).clone(), projector.shard);
-        let follower = Follower::new(log, remote.clone(), folder, (projection, table), shard)?;
+        let storage = Storage { remote: remote.clone(), folder };
+        let follower = Follower::new(log, storage, projection, table, shard)?;
         let incomplete = AtomicU32::new(0);
         let reporter = Reporter::new(&projector.health, projection, shard);
         Ok(Self {
@@ -214,11 +215,12 @@ impl Unit {
         let (publisher, opened) = lease.during(begin).await?;
         let (committed, newest) = watch::channel(None);
         let (parked, all_parked) = watch::channel(None);
-        let Projector { database, shard, .. } = &self.projector;
+        let database = &self.projector.database;
+        let partition = Partition { projection: self.projection, shard: self.projector.shard };
         tokio::select! {
             stall = self.commit(opened, committed, parked, lease) => stall,
             stall = self.publish(publisher, newest) => stall,
-            never = parked::keep_copy(database, (self.projection, *shard), all_parked) => match never {},
+            never = parked::keep_copy(database, partition, all_parked) => match never {},
         }
     }
 
@@ -297,7 +299,7 @@ impl Unit {
             let taken = lease.during(parked.take_up(database, self.table, reached, &batch)).await?;
             reached = end.sequence;
             let has_others;
-            (writer, has_others) = lease.during(self.write(writer, &mut parked, &mut erasing, taken, &batch)).await?;
+            (writer, has_others) = lease.during(self.write(writer, &mut parked, &mut erasing, taken)).await?;
             is_changed |= has_others;
             if let Some((omitted, all)) = parked.news() {
                 is_changed |= writer.omit(omitted);
@@ -323,10 +325,10 @@ impl Unit {
 
     /// Loads what a commit omits, and what is left out of all later ones.
     async fn parked(&self, snapshot: &Snapshot) -> Result<Parked, Stall> {
-        let partition = (self.projection, self.projector.shard);
+        let partition = Partition { projection: self.projection, shard: self.projector.shard };
         let discarded = discarded::<Stall>(&self.projector, partition, snapshot.position).await?;
-        let of = (&self.projector, self.projection);
-        Ok(Parked::omitted(of, self.table, snapshot, discarded).await.map_err(BatchFailure::from)?)
+        let parked = Parked::omitted(&self.projector, self.projection, self.table, snapshot, discarded);
+        Ok(parked.await.map_err(BatchFailure::from)?)
     }
 
     /// Shows a commit and passes it on to be published, unless the index is still being built again.

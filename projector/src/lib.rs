@@ -31,7 +31,11 @@ use view::{
 };
 
 /// A projection of one shard.
-pub(crate) type Partition = (&'static Projection, u16);
+#[derive(Clone, Copy)]
+pub(crate) struct Partition {
+    pub(crate) projection: &'static Projection,
+    pub(crate) shard: u16,
+}
 
 /// The resources that the units of a process share.
 #[derive(Debug, Clone)]

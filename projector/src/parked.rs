@@ -86,9 +86,10 @@ pub(crate) struct Folded<'a> {
 impl Parked {
     /// Begins with what is parked at a sequence of the log. A new worker tries all of it again: its build may be newer.
     fn new(
-        (projection, shard): Partition,
+        Partition { projection, shard }: Partition,
         persons: &Persons,
-        (all, begun): (Vec<ParkedAt>, u64),
+        all: Vec<ParkedAt>,
+        begun: u64,
         discarded: HashSet<u64>,
     ) -> Self {
         let due = Due::new(all.iter().map(|parked| (parked.key.clone(), parked.sequence)).collect(), begun);
@@ -117,17 +118,17 @@ impl Parked {
     /// Loads what a projection in Postgres has parked, which is at a sequence of the log.
     pub(crate) async fn load(
         Projector { database, persons, .. }: &Projector,
-        (projection, shard): Partition,
+        partition: Partition,
         begun: u64,
         discarded: HashSet<u64>,
     ) -> Result<Self, DatabaseFailure> {
-        let Some(parking) = Parking::of(projection, shard) else {
-            return Ok(Self::new((projection, shard), persons, (vec![], begun), discarded));
+        let Some(parking) = Parking::of(partition.projection, partition.shard) else {
+            return Ok(Self::new(partition, persons, vec![], begun, discarded));
         };
         let connection = database.connection().await?;
         let mut all = parking.parked(&connection).await?;
         parking.date(&connection, &mut all).await?;
-        Ok(Self::new((projection, shard), persons, (all, begun), discarded))
+        Ok(Self::new(partition, persons, all, begun, discarded))
     }
 
     /// Reports how many are parked, and how many events have newly failed.
@@ -267,7 +268,7 @@ impl Parked {
         }
         let mut found = vec![];
         for (key, from) in next {
-            let (mut events, is_read) = waiting(&transaction, &key, (from, reached)).await?;
+            let (mut events, is_read) = waiting(&transaction, &key, from, reached).await?;
             let first = events.first().filter(|first| first.sequence == from);
             // The time may have been unknown when the unit began, and failures at once are counted by it.
             if let Some((first, parked)) =

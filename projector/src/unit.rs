@@ -18,7 +18,7 @@ use view::{
 };
 
 use crate::{
-    Projector, batch,
+    Partition, Projector, batch,
     decision::discarded,
     failure::BatchFailure,
     parked::Parked,
@@ -196,7 +196,7 @@ impl Rows {
         let mut checkpoint = lease.during(self.take_over()).await?;
         recognise(log, checkpoint.position).await?;
         let read_model = ReadModel::new(projection, *shard);
-        let partition = (*projection, *shard);
+        let partition = Partition { projection, shard: *shard };
         let discarded = lease.during(discarded::<Stall>(&self.projector, partition, checkpoint.position)).await?;
         let mut parked = Parked::load(&self.projector, partition, checkpoint.position.sequence, discarded).await?;
         let announcer = Announcer::new(log.client(), projection, *shard);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use domain::log_class::OfEach;
 use eventlog::log::Log;
-use index::{Follower, IndexFailure, Indexes, Remote};
+use index::{Follower, IndexFailure, Indexes, Remote, Storage};
 use tokio::{sync::watch, task::JoinSet};
 use view::projection::{Kind, PROJECTIONS};
 
@@ -22,7 +22,8 @@ pub fn follow(
     for projection in PROJECTIONS.iter() {
         let Kind::Index(table) = &projection.kind else { continue };
         let log = logs[projection.class].clone();
-        let follower = Follower::new(log, remote.clone(), folder, (projection, table), shard)?;
+        let storage = Storage { remote: remote.clone(), folder };
+        let follower = Follower::new(log, storage, projection, table, shard)?;
         let (shown, newest) = watch::channel(None);
         tasks.spawn(async move { match follower.follow(&shown).await {} });
         indexes.add(projection, newest);

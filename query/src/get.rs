@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use view::{
     database::DatabaseFailure,
     projection::{Projection, rows_of},
-    read_model::ReadModel,
+    read_model::{ReadModel, RowKey},
     rows::{Fresh, Stored, StoredResource},
 };
 
@@ -92,7 +92,8 @@ impl Queries {
         instance_id: &str,
         id: &str,
     ) -> Result<Fresh<Option<StoredResource<R>>>, Error> {
-        let fresh = self.row(call, rows_of::<R>(), R::NAME, (instance_id, id)).await?;
+        let key = RowKey { aggregate_type: R::NAME, instance_id, id };
+        let fresh = self.row(call, rows_of::<R>(), key).await?;
         let found = fresh.try_map(|row| row.map(|row| row.read(R::NAME)).transpose());
         found.map_err(|failure| read_model(Arc::new(failure)))
     }
@@ -102,11 +103,10 @@ impl Queries {
         &self,
         call: &Call,
         projection: &'static Projection,
-        aggregate_type: &'static str,
-        key: (&str, &str),
+        key: RowKey<'_>,
     ) -> Result<Fresh<Option<Stored<Box<RawValue>>>>, Error> {
         let rows = ReadModel::new(projection, call.tenant.shard);
-        self.as_fresh(call, projection, || rows.get(&self.database, aggregate_type, key)).await
+        self.as_fresh(call, projection, || rows.get(&self.database, key)).await
     }
 
     /// Reads, and if the read model is not fresh enough, waits for it and reads again.

@@ -84,7 +84,7 @@ async fn revealed<I: Message>(
     let event = event(commands, &scope, &found).await?;
     let (key, sequence) = (found.parked.key.clone(), found.parked.sequence);
     let mut payload = api::event::payload(&event);
-    let user = user_in((&key, sequence), &mut payload);
+    let user = user_in(&key, sequence, &mut payload);
     let (id, command) = (found.id.to_string(), Disclose::of(scope, found, reveal, user));
     // Whether the person exists, as the last of possibly several decisions found.
     let told = Arc::new(AtomicBool::new(false));

@@ -212,8 +212,7 @@ impl Client {
         if !may_call(&self.allowed, &url) {
             return Err(CallFailure::Forbidden);
         }
-        let signed = (called.instance_id.as_str(), &called.target);
-        let signature = signature::sign(&self.keyring, signed, clock::now().as_millisecond(), &call.body).await?;
+        let signature = signature::sign(&self.keyring, called, clock::now().as_millisecond(), &call.body).await?;
         let request = self
             .http
             .post(url)

@@ -1,8 +1,9 @@
 //! The signature by which a target verifies that a call comes from its platform and is new.
 
 use base::secret::{Unopened, hmac_sha256};
-use domain::resource::target::Target;
 use view::keyring::{Keyring, KeyringFailure, Purpose};
+
+use crate::executions::CallableTarget;
 
 /// The header with the signature.
 pub const HEADER: &str = "platform-signature";
@@ -20,17 +21,17 @@ pub enum Unsigned {
     Unopened(#[from] Unopened),
 }
 
-/// Signs a body with every key of the target that signs at a time, in milliseconds since the Unix epoch.
+/// Signs a body with every key of a target that signs at a time, in milliseconds since the Unix epoch.
 pub(crate) async fn sign(
     keyring: &Keyring,
-    (instance_id, target): (&str, &Target),
+    called: &CallableTarget,
     now: i64,
     body: &[u8],
 ) -> Result<String, Unsigned> {
-    let data_key = keyring.key(instance_id, Purpose::Resource).await?;
+    let data_key = keyring.key(&called.instance_id, Purpose::Resource).await?;
     let seconds = now.div_euclid(1000);
     let mut header = format!("t={seconds}");
-    for key in target.signing_keys.iter().filter(|key| key.signs_at(now)) {
+    for key in called.target.signing_keys.iter().filter(|key| key.signs_at(now)) {
         let opened = data_key.open(SEALED, key.sealed.expose())?;
         header += ",v1=";
         header += &signature(&opened, seconds, body);

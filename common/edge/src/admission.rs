@@ -31,6 +31,7 @@ use view::{
 };
 
 pub use self::holder::HeldToken;
+use self::holder::VerifiedRequest;
 use crate::{
     call::Call,
     caller::{External, RefusedToken, SystemUsers, Verified, Verifier},
@@ -43,7 +44,7 @@ use crate::{
     prefer,
     refusal::{feature_disabled, for_nobody, is_open, permission_denied, read_model},
     request_id::REQUEST_ID,
-    trigger::{self, Triggered},
+    trigger::{self, Trigger, Triggered},
 };
 
 /// What a node knows of the log.
@@ -181,18 +182,18 @@ impl Edge {
         if operation.only_reads() {
             self.insist(consistency).await?;
         }
-        let admitted = (operation, parts);
-        let (tenant, caller) = match self.rights(admitted, (&tenant, &token), consistency.required).await {
+        let request = VerifiedRequest { operation, parts, tenant: &tenant, token: &token };
+        let (tenant, caller) = match self.rights(request, consistency.required).await {
             Err(refused) if self.knows_more(refused.reason(), consistency).await => {
-                self.rights(admitted, (&tenant, &token), consistency.newest_seen()).await?
+                self.rights(request, consistency.newest_seen()).await?
             }
             rights => rights?,
         };
         let trace_context = trace::context(trace_context(&parts.headers));
         let (depth, is_system) = (trigger::depth(&parts.headers)?, token.system.is_some());
         let cause = || Cause { depth, trace_context: trace_context.clone() };
-        let triggered =
-            if is_system { None } else { Triggered::of(&self.actions, operation, (&tenant, &caller), (parts, cause)) };
+        let trigger = Trigger { operation, tenant: &tenant, caller: &caller, parts };
+        let triggered = if is_system { None } else { Triggered::of(&self.actions, trigger, cause) };
         Ok(Call {
             request_id: text(&parts.headers, REQUEST_ID.as_str()).unwrap_or_default().to_owned(),
             operation,
@@ -217,8 +218,7 @@ impl Edge {
     /// both as of a sequence or later.
     async fn rights(
         &self,
-        (operation, parts): (&Facts, &Parts),
-        (tenant, token): (&Arc<Tenant>, &Verified),
+        VerifiedRequest { operation, parts, tenant, token }: VerifiedRequest<'_>,
         sequence: u64,
     ) -> Result<(Arc<Tenant>, Arc<Principal>), Error> {
         let tenant = if tenant.processed < sequence { self.tenant(parts, sequence).await? } else { tenant.clone() };

@@ -246,11 +246,7 @@ impl Verifier {
     }
 
     /// Verifies the claims of an opaque token that this instance has issued, for the platform's API on this instance.
-    pub(crate) fn opened(
-        &self,
-        (key_id, token): (String, AccessToken),
-        tenant: &Tenant,
-    ) -> Result<Verified, RefusedToken> {
+    pub(crate) fn opened(&self, key_id: String, token: AccessToken, tenant: &Tenant) -> Result<Verified, RefusedToken> {
         Verified::issued(self.of_now(token, tenant)?, key_id, tenant)
     }
 
@@ -289,19 +285,20 @@ impl Verifier {
 /// Returns the claims of a token that a key of an instance has signed, under whatever issuer name and regardless of the
 /// clock of this node, since other nodes may accept it.
 pub(crate) fn issued(token: &str, tenant: &Tenant) -> Option<AccessToken> {
-    issued_as(token, tenant, (TOKEN_TYPE, None))
+    issued_as(token, tenant, TOKEN_TYPE, None)
 }
 
 /// Returns the claims of a token of this `typ` that a key of an instance has signed, with this issuer, if any is given.
-pub fn issued_as<C: DeserializeOwned>(token: &str, tenant: &Tenant, as_what: (&str, Option<&str>)) -> Option<C> {
-    Some(issued_by(token, tenant, as_what)?.1)
+pub fn issued_as<C: DeserializeOwned>(token: &str, tenant: &Tenant, r#type: &str, issuer: Option<&str>) -> Option<C> {
+    Some(issued_by(token, tenant, r#type, issuer)?.1)
 }
 
 /// Returns the claims as [`issued_as`] does, with the id of the key.
 pub(crate) fn issued_by<C: DeserializeOwned>(
     token: &str,
     tenant: &Tenant,
-    (r#type, issuer): (&str, Option<&str>),
+    r#type: &str,
+    issuer: Option<&str>,
 ) -> Option<(String, C)> {
     if token.len() > LONGEST {
         return None;

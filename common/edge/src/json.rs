@@ -33,26 +33,32 @@ pub fn bind<'a, I: DeserializeOwned + Validate>(
         message.validate("", &mut violations);
         violations
     };
-    bind_with(facts, path, query, body, message, violations)
+    bind_with(facts, Sent { path, query, body }, message, violations)
+}
+
+/// The parts of an HTTP request that a message is read from.
+pub(crate) struct Sent<'a, P> {
+    /// The variables of the path, each with its name.
+    pub(crate) path: P,
+    pub(crate) query: Option<&'a str>,
+    pub(crate) body: &'a [u8],
 }
 
 /// Binds a request like [`bind`], with functions that read the message and find the rules that it breaks.
 pub(crate) fn bind_with<'a, M>(
     facts: &Facts,
-    path: impl IntoIterator<Item = (&'a str, &'a str)> + Clone,
-    query: Option<&str>,
-    body: &[u8],
+    sent: Sent<'_, impl IntoIterator<Item = (&'a str, &'a str)> + Clone>,
     read: impl Fn(Map<String, Value>) -> Result<M, Unread>,
     violations: impl Fn(&mut M) -> Vec<Violation>,
 ) -> Result<M, Error> {
-    let (request, faults) = tree(facts, path.clone(), query, body)?;
+    let (request, faults) = tree(facts, sent.path.clone(), sent.query, sent.body)?;
     if faults.are_none()
         && let Ok(message) = read(request)
     {
         return Ok(message);
     }
     // Reading has consumed the tree.
-    let (request, faults) = tree(facts, path, query, body)?;
+    let (request, faults) = tree(facts, sent.path, sent.query, sent.body)?;
     Err(explain::explain(request, faults, |tree| read(tree).map(|mut message| violations(&mut message))))
 }
 

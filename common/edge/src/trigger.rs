@@ -51,14 +51,19 @@ impl std::fmt::Debug for Triggered {
     }
 }
 
+/// A request that was admitted, and may trigger executions.
+#[derive(Clone, Copy)]
+pub(crate) struct Trigger<'a> {
+    pub(crate) operation: &'static Facts,
+    pub(crate) tenant: &'a Tenant,
+    pub(crate) caller: &'a Principal,
+    pub(crate) parts: &'a Parts,
+}
+
 impl Triggered {
     /// The executions of a call that was admitted.
-    pub(crate) fn of(
-        actions: &Actions,
-        operation: &'static Facts,
-        (tenant, caller): (&Tenant, &Principal),
-        (parts, cause): (&Parts, impl FnOnce() -> Cause),
-    ) -> Option<Arc<Self>> {
+    pub(crate) fn of(actions: &Actions, trigger: Trigger<'_>, cause: impl FnOnce() -> Cause) -> Option<Arc<Self>> {
+        let Trigger { operation, tenant, caller, parts } = trigger;
         let matched = actions.executions.call(&tenant.id, operation.service, operation.grpc)?;
         let organization = (caller.owner.kind == OwnerType::Organization).then_some(&caller.owner.id);
         let about = json!({

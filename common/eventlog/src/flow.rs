@@ -89,7 +89,7 @@ impl Flow {
     ///
     /// # Errors
     /// If NATS does not answer or is full.
-    pub async fn put(&self, (instance_id, origin): (&str, &str), value: Bytes) -> Result<Option<String>, LogFailure> {
+    pub async fn put(&self, instance_id: &str, origin: &str, value: Bytes) -> Result<Option<String>, LogFailure> {
         let waiting = self.waiting(instance_id).await?;
         if waiting.fetch_add(1, Relaxed) >= MOST_OF_INSTANCE {
             return Ok(None);

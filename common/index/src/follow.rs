@@ -83,16 +83,24 @@ impl Indexes {
     }
 }
 
+/// The storage of indexes.
+pub struct Storage<'a> {
+    /// What is published.
+    pub remote: Remote,
+    /// The folder on this node that has a folder of each index.
+    pub folder: &'a Path,
+}
+
 impl Follower {
-    /// Creates a follower of a projection's index, in a folder below this one.
+    /// Creates a follower of a projection's index.
     ///
     /// # Errors
-    /// If another process uses the folder.
+    /// If another process uses the folder of the index.
     pub fn new(
         log: Log,
-        remote: Remote,
-        folder: &Path,
-        (projection, table): (&Projection, &Table),
+        Storage { remote, folder }: Storage<'_>,
+        projection: &Projection,
+        table: &Table,
         shard: u16,
     ) -> Result<Self, IndexFailure> {
         let name = name(projection, table, shard);

@@ -105,10 +105,19 @@ pub struct Chart {
     pub id: String,
     /// The description for people who cannot see it.
     pub title: String,
-    /// The width and the height.
-    pub size: (u32, u32),
+    /// The size.
+    pub size: Size,
     /// The points of the line.
     pub points: String,
+}
+
+/// The size of a chart, in pixels.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    /// The width.
+    pub width: u32,
+    /// The height.
+    pub height: u32,
 }
 
 /// How many values a chart shows.
@@ -116,13 +125,13 @@ pub const POINTS: usize = 60;
 
 impl Chart {
     /// A chart of these values.
-    pub fn new(id: impl Into<String>, title: impl Into<String>, size: (u32, u32), values: &[u64]) -> Self {
+    pub fn new(id: impl Into<String>, title: impl Into<String>, size: Size, values: &[u64]) -> Self {
         Self { id: id.into(), title: title.into(), size, points: points(size, values) }
     }
 }
 
 /// The points of a line through values, the highest of which reaches the top. Fewer values begin further to the right.
-pub fn points((width, height): (u32, u32), values: &[u64]) -> String {
+pub fn points(Size { width, height }: Size, values: &[u64]) -> String {
     let shown = &values[values.len().saturating_sub(POINTS)..];
     let highest = shown.iter().copied().max().unwrap_or_default().max(1);
     let (width, room) = (u64::from(width), u64::from(height.saturating_sub(4)));
@@ -191,15 +200,16 @@ mod tests {
     #[test]
     fn a_line_stays_within_its_chart() {
         let values: Vec<u64> = (0..100).chain([u64::MAX]).collect();
-        for line in [points((120, 24), &values), points((120, 24), &[7]), points((600, 160), &[0, 0])] {
+        let (small, large) = (Size { width: 120, height: 24 }, Size { width: 600, height: 160 });
+        for line in [points(small, &values), points(small, &[7]), points(large, &[0, 0])] {
             for point in line.split(' ') {
                 let (across, down) = point.split_once(',').unwrap();
                 let (across, down): (u32, u32) = (across.parse().unwrap(), down.parse().unwrap());
                 assert!((1..600).contains(&across) && (2..=158).contains(&down), "{point}");
             }
         }
-        assert_eq!(points((120, 24), &values).split(' ').count(), POINTS);
-        assert_eq!(points((120, 24), &[]), "");
+        assert_eq!(points(small, &values).split(' ').count(), POINTS);
+        assert_eq!(points(small, &[]), "");
     }
 
     #[test]

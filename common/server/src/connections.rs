@@ -123,7 +123,7 @@ pub async fn serve(listening: Listening, router: Router, shutdown: impl Future<O
                         tracing::debug!(%peer, "an address has all the connections that it may have");
                         continue;
                     }
-                    connections.spawn(server.clone().connection(stream, Peer(peer), (place, seat.flatten())));
+                    connections.spawn(server.clone().connection(stream, Peer(peer), place, seat.flatten()));
                 }
                 Err(failure) => pause(&failure).await,
             }
@@ -155,7 +155,13 @@ struct Server {
 }
 
 impl Server {
-    async fn connection(self: Arc<Self>, stream: TcpStream, peer: Peer, _seat: (OwnedSemaphorePermit, Option<Seat>)) {
+    async fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: Peer,
+        _place: OwnedSemaphorePermit,
+        _seat: Option<Seat>,
+    ) {
         // Small answers must not wait for the acknowledgement of earlier data.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(error = %explain(&error), "TCP_NODELAY could not be set");

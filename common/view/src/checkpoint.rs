@@ -118,15 +118,14 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Moves the checkpoint, unless another worker has changed it. Within a transaction this comes before the rows, so
-    /// that a worker that takes over can find the transaction by its lock on the checkpoint.
+    /// Moves the checkpoint to another one of the same epoch, unless another worker has changed it. Within a transaction
+    /// this comes before the rows, so that a worker that takes over can find the transaction by its lock on the checkpoint.
     pub(crate) async fn advance(
         self,
         client: &impl GenericClient,
         projection: &Projection,
         shard: u16,
-        position: Position,
-        committed_at: Timestamp,
+        to: Self,
     ) -> Result<Result<Self, Fenced>, DatabaseFailure> {
         let statement = "update platform.checkpoints \
                          set sequence = $6, stream_sequence = $7, digest = $8, committed_at = $9 \
@@ -141,14 +140,14 @@ impl Checkpoint {
                     &i32::from(shard),
                     &self.epoch,
                     &signed(self.position.stream_sequence),
-                    &signed(position.sequence),
-                    &signed(position.stream_sequence),
-                    &position.digest.as_slice(),
-                    &committed_at,
+                    &signed(to.position.sequence),
+                    &signed(to.position.stream_sequence),
+                    &to.position.digest.as_slice(),
+                    &to.committed_at,
                 ],
             )
             .await?;
-        Ok(if moved == 1 { Ok(Self { position, committed_at, ..self }) } else { Err(Fenced) })
+        Ok(if moved == 1 { Ok(to) } else { Err(Fenced) })
     }
 
     /// The checkpoint as the snapshot of this client sees it; `None` before the projection first ran.

@@ -230,7 +230,7 @@ impl Directory {
             return Ok(None);
         }
         let load = || self.database.within(self.load_tenant(&host));
-        self.tenants.get(&Lookup::of(kind, &[text]), (sequence, self.processed()), load).await
+        self.tenants.get(&Lookup::of(kind, &[text]), sequence, self.processed(), load).await
     }
 
     /// An organization of an instance, as of `sequence` or later if the read model has it.
@@ -245,7 +245,7 @@ impl Directory {
             return Ok(None);
         }
         let load = || self.database.within(self.load_organization(instance_id, &name));
-        self.organizations.get(&Lookup::of(kind, &[instance_id, text]), (sequence, self.processed()), load).await
+        self.organizations.get(&Lookup::of(kind, &[instance_id, text]), sequence, self.processed(), load).await
     }
 
     /// A user of an instance, as of `sequence` or later if the read model has it.
@@ -260,7 +260,7 @@ impl Directory {
             return Ok(None);
         }
         let load = || self.database.within(self.load_principal(instance_id, &name));
-        self.principals.get(&Lookup::of(kind, &[instance_id, text]), (sequence, self.processed()), load).await
+        self.principals.get(&Lookup::of(kind, &[instance_id, text]), sequence, self.processed(), load).await
     }
 
     async fn load_tenant(&self, host: &Locator) -> Result<Cached<Tenant>, DatabaseFailure> {

@@ -179,9 +179,9 @@ impl Ended {
     }
 
     /// Notes that something has ended. Ends may arrive out of order.
-    fn has_ended(&self, instance_id: &str, what: (&'static str, String), end: End) {
+    fn has_ended(&self, instance_id: &str, kind: &'static str, id: String, end: End) {
         let mut ends = self.0.ends.write().unwrap_or_else(PoisonError::into_inner);
-        note(&mut ends, instance_id.to_owned(), what, end);
+        note(&mut ends, instance_id.to_owned(), kind, id, end);
     }
 
     /// Applies a record. `has_ended` returns whether an event removed its aggregate; `None` where it has not ended.
@@ -192,11 +192,11 @@ impl Ended {
                 continue;
             };
             let end = End { sequence: recorded.sequence, at: recorded.committed_at, is_removed };
-            let what = (table.aggregate_type, recorded.event.aggregate_id.clone());
+            let (kind, id) = (table.aggregate_type, &recorded.event.aggregate_id);
             if recorded.event.unswept {
-                self.0.lately.add(&recorded.event.instance_id, &what, end.at);
+                self.0.lately.add(&recorded.event.instance_id, kind, id, end.at);
             }
-            self.has_ended(&recorded.event.instance_id, what, end);
+            self.has_ended(&recorded.event.instance_id, kind, id.clone(), end);
         }
         self.0.hearing.reach(record.stream_sequence);
         self.0.reached.advance(record.position().sequence);
@@ -277,8 +277,8 @@ impl Ended {
 }
 
 /// Notes an end. The last one counts, but what was removed stays so: rows of a parked aggregate may end it again.
-fn note(ends: &mut Ends, instance_id: String, what: (&'static str, String), end: End) {
-    let newest = ends.entry(instance_id).or_default().entry(what).or_insert(end);
+fn note(ends: &mut Ends, instance_id: String, kind: &'static str, id: String, end: End) {
+    let newest = ends.entry(instance_id).or_default().entry((kind, id)).or_insert(end);
     let is_removed = newest.is_removed || end.is_removed;
     if newest.sequence < end.sequence {
         *newest = end;
@@ -303,8 +303,8 @@ impl Hears for Ended {
             Ok(Loaded { ends: found, age, .. }) => {
                 self.0.lately.add_all(&found);
                 for (instance_id, of_instance) in found {
-                    for (what, end) in of_instance {
-                        self.has_ended(&instance_id, what, end);
+                    for ((kind, id), end) in of_instance {
+                        self.has_ended(&instance_id, kind, id, end);
                     }
                 }
                 if let Some(at) = age.and_then(|age| asked.checked_sub(age)) {

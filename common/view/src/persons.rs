@@ -161,15 +161,14 @@ impl PersonKey {
 }
 
 impl Persons {
-    /// Keys in these blocks, wrapped by the data keys of their instances. If lost keys are accepted (`accepts_lost`),
-    /// they count as destroyed.
-    pub fn new(
-        blocks: Blocks,
-        (keyring, database): (Keyring, Database),
-        (log, shard): (Log, u16),
-        accepts_lost: bool,
-    ) -> Self {
-        Self { blocks, keyring, database, log, shard, accepts_lost, begun_at: Arc::default() }
+    /// Keys in these blocks, wrapped by the data keys of their instances. A lost key is a failure.
+    pub fn new(blocks: Blocks, keyring: Keyring, database: Database, log: Log, shard: u16) -> Self {
+        Self { blocks, keyring, database, log, shard, accepts_lost: false, begun_at: Arc::default() }
+    }
+
+    /// Sets whether lost keys are accepted: then they count as destroyed.
+    pub fn accepting_lost(self, accepts_lost: bool) -> Self {
+        Self { accepts_lost, ..self }
     }
 
     /// The bucket of the keys, for what has to be restored together with them.

@@ -38,6 +38,17 @@ pub struct ReadModel<'a> {
     shard: u16,
 }
 
+/// The key of a row.
+#[derive(Debug, Clone, Copy)]
+pub struct RowKey<'a> {
+    /// The type of the aggregate.
+    pub aggregate_type: &'static str,
+    /// The instance.
+    pub instance_id: &'a str,
+    /// The id of the aggregate.
+    pub id: &'a str,
+}
+
 impl<'a> ReadModel<'a> {
     /// The read model of a projection for a shard.
     pub const fn new(projection: &'a Projection, shard: u16) -> Self {
@@ -64,7 +75,7 @@ impl<'a> ReadModel<'a> {
         position: Position,
         committed_at: Timestamp,
     ) -> Result<Result<Checkpoint, Fenced>, DatabaseFailure> {
-        from.advance(client, self.projection, self.shard, position, committed_at).await
+        from.advance(client, self.projection, self.shard, Checkpoint { position, committed_at, ..from }).await
     }
 
     /// Writes what has changed in one of the tables.
@@ -107,24 +118,21 @@ impl<'a> ReadModel<'a> {
         Ok(())
     }
 
-    /// The row with this id of an instance, and how fresh that is.
+    /// A row, and how fresh that is.
     pub async fn get(
         self,
         database: &Database,
-        aggregate_type: &'static str,
-        (instance_id, id): (&str, &str),
+        key: RowKey<'_>,
     ) -> Result<Fresh<Option<Stored<Box<RawValue>>>>, DatabaseFailure> {
         // Postgres cannot store U+0000, so no id has one; nothing has an empty id.
-        let id = if id.contains('\0') { "" } else { id };
-        database.within(self.read(database, aggregate_type, instance_id, id)).await
+        let id = if key.id.contains('\0') { "" } else { key.id };
+        database.within(self.read(database, RowKey { id, ..key })).await
     }
 
     async fn read(
         self,
         database: &Database,
-        aggregate_type: &'static str,
-        instance_id: &str,
-        id: &str,
+        RowKey { aggregate_type, instance_id, id }: RowKey<'_>,
     ) -> Result<Fresh<Option<Stored<Box<RawValue>>>>, DatabaseFailure> {
         let connection = database.connection().await?;
         let statement = connection.prepare_cached(&layout(self.projection, aggregate_type).get).await?;

@@ -157,7 +157,7 @@ impl Revoked {
         let of_instance = known.entry(event.instance_id.clone()).or_default();
         match read {
             Some(Event::Revoked(revoked)) if revoked.is_all => {
-                of_instance.revoke_all((revoked.user_id, revoked.client_id), &all(longest));
+                of_instance.revoke_all(revoked.user_id, revoked.client_id, &all(longest));
             }
             Some(Event::Revoked(revoked)) => {
                 // A little later, for clocks that differ.
@@ -169,7 +169,7 @@ impl Revoked {
             // An event that cannot be read still revokes what its id names.
             None => match token_revocation::named_all(&event.aggregate_id) {
                 Some((user_id, client_id)) => {
-                    of_instance.revoke_all((user_id.to_owned(), client_id.to_owned()), &all(longest));
+                    of_instance.revoke_all(user_id.to_owned(), client_id.to_owned(), &all(longest));
                 }
                 None => {
                     of_instance.revoke(&event.aggregate_id, Single { client_id: String::new(), until: longest });

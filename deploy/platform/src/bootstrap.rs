@@ -38,6 +38,17 @@ pub(crate) struct Bootstrap {
     first_person_id: Option<String>,
 }
 
+/// The new secret of the service user with all rights, with everything that its file says of the instance.
+pub(crate) struct Renewal {
+    pub(crate) issuer: String,
+    pub(crate) instance_id: String,
+    pub(crate) organization_id: String,
+    pub(crate) project_id: String,
+    pub(crate) user_id: String,
+    pub(crate) client_id: String,
+    pub(crate) client_secret: String,
+}
+
 impl Bootstrap {
     /// Returns the issuer of the instance of a data directory.
     pub(crate) fn issuer_of(folder: &Path) -> Result<String, Failure> {
@@ -136,20 +147,12 @@ impl Bootstrap {
     }
 
     /// Writes the file with a new secret of its service user. What it has of other users is preserved.
-    pub(crate) fn renew(
-        folder: &Path,
-        issuer: String,
-        (instance_id, organization_id, project_id): (String, String, String),
-        (user_id, client_id, secret): (&str, &str, &str),
-    ) -> Result<PathBuf, Failure> {
+    pub(crate) fn renew(folder: &Path, renewal: Renewal) -> Result<PathBuf, Failure> {
+        let Renewal { issuer, instance_id, organization_id, project_id, user_id, client_id, client_secret } = renewal;
         let path = folder.join("bootstrap.json");
         let before = fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Self>(&text).ok());
-        let service_user = ServiceUser {
-            user_id: user_id.to_owned(),
-            client_id: client_id.to_owned(),
-            client_secret: secret.to_owned(),
-            roles: vec![domain::role::IAM_OWNER.name.to_owned()],
-        };
+        let service_user =
+            ServiceUser { user_id, client_id, client_secret, roles: vec![domain::role::IAM_OWNER.name.to_owned()] };
         let (service_users, first_person_id) =
             before.map(|before| (before.service_users, before.first_person_id)).unwrap_or_default();
         let renewed =

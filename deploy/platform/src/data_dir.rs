@@ -3,14 +3,17 @@
 //! The format version is written last on a first start, so a folder with a version is complete. It has a master key
 //! since the first start of a node; servers alone need none.
 
+mod master_key_file;
+
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use base::private_file;
-use view::keyring::{Malformed, MasterKeys};
+use view::keyring::Malformed;
+
+pub(crate) use self::master_key_file::{MasterKeyFile, read_master_keys};
 
 /// The files that a start creates in a new folder before the platform runs.
 const MADE: [&str; 7] =
@@ -101,8 +104,8 @@ pub(crate) enum DataDirError {
 pub(crate) struct DataDir {
     path: PathBuf,
     node_id: String,
-    /// The master keys and their file; none where the folder was opened for servers only.
-    keys: Option<(MasterKeys, PathBuf)>,
+    /// The master keys; none where the folder was opened for servers only.
+    keys: Option<MasterKeyFile>,
     /// Whether this process has created the folder.
     is_new: bool,
     random: fn() -> [u8; 32],
@@ -128,7 +131,7 @@ impl DataDir {
                 own
             }
         };
-        opened.keys = Some((read_master_keys(&file)?, file));
+        opened.keys = Some(MasterKeyFile::read(file)?);
         Ok(opened)
     }
 
@@ -202,9 +205,8 @@ impl DataDir {
     }
 
     /// Returns the master keys, and the file that has them.
-    pub(crate) fn master_keys(&self) -> (&MasterKeys, &Path) {
-        let (keys, file) = self.keys.as_ref().expect("only servers open it without keys");
-        (keys, file)
+    pub(crate) fn master_keys(&self) -> &MasterKeyFile {
+        self.keys.as_ref().expect("only servers open it without keys")
     }
 
     /// The folder of the NATS server.
@@ -369,13 +371,6 @@ fn lock(folder: &Path) -> Result<File, DataDirError> {
         .and_then(|()| writeln!(file, "{}", std::process::id()))
         .map_err(io_error("write", &path))?;
     Ok(file)
-}
-
-/// Reads the master keys in a file.
-pub(crate) fn read_master_keys(path: &Path) -> Result<MasterKeys, DataDirError> {
-    let text = private_file::read(path).map_err(|source| DataDirError::UnreadKey { path: path.to_owned(), source })?;
-    let keys = String::from_utf8_lossy(&text).parse();
-    keys.map_err(|source| DataDirError::BadKey { path: path.to_owned(), source })
 }
 
 fn read_or_write(path: &Path, make: impl FnOnce() -> String) -> Result<String, DataDirError> {

@@ -53,7 +53,8 @@ impl Managed {
     /// Opens the port. The node is not ready before it reports that it serves.
     pub(crate) async fn open(
         options: &cli::Observing,
-        (role, node): (&'static str, &str),
+        role: &'static str,
+        node: &str,
         shutdown: &CancellationToken,
     ) -> Result<Self, Failure> {
         let listener = TcpListener::bind(options.management_listen).await.map_err(|error| {

@@ -2,10 +2,7 @@
 
 pub(crate) mod proof;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use base::{explain::explain, fault::shortened, secret::SymmetricKey};
 use reqwest::Method;
@@ -15,7 +12,7 @@ use view::keyring::{self, Keyring, MasterKeys};
 
 use crate::{
     Failure, cli,
-    data_dir::{read_master_keys, write_atomically},
+    data_dir::{MasterKeyFile, read_master_keys, write_atomically},
     operator::Operator,
     output,
 };
@@ -30,7 +27,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const REWRAP: &str = "/system/v1/data_keys/_rewrap";
 
 /// Follows the file, and uses its keys when they change and open the data keys.
-pub(crate) async fn keep_current(keyring: Keyring, file: PathBuf, used: MasterKeys) {
+pub(crate) async fn keep_current(keyring: Keyring, MasterKeyFile { path: file, keys: used }: MasterKeyFile) {
     let mut last = Ok(used.to_text());
     loop {
         sleep(look_every()).await;

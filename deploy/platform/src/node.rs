@@ -7,7 +7,7 @@ mod writing;
 use std::{
     collections::HashMap,
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::Arc,
     thread::available_parallelism,
     time::{Duration, Instant},
@@ -49,18 +49,13 @@ use query::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use view::{
-    database::Database,
-    directory::Directory,
-    ended::Ended,
-    keyring::{Keyring, MasterKeys},
-    persons::Persons,
-    progress::Progress,
-    schema,
-    settings::SettingsIndex,
+    database::Database, directory::Directory, ended::Ended, keyring::Keyring, persons::Persons, progress::Progress,
+    schema, settings::SettingsIndex,
 };
 
 use crate::{
     Failure, cli,
+    data_dir::MasterKeyFile,
     external::external,
     management::Measuring,
     master_key::{self, proof::prove},
@@ -110,8 +105,8 @@ pub(crate) struct Adapters {
 /// A node that serves.
 pub(crate) struct Node {
     pub(crate) adapters: Adapters,
-    /// The master key and its file, until the key is proved to be the one of the log.
-    unproved: Option<(MasterKeys, PathBuf)>,
+    /// The master key, until it is proved to be the one of the log.
+    unproved: Option<MasterKeyFile>,
     pub(crate) keyring: Keyring,
     /// The keys of people.
     pub(crate) persons: Persons,
@@ -138,8 +133,7 @@ impl Adapters {
         let durability = durability(&options.nats);
         let connect = async |name: &str| connect(&options.nats, &options.nats_url, options.role, name).await;
         let client = connect(&options.name).await?;
-        let me = (options.role, options.name.as_str(), options.number);
-        let sole = Sole::claim(&client, SHARD, me).await?;
+        let sole = Sole::claim(&client, SHARD, options.role, &options.name, options.number).await?;
         if options.writes {
             durability.check().await?;
         }
@@ -210,8 +204,9 @@ impl Adapters {
 
     /// Returns the keys of people, which data keys of the keyring wrap.
     fn persons(&self, keyring: &Keyring) -> Persons {
-        let log = (self.log.clone(), SHARD);
-        Persons::new(self.blocks.clone(), (keyring.clone(), self.database.clone()), log, self.accepts_lost_keys)
+        let (blocks, keyring) = (self.blocks.clone(), keyring.clone());
+        let persons = Persons::new(blocks, keyring, self.database.clone(), self.log.clone(), SHARD);
+        persons.accepting_lost(self.accepts_lost_keys)
     }
 
     /// Returns the projector, with its search indexes in a folder.
@@ -236,19 +231,19 @@ impl Node {
     pub(crate) async fn new(
         adapters: Adapters,
         options: ServingOptions,
-        (master_keys, file): (&MasterKeys, &Path),
+        file: &MasterKeyFile,
     ) -> Result<Self, Failure> {
-        let is_proved = prove(&adapters.log, &adapters.database, (master_keys, file)).await?;
+        let is_proved = prove(&adapters.log, &adapters.database, file).await?;
         let progress = Progress::listen(&adapters.log.client(), SHARD).await?;
-        let keyring = Keyring::new(master_keys.clone(), adapters.database.clone());
-        tokio::spawn(master_key::keep_current(keyring.clone(), file.to_owned(), master_keys.clone()));
+        let keyring = Keyring::new(file.keys.clone(), adapters.database.clone());
+        tokio::spawn(master_key::keep_current(keyring.clone(), file.clone()));
         let targets = Arc::new(options.targets);
         let executions = ExecutionIndex::open(adapters.log.clone(), &adapters.database, SHARD).await?;
         let ended = Ended::open(adapters.logs(), &adapters.database, SHARD, options.silence).await?;
         let settings = SettingsIndex::open(adapters.log.clone(), &adapters.database, SHARD).await?;
         let client = Arc::new(Client::new(targets.clone(), keyring.clone())?);
         Ok(Self {
-            unproved: (!is_proved).then(|| (master_keys.clone(), file.to_owned())),
+            unproved: (!is_proved).then(|| file.clone()),
             actions: Actions { executions, client },
             patience: options.patience,
             system_users: options.system_users,
@@ -278,8 +273,8 @@ impl Node {
                 _ => tokio::time::sleep(Duration::from_millis(200)).await,
             }
         };
-        if let Some((keys, file)) = &self.unproved {
-            prove(log, database, (keys, file)).await?;
+        if let Some(file) = &self.unproved {
+            prove(log, database, file).await?;
         }
         let tokens = Tokens::new(self.keyring.clone(), SHARD, &record.commit.log_id, record.commit.incarnation);
         let (directory, ended, settings) = (self.directory.clone(), self.ended.clone(), self.settings.clone());

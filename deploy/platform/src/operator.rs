@@ -12,7 +12,7 @@ use url::Url;
 
 use crate::{
     Failure,
-    bootstrap::Bootstrap,
+    bootstrap::{Bootstrap, Renewal},
     cli,
     data_dir::DataDir,
     first_login::{FirstLogin, path_in},
@@ -217,10 +217,16 @@ pub(crate) async fn renew_bootstrap(options: cli::RenewBootstrap) -> Result<(), 
     let made = operator.send(Method::POST, &format!("{RESOURCES}/users/{user_id}/_generate_secret"), None).await?;
     let secret = made["clientSecret"].as_str().ok_or("the answer shows no secret")?;
     let owner = |details: &Value| details["resourceOwner"]["id"].as_str().unwrap_or_default().to_owned();
-    let instance_id = owner(&default["organization"]["details"]);
-    let project_id = operator.project(client_id, secret).await?;
-    let ids = (instance_id, owner(user), project_id);
-    let path = Bootstrap::renew(folder, issuer, ids, (user_id, client_id, secret))?;
+    let renewal = Renewal {
+        issuer,
+        instance_id: owner(&default["organization"]["details"]),
+        organization_id: owner(user),
+        project_id: operator.project(client_id, secret).await?,
+        user_id: user_id.to_owned(),
+        client_id: client_id.to_owned(),
+        client_secret: secret.to_owned(),
+    };
+    let path = Bootstrap::renew(folder, renewal)?;
     output::print(format!("the new secret of {client_id} is in {}", path.display()));
     match person_id {
         Some(id) if operator.awaits_first_login(&id).await? => operator.renew_first_login(&id).await,

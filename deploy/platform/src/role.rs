@@ -12,20 +12,20 @@ use axum::Router;
 use base::secret;
 use edge::{admission::Edge, caller::SystemUsers};
 use index::Indexes;
-use server::connections::{self, Listening};
+use server::connections;
 use tempfile::TempDir;
 use tokio::time::timeout;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use view::keyring::{Keyring, MasterKeys};
+use view::keyring::Keyring;
 
 use crate::{
     Failure, cli,
-    data_dir::read_master_keys,
+    data_dir::MasterKeyFile,
     external::external_url,
     management::Managed,
     master_key::{self, proof::prove},
     node::{Adapters, NO_NATS, Node, NodeOptions, SHARD, ServingOptions},
-    serving::{finished, limits, listen},
+    serving::{Port, finished, limits, listen},
     system_user, telemetry,
 };
 
@@ -60,8 +60,8 @@ impl Role {
 /// Runs the role until `shutdown`.
 pub(crate) async fn run(role: Role, mut options: Box<cli::Role>, shutdown: CancellationToken) -> Result<(), Failure> {
     let name = name(&mut options.worker);
-    let exporting = telemetry::start_node((role.name(), &name), &options.worker.observing)?;
-    let managed = Managed::open(&options.worker.observing, (role.name(), &name), &shutdown).await?;
+    let exporting = telemetry::start_node(role.name(), &name, &options.worker.observing)?;
+    let managed = Managed::open(&options.worker.observing, role.name(), &name, &shutdown).await?;
     let delay = Duration::from_secs(options.serving.drain_delay);
     let ended = run_managed(role, *options, &managed, later(shutdown, delay)).await;
     if let Some(exporting) = exporting {
@@ -91,10 +91,10 @@ async fn run_managed(
 ) -> Result<(), Failure> {
     let listening = listen(&options.serving).await?;
     let (index_dir, rates) = (options.worker.index_dir.clone(), options.serving.rates.clone());
-    let bounds = (&rates, options.serving.searches);
+    let port = Port { listening, rates: &rates, searches: options.serving.searches };
     // A log that is long, damaged or unavailable does not keep the node from ending.
     let node = tokio::select! {
-        node = connect(role, options, listening.listener.local_addr()?, managed) => node?,
+        node = connect(role, options, port.listening.listener.local_addr()?, managed) => node?,
         () = managed.stopping.cancelled() => return Ok(()),
     };
     // A command node does not wait: failed events can be dealt with only while there is a writer.
@@ -104,7 +104,6 @@ async fn run_managed(
             () = managed.stopping.cancelled() => return Ok(()),
         }
     }
-    let at = (listening, bounds, managed);
     let ended = match role {
         Role::Command => {
             node.adapters.measure(None, Indexes::default());
@@ -112,7 +111,7 @@ async fn run_managed(
             let _reacting = node.start_reactions(&writer, &shutdown);
             let passed_on = TaskTracker::new();
             let routes = async |edge: &Arc<Edge>| node.commands(edge, writer, &passed_on, &shutdown).await;
-            let served = serve(&node, at, &shutdown, routes).await;
+            let served = serve(&node, port, managed, &shutdown, routes).await;
             shutdown.cancel();
             // While NATS is unavailable, a record may have an unknown outcome: it is not waited for any longer.
             timeout(END_LIMIT, writing).await.unwrap_or(Ok(Ok(())))??;
@@ -124,12 +123,14 @@ async fn run_managed(
             let (logs, remote) = (node.adapters.logs(), &node.adapters.remote);
             let (_following, indexes) = query::follow::follow(&logs, remote, folder.path(), SHARD)?;
             node.adapters.measure(None, indexes.clone());
-            serve(&node, at, &shutdown, async |edge: &Arc<Edge>| node.queries(edge, indexes, node.elsewhere()).await)
-                .await
+            serve(&node, port, managed, &shutdown, async |edge: &Arc<Edge>| {
+                node.queries(edge, indexes, node.elsewhere()).await
+            })
+            .await
         }
         Role::Oidc => {
             node.adapters.measure(None, Indexes::default());
-            serve(&node, at, &shutdown, async |edge: &Arc<Edge>| Ok(node.oidc(edge))).await
+            serve(&node, port, managed, &shutdown, async |edge: &Arc<Edge>| Ok(node.oidc(edge))).await
         }
     };
     node.adapters.sole.verdict().and(ended)
@@ -138,8 +139,8 @@ async fn run_managed(
 /// Runs a projector until `shutdown`. It serves no clients.
 pub(crate) async fn project(mut options: Box<cli::Projector>, shutdown: CancellationToken) -> Result<(), Failure> {
     let name = name(&mut options.worker);
-    let exporting = telemetry::start_node(("projector", &name), &options.worker.observing)?;
-    let managed = Managed::open(&options.worker.observing, ("projector", &name), &shutdown).await?;
+    let exporting = telemetry::start_node("projector", &name, &options.worker.observing)?;
+    let managed = Managed::open(&options.worker.observing, "projector", &name, &shutdown).await?;
     let ended = project_managed(*options, &managed, shutdown).await;
     if let Some(exporting) = exporting {
         exporting.end().await;
@@ -152,12 +153,12 @@ async fn project_managed(
     managed: &Managed,
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {
-    let file = master_key_file.as_deref().ok_or(NO_MASTER_KEY)?;
-    let master_keys = read_master_keys(file)?;
+    let file = master_key_file.ok_or(NO_MASTER_KEY)?;
+    let file = MasterKeyFile::read(file)?;
     let (folder, index) = (IndexFolder::open(worker.index_dir.clone())?, worker.index.clone());
     let connect = async {
         let adapters = Adapters::connect(node_options(worker, managed, "projector")?).await?;
-        let keyring = proved(&adapters, &master_keys, file).await?;
+        let keyring = proved(&adapters, &file).await?;
         Ok::<_, Failure>((adapters, keyring))
     };
     let (adapters, keyring) = tokio::select! {
@@ -177,10 +178,10 @@ async fn project_managed(
 
 /// Returns the data keys, for a node that may begin before the log is set up: in that case the key is proved only when
 /// it opens a data key.
-async fn proved(adapters: &Adapters, keys: &MasterKeys, file: &Path) -> Result<Keyring, Failure> {
-    prove(&adapters.log, &adapters.database, (keys, file)).await?;
-    let keyring = Keyring::new(keys.clone(), adapters.database.clone());
-    tokio::spawn(master_key::keep_current(keyring.clone(), file.to_owned(), keys.clone()));
+async fn proved(adapters: &Adapters, file: &MasterKeyFile) -> Result<Keyring, Failure> {
+    prove(&adapters.log, &adapters.database, file).await?;
+    let keyring = Keyring::new(file.keys.clone(), adapters.database.clone());
+    tokio::spawn(master_key::keep_current(keyring.clone(), file.clone()));
     Ok(keyring)
 }
 
@@ -248,9 +249,7 @@ async fn connect(role: Role, options: cli::Role, listening: SocketAddr, managed:
     let writes = role == Role::Command;
     let number = writes.then_some(serving.node_number);
     let node_options = NodeOptions { number, writes, ..node_options(worker, managed, role.name())? };
-    let file = serving.master_key_file.as_deref();
-    let file = file.ok_or(NO_MASTER_KEY)?;
-    let master_keys = read_master_keys(file)?;
+    let file = MasterKeyFile::read(serving.master_key_file.clone().ok_or(NO_MASTER_KEY)?)?;
     let serving_options = ServingOptions {
         external: external_url(&serving, listening)?,
         number: serving.node_number,
@@ -263,7 +262,7 @@ async fn connect(role: Role, options: cli::Role, listening: SocketAddr, managed:
         searches: serving.searches.bounds(),
     };
     let adapters = Adapters::connect(node_options).await?;
-    Node::new(adapters, serving_options, (&master_keys, file)).await
+    Node::new(adapters, serving_options, &file).await
 }
 
 /// Returns the name of the node, which is generated where none is given.
@@ -290,7 +289,8 @@ fn node_options(mut worker: cli::Worker, managed: &Managed, role: &'static str) 
 
 async fn serve(
     node: &Node,
-    (listening, bounds, managed): (Listening, (&cli::Rates, cli::Searches), &Managed),
+    port: Port<'_>,
+    managed: &Managed,
     shutdown: &CancellationToken,
     routes: impl AsyncFnOnce(&Arc<Edge>) -> Result<Router, Failure>,
 ) -> Result<(), Failure> {
@@ -298,9 +298,9 @@ async fn serve(
         edge = node.edge() => edge?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    tracing::info!(address = %listening.listener.local_addr()?, "serving");
-    let served = finished(routes(&edge).await?, &edge, bounds, &managed.stopping).await;
+    tracing::info!(address = %port.listening.listener.local_addr()?, "serving");
+    let served = finished(routes(&edge).await?, &edge, &port, &managed.stopping).await;
     managed.serves();
-    connections::serve(listening, served, shutdown.cancelled(), limits(bounds.0)).await;
+    connections::serve(port.listening, served, shutdown.cancelled(), limits(port.rates)).await;
     Ok(())
 }

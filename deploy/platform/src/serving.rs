@@ -85,6 +85,13 @@ pub(crate) async fn listen(serving: &cli::Serving) -> Result<Listening, Failure>
     Ok(Listening { listener, certificate, proxies: serving.trusted_proxies.clone() })
 }
 
+/// The port of a node, and the bounds of what it serves there.
+pub(crate) struct Port<'a> {
+    pub(crate) listening: Listening,
+    pub(crate) rates: &'a cli::Rates,
+    pub(crate) searches: cli::Searches,
+}
+
 /// Returns the limits of a node's server. A process ends within 15 s, so requests get less to finish.
 pub(crate) fn limits(rates: &cli::Rates) -> connections::Limits {
     connections::Limits {
@@ -104,7 +111,7 @@ pub(crate) fn built() -> Vec<&'static Facts> {
 pub(crate) async fn finished(
     router: Router,
     edge: &Arc<Edge>,
-    (rates, searches): (&cli::Rates, cli::Searches),
+    Port { rates, searches, .. }: &Port<'_>,
     stopping: &CancellationToken,
 ) -> Router {
     let built = built();
@@ -120,7 +127,7 @@ pub(crate) async fn finished(
     mount::fallbacks(router).layer((
         CompressionLayer::new().compress_when(worth_it),
         // Outside of CORS, which answers preflight requests itself.
-        from_fn_with_state(Limiter::new(rates.into(), edge.clone()), limit::<Edge>),
+        from_fn_with_state(Limiter::new((*rates).into(), edge.clone()), limit::<Edge>),
         cors(),
     ))
 }

@@ -83,7 +83,9 @@ impl Sole {
     pub(crate) async fn claim(
         client: &async_nats::Client,
         shard: u16,
-        (role, name, number): (&'static str, &str, Option<u16>),
+        role: &'static str,
+        name: &str,
+        number: Option<u16>,
     ) -> Result<Self, Failure> {
         let claim = Claim { since: clock::now(), process: random_text(22), role: role.to_owned() };
         let (tell, taken) = watch::channel(None);

@@ -31,9 +31,22 @@ use crate::{
     prepare::{hosts, prepare},
     role::end_of,
     roles::Roles,
-    serving::{check_servers, finished, limits, listen},
+    serving::{Port, check_servers, finished, limits, listen},
     system_user, telemetry,
 };
+
+/// The role in logs, metrics and leases.
+const ROLE: &str = "standalone";
+
+/// A start of the platform, once the management port is open.
+struct Start<'a> {
+    options: &'a cli::Standalone,
+    managed: &'a Managed,
+    /// What the first start sets up in addition to the defaults.
+    wanted: &'a Additions,
+    data: &'a DataDir,
+    external: Url,
+}
 
 /// The servers that this process has started itself.
 struct StartedServers {
@@ -49,13 +62,14 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
     let wanted = bootstrap::additions(options.setup.as_deref(), all_features(), !data.bootstrap().exists())?;
     let listening = listen(&options.serving).await?;
     let external = external_url(&options.serving, listening.listener.local_addr()?)?;
-    let (observing, me) = (&options.observing, ("standalone", data.node_id()));
-    let exporting = telemetry::start_node(me, observing)?;
-    let managed = Managed::open(observing, me, &shutdown).await?;
+    let (observing, node_id) = (&options.observing, data.node_id());
+    let exporting = telemetry::start_node(ROLE, node_id, observing)?;
+    let managed = Managed::open(observing, ROLE, node_id, &shutdown).await?;
     data.write_management_address(managed.address)?;
     data.write_address(&reached_at(&options.serving, listening.listener.local_addr()?))?;
     note_issuer(&data, &external);
-    let ended = run_managed((&options, &managed), &wanted, &data, (listening, external), shutdown).await;
+    let start = Start { options: &options, managed: &managed, wanted: &wanted, data: &data, external };
+    let ended = start.run(listening, shutdown).await;
     data.forget_addresses();
     if let Some(exporting) = exporting {
         exporting.end().await;
@@ -63,128 +77,122 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
     ended
 }
 
-async fn run_managed(
-    (options, managed): (&cli::Standalone, &Managed),
-    wanted: &Additions,
-    data: &DataDir,
-    at: (Listening, Url),
-    shutdown: CancellationToken,
-) -> Result<(), Failure> {
-    let progress = |line: &str| output::notice(line);
-    let mut own = StartedServers { nats: None, postgres: None };
-    let node_options = tokio::select! {
-        node_options = node_options(options, managed, data, &mut own, &progress) => node_options,
-        () = shutdown.cancelled() => Err("interrupted".into()),
-    };
-    let ended = match node_options {
-        Ok(node_options) => {
-            tokio::select! {
-                ended = serve((options, managed), wanted, data, node_options, at, &shutdown) => ended,
-                death = own.died() => Err(death.into()),
+impl Start<'_> {
+    async fn run(&self, listening: Listening, shutdown: CancellationToken) -> Result<(), Failure> {
+        let progress = |line: &str| output::notice(line);
+        let mut own = StartedServers { nats: None, postgres: None };
+        let node_options = tokio::select! {
+            node_options = self.node_options(&mut own, &progress) => node_options,
+            () = shutdown.cancelled() => Err("interrupted".into()),
+        };
+        let ended = match node_options {
+            Ok(node_options) => {
+                tokio::select! {
+                    ended = self.serve(node_options, listening, &shutdown) => ended,
+                    death = own.died() => Err(death.into()),
+                }
             }
-        }
-        Err(_) if shutdown.is_cancelled() => Ok(()),
-        Err(error) => Err(error),
-    };
-    own.stop().await;
-    ended
-}
-
-/// Starts the servers for which no address is given.
-async fn node_options(
-    options: &cli::Standalone,
-    managed: &Managed,
-    data: &DataDir,
-    own: &mut StartedServers,
-    progress: &(dyn Fn(&str) + Send + Sync),
-) -> Result<NodeOptions, Failure> {
-    let binaries = Binaries::new();
-    let mut nats = options.nats.clone();
-    if nats.nats_url.is_none() {
-        let started = Nats::start(data, &binaries, progress).await?;
-        nats.nats_url = Some(started.url.clone());
-        nats.nats_token = Some(started.token.clone());
-        nats.nats_monitor_url = Some(started.monitor_url.clone());
-        own.nats = Some(started);
+            Err(_) if shutdown.is_cancelled() => Ok(()),
+            Err(error) => Err(error),
+        };
+        own.stop().await;
+        ended
     }
-    let postgres_url = match &options.postgres.postgres_url {
-        Some(url) => url.clone(),
-        None => {
-            let started = Postgres::start(data, &binaries, progress).await?;
-            let url = started.url.clone();
-            own.postgres = Some(started);
-            url
-        }
-    };
-    Ok(NodeOptions {
-        nats_url: nats.nats_url.clone().unwrap_or_default(),
-        nats,
-        postgres_url,
-        role: "standalone",
-        name: data.node_id().to_owned(),
-        number: Some(options.serving.node_number),
-        stopping: managed.stopping.clone(),
-        writes: true,
-        // It holds the lock of the data directory.
-        is_alone: true,
-        accepts_lost_keys: options.people.accept_lost_keys,
-        health: managed.health.clone(),
-    })
-}
 
-async fn serve(
-    (options, managed): (&cli::Standalone, &Managed),
-    wanted: &Additions,
-    data: &DataDir,
-    node_options: NodeOptions,
-    (listening, external): (Listening, Url),
-    shutdown: &CancellationToken,
-) -> Result<(), Failure> {
-    let serving = &options.serving;
-    let is_local = is_local(serving, &external);
-    let serving_options = ServingOptions {
-        external: external.clone(),
-        number: serving.node_number,
-        tail_limit: serving.tail_limit,
-        targets: targets(serving, is_local),
-        dns_server: serving.dns_server,
-        silence: Duration::from_secs(serving.silence_limit),
-        patience: serving.deliveries.patience(),
-        system_users: system_users(serving, data)?,
-        searches: serving.searches.bounds(),
-    };
-    let connect = async {
-        let adapters = Adapters::connect(node_options).await?;
-        Node::new(adapters, serving_options, data.master_keys()).await
-    };
-    let node = tokio::select! {
-        node = connect => node?,
-        () = shutdown.cancelled() => return Ok(()),
-    };
-    let roles = Roles::start(&node, &options.index, data.path().join("index"), shutdown)?;
-    let hosts = hosts(external.host_str().unwrap_or_default(), serving.listen.ip(), is_local);
-    let prepared = tokio::select! {
-        prepared = prepare(wanted, data, &node, &roles.writer, hosts) => prepared.map(Some),
-        () = shutdown.cancelled() => Ok(None),
-    };
-    let issuer = external.origin().ascii_serialization();
-    let answered = match prepared {
-        Ok(Some(prepared)) => {
-            let ready = || {
-                let first_login = path_in(data.path());
-                let is_left = prepared.keep(data, &issuer, &first_login)?;
-                output::print(Bootstrap::commands(data, &issuer, is_left.then_some(&first_login)));
-                managed.serves();
-                Ok(())
-            };
-            answer(&node, &roles, (listening, serving), shutdown, ready).await
+    /// Starts the servers for which no address is given.
+    async fn node_options(
+        &self,
+        own: &mut StartedServers,
+        progress: &(dyn Fn(&str) + Send + Sync),
+    ) -> Result<NodeOptions, Failure> {
+        let (binaries, Self { options, managed, data, .. }) = (Binaries::new(), self);
+        let mut nats = options.nats.clone();
+        if nats.nats_url.is_none() {
+            let started = Nats::start(data, &binaries, progress).await?;
+            nats.nats_url = Some(started.url.clone());
+            nats.nats_token = Some(started.token.clone());
+            nats.nats_monitor_url = Some(started.monitor_url.clone());
+            own.nats = Some(started);
         }
-        Ok(None) => Ok(()),
-        Err(error) => Err(error),
-    };
-    shutdown.cancel();
-    let ended = roles.end().await;
-    node.adapters.sole.verdict().and(ended).and(answered)
+        let postgres_url = match &options.postgres.postgres_url {
+            Some(url) => url.clone(),
+            None => {
+                let started = Postgres::start(data, &binaries, progress).await?;
+                let url = started.url.clone();
+                own.postgres = Some(started);
+                url
+            }
+        };
+        Ok(NodeOptions {
+            nats_url: nats.nats_url.clone().unwrap_or_default(),
+            nats,
+            postgres_url,
+            role: ROLE,
+            name: data.node_id().to_owned(),
+            number: Some(options.serving.node_number),
+            stopping: managed.stopping.clone(),
+            writes: true,
+            // It holds the lock of the data directory.
+            is_alone: true,
+            accepts_lost_keys: options.people.accept_lost_keys,
+            health: managed.health.clone(),
+        })
+    }
+
+    async fn serve(
+        &self,
+        node_options: NodeOptions,
+        listening: Listening,
+        shutdown: &CancellationToken,
+    ) -> Result<(), Failure> {
+        let Self { options, managed, wanted, data, external } = self;
+        let serving = &options.serving;
+        let is_local = is_local(serving, external);
+        let serving_options = ServingOptions {
+            external: external.clone(),
+            number: serving.node_number,
+            tail_limit: serving.tail_limit,
+            targets: targets(serving, is_local),
+            dns_server: serving.dns_server,
+            silence: Duration::from_secs(serving.silence_limit),
+            patience: serving.deliveries.patience(),
+            system_users: system_users(serving, data)?,
+            searches: serving.searches.bounds(),
+        };
+        let connect = async {
+            let adapters = Adapters::connect(node_options).await?;
+            Node::new(adapters, serving_options, data.master_keys()).await
+        };
+        let node = tokio::select! {
+            node = connect => node?,
+            () = shutdown.cancelled() => return Ok(()),
+        };
+        let roles = Roles::start(&node, &options.index, data.path().join("index"), shutdown)?;
+        let hosts = hosts(external.host_str().unwrap_or_default(), serving.listen.ip(), is_local);
+        let prepared = tokio::select! {
+            prepared = prepare(wanted, data, &node, &roles.writer, hosts) => prepared.map(Some),
+            () = shutdown.cancelled() => Ok(None),
+        };
+        let issuer = external.origin().ascii_serialization();
+        let answered = match prepared {
+            Ok(Some(prepared)) => {
+                let ready = || {
+                    let first_login = path_in(data.path());
+                    let is_left = prepared.keep(data, &issuer, &first_login)?;
+                    output::print(Bootstrap::commands(data, &issuer, is_left.then_some(&first_login)));
+                    managed.serves();
+                    Ok(())
+                };
+                let port = Port { listening, rates: &serving.rates, searches: serving.searches };
+                answer(&node, &roles, port, shutdown, ready).await
+            }
+            Ok(None) => Ok(()),
+            Err(error) => Err(error),
+        };
+        shutdown.cancel();
+        let ended = roles.end().await;
+        node.adapters.sole.verdict().and(ended).and(answered)
+    }
 }
 
 /// Returns the URL under which this machine can use a platform that listens at this address.
@@ -247,7 +255,7 @@ fn targets(serving: &cli::Serving, is_local: bool) -> Allowed {
 async fn answer(
     node: &Node,
     roles: &Roles,
-    (listening, serving): (Listening, &cli::Serving),
+    port: Port<'_>,
     shutdown: &CancellationToken,
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
@@ -256,9 +264,9 @@ async fn answer(
     let commands = node.commands(&edge, roles.writer.clone(), &passed_on, shutdown).await?;
     let queries = node.queries(&edge, roles.indexes.clone(), Writes::Here(commands.clone())).await?;
     let router = commands.merge(queries).merge(node.oidc(&edge));
-    let router = finished(router, &edge, (&serving.rates, serving.searches), shutdown).await;
+    let router = finished(router, &edge, &port, shutdown).await;
     ready()?;
-    connections::serve(listening, router, shutdown.cancelled(), limits(&serving.rates)).await;
+    connections::serve(port.listening, router, shutdown.cancelled(), limits(port.rates)).await;
     end_of(passed_on, &node.adapters.log.client()).await;
     Ok(())
 }

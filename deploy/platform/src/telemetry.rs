@@ -42,7 +42,8 @@ pub(crate) fn start() {
 
 /// Starts logging and tracing for a node of a role. Traces are exported as long as the returned value lives.
 pub(crate) fn start_node(
-    (role, name): (&'static str, &str),
+    role: &'static str,
+    name: &str,
     options: &cli::Observing,
 ) -> Result<Option<Exporting>, Failure> {
     let node = Some((role, name.to_owned()));

@@ -24,7 +24,7 @@ pub(super) fn user(
     let Some(hint) = hint else { return Ok(None) };
     let issuer = oidc.edge.external.issuer(tenant);
     // Access tokens are signed with the same keys, but have another type.
-    let hinted = issued_as(hint, tenant, (ID_TYPE, Some(&issuer))).filter(|hinted: &Hinted| hinted.azp == client_id);
+    let hinted = issued_as(hint, tenant, ID_TYPE, Some(&issuer)).filter(|hinted: &Hinted| hinted.azp == client_id);
     let description = "id_token_hint is no ID token that this server has issued to the app";
     hinted.map(|hinted| Some(hinted.sub)).ok_or(Refusal { error: "invalid_request", description })
 }

@@ -51,23 +51,52 @@ type Pair<'a> = [Option<OwnedPicture<'a>>; 2];
 /// A property of the branding that is a picture.
 type Property = fn(&Branding) -> Option<&Picture>;
 
-/// Returns the pictures of the nearest context that sets one: those of a context above belong to another brand.
-fn pair<'a>(of: (&'a Chain<Branding>, &'a Owner), properties: [Property; 2]) -> Pair<'a> {
-    let found = properties.map(|property| picture_of(of, property));
-    let height = |(_, owner): OwnedPicture<'_>| of.0.above.iter().position(|(above, _)| above == owner);
-    let nearest = found.iter().flatten().copied().map(height).min();
-    found.map(|one| one.filter(|one| Some(height(*one)) == nearest))
+/// The branding of a context.
+#[derive(Clone, Copy)]
+pub(super) struct Brand<'a> {
+    pub(super) chain: &'a Chain<Branding>,
+    pub(super) context: &'a Owner,
 }
 
-fn picture_of<'a>((chain, context): (&'a Chain<Branding>, &'a Owner), property: Property) -> Option<OwnedPicture<'a>> {
-    chain.find(property).map(|found| (found.value, found.owner.unwrap_or(context)))
-}
+impl<'a> Brand<'a> {
+    /// Returns the logo.
+    pub(super) fn logo(self, mode: ThemeMode) -> Option<Logo> {
+        let pair = self.pair([|it| it.light_logo.as_ref(), |it| it.dark_logo.as_ref()]);
+        let (shown, dark, plate) = chosen(pair, mode)?;
+        Some(Logo { image: image(shown), dark: dark.map(image), plate, owner: shown.1.clone() })
+    }
 
-/// Returns the logo of a context.
-pub(super) fn logo(of: (&Chain<Branding>, &Owner), mode: ThemeMode) -> Option<Logo> {
-    let pair = pair(of, [|it| it.light_logo.as_ref(), |it| it.dark_logo.as_ref()]);
-    let (shown, dark, plate) = chosen(pair, mode)?;
-    Some(Logo { image: image(shown), dark: dark.map(image), plate, owner: shown.1.clone() })
+    /// Returns the icons; none where none is set.
+    pub(super) fn icons(self, mode: ThemeMode) -> Vec<Icon> {
+        let pair = self.pair([|it| it.light_icon.as_ref(), |it| it.dark_icon.as_ref()]);
+        let Some((shown, dark, _)) = chosen(pair, mode) else { return vec![] };
+        let icon = |(picture, owner): OwnedPicture<'_>, media| Icon {
+            path: path(owner, &picture.digest),
+            kind: picture.picture_type.media_type(),
+            media,
+        };
+        std::iter::once(icon(shown, "")).chain(dark.map(|dark| icon(dark, WHERE_DARK))).collect()
+    }
+
+    /// Returns the path of the stylesheet with the font.
+    pub(super) fn font_path(self) -> Option<String> {
+        let found = self.chain.find(|it| it.font.as_ref())?;
+        let served = path(found.owner.unwrap_or(self.context), &found.value.digest);
+        let named = served.strip_prefix(api::branding_asset::FOLDER)?;
+        Some(format!("{FOLDER}{named}.{}.css", theme::rules()))
+    }
+
+    /// Returns the pictures of the nearest context that sets one: those of a context above belong to another brand.
+    fn pair(self, properties: [Property; 2]) -> Pair<'a> {
+        let found = properties.map(|property| self.picture(property));
+        let height = |(_, owner): OwnedPicture<'_>| self.chain.above.iter().position(|(above, _)| above == owner);
+        let nearest = found.iter().flatten().copied().map(height).min();
+        found.map(|one| one.filter(|one| Some(height(*one)) == nearest))
+    }
+
+    fn picture(self, property: Property) -> Option<OwnedPicture<'a>> {
+        self.chain.find(property).map(|found| (found.value, found.owner.unwrap_or(self.context)))
+    }
 }
 
 /// Returns which of two logos is shown, which one replaces it in dark mode, and the plate that a logo needs that is
@@ -99,26 +128,6 @@ fn fitted([width, height]: [u32; 2]) -> [u32; 2] {
     let [width, height] =
         if is_wide { [most_width, height * most_width / width] } else { [width * most_height / height, most_height] };
     [width.max(1), height.max(1)]
-}
-
-/// Returns the icons of a context; none where none is set.
-pub(super) fn icons(of: (&Chain<Branding>, &Owner), mode: ThemeMode) -> Vec<Icon> {
-    let pair = pair(of, [|it| it.light_icon.as_ref(), |it| it.dark_icon.as_ref()]);
-    let Some((shown, dark, _)) = chosen(pair, mode) else { return vec![] };
-    let icon = |(picture, owner): OwnedPicture<'_>, media| Icon {
-        path: path(owner, &picture.digest),
-        kind: picture.picture_type.media_type(),
-        media,
-    };
-    std::iter::once(icon(shown, "")).chain(dark.map(|dark| icon(dark, WHERE_DARK))).collect()
-}
-
-/// Returns the path of the stylesheet with the font of a context.
-pub(super) fn font_path((chain, context): (&Chain<Branding>, &Owner)) -> Option<String> {
-    let found = chain.find(|it| it.font.as_ref())?;
-    let served = path(found.owner.unwrap_or(context), &found.value.digest);
-    let named = served.strip_prefix(api::branding_asset::FOLDER)?;
-    Some(format!("{FOLDER}{named}.{}.css", theme::rules()))
 }
 
 /// Serves the stylesheet of a font, which depends on nothing but the path.
@@ -201,9 +210,9 @@ mod tests {
         let shown = |own, of_instance| {
             let above = vec![(Owner::instance("1"), of_instance), (Owner::system(), set(picture("x"), picture("y")))];
             let chain = Chain { own, above };
-            let logo = logo((&chain, &context), ThemeMode::Auto).unwrap();
-            let icons: Vec<String> =
-                icons((&chain, &context), ThemeMode::Auto).into_iter().map(|icon| icon.path).collect();
+            let brand = Brand { chain: &chain, context: &context };
+            let logo = brand.logo(ThemeMode::Auto).unwrap();
+            let icons: Vec<String> = brand.icons(ThemeMode::Auto).into_iter().map(|icon| icon.path).collect();
             let dark = logo.dark.map(|dark| dark.path);
             let logos: Vec<String> = std::iter::once(logo.image.path).chain(dark).collect();
             assert_eq!(logos, icons);

@@ -18,7 +18,7 @@ use page::{
 };
 use view::settings::SettingsIndex;
 
-use super::brand::{self, Logo};
+use super::brand::{Brand, Logo};
 
 /// The path below which stylesheets are served.
 const FOLDER: &str = "/ui/login/theme/";
@@ -70,14 +70,14 @@ impl Appearance {
             ThemeMode::Dark => (named(dark()), "dark"),
         };
         let is_disabled = *chain.resolve(|it| it.disable_watermark.as_ref()).value;
-        let of = (&chain, context);
+        let brand = Brand { chain: &chain, context };
         Self {
             stylesheet: format!("{FOLDER}{colours}.{}.css", theme::rules()),
             schemes,
             has_watermark: !is_disabled,
-            logo: brand::logo(of, mode),
-            icons: brand::icons(of, mode),
-            font: brand::font_path(of),
+            logo: brand.logo(mode),
+            icons: brand.icons(mode),
+            font: brand.font_path(),
         }
     }
 }

@@ -87,8 +87,8 @@ pub(super) async fn unavailable(visit: &Visit) -> Result<Response, Instead> {
 async fn readiness(visit: &Visit, user_id: &str, has_consented: bool) -> Result<AccountReadiness, Instead> {
     let visitor = &visit.visitor;
     let Some(account) = visitor.browser.account(user_id) else { return Ok(AccountReadiness::Lacks(Lack::Session)) };
-    let shown = (account.token.as_str(), account.seen);
-    let (logged_in, user) = match finish::logged_in(&visitor.oidc, &visitor.tenant, &visit.waiting, shown).await {
+    let found = finish::logged_in(&visitor.oidc, &visitor.tenant, &visit.waiting, &account.token, account.seen).await;
+    let (logged_in, user) = match found {
         Ok(found) => found,
         Err(Unfinished::Lacks(lack)) => return Ok(AccountReadiness::Lacks(lack)),
         Err(Unfinished::Failed(error)) => return Err(failed(visit, &error)),
@@ -142,7 +142,7 @@ fn ending(visit: &Visit) -> FinishedRequest<'_> {
 /// Answers the app with an error, and sends the browser back to it.
 pub(super) async fn refuse(visit: &Visit, error: &str, description: &str) -> Result<Response, Instead> {
     let visitor = &visit.visitor;
-    let ended = ending(visit).refuse(&visitor.oidc, &visitor.tenant, (error, description)).await;
+    let ended = ending(visit).refuse(&visitor.oidc, &visitor.tenant, error, description).await;
     Ok(visit.visitor.leave(&answered(visit, ended)?))
 }
 

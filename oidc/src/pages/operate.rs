@@ -18,7 +18,7 @@ use page::cookie;
 use tokio::time::timeout;
 
 use super::visit::{Instead, Visitor};
-use crate::{Oidc, endpoint::OPERATE_DONE, error::Error, token, told::Notice};
+use crate::{Oidc, error::Error, token, told::Notice};
 
 /// Begins an operators' session for somebody who has logged in.
 pub(super) async fn begin(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Instead> {
@@ -40,7 +40,7 @@ pub(super) async fn begin(State(oidc): State<Arc<Oidc>>, request: Request) -> Re
         (None, Some("server_error" | "temporarily_unavailable")) => return Err(visitor.told(Notice::AWAY, &words)),
         (None, _) => return Ok(visitor.leave(PATH)),
     };
-    let taken_up = token::of_own_app(&oidc, tenant, (OPERATE_DONE, code, &verifier), headers);
+    let taken_up = token::of_own_app(&oidc, tenant, code, &verifier, headers);
     let taken_up = timeout(LONGEST, Box::pin(taken_up)).await.unwrap_or(Err(Error::Unavailable));
     let (token, lasts) = taken_up.map_err(|error| match error {
         Error::Unavailable | Error::Server => visitor.told(Notice::AWAY, &words),

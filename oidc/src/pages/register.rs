@@ -66,7 +66,7 @@ struct Wrong {
 /// Shows the form.
 pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     let owner = insist(&visit).await?;
-    Ok(page(&visit, &owner, (StatusCode::OK, Wrong::default())))
+    Ok(page(&visit, &owner, StatusCode::OK, Wrong::default()))
 }
 
 /// Creates the account, and goes on with it.
@@ -78,7 +78,7 @@ pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Inst
     let newcomer = Newcomer { username, given_name, family_name, email: Some(email) };
     let wrong = wrong(&visit, &newcomer, NewPassword::of(&visit.visitor, &owner).faults(&visit.words, &password));
     if !wrong.fields.is_empty() || !wrong.password.is_empty() {
-        return Ok(page(&visit, &owner, (StatusCode::UNPROCESSABLE_ENTITY, wrong)));
+        return Ok(page(&visit, &owner, StatusCode::UNPROCESSABLE_ENTITY, wrong));
     }
     let Newcomer { username, given_name, family_name, email } = newcomer;
     let (organization_id, email, origin) = (owner.id.clone(), email.unwrap_or_default(), visit.visitor.origin.clone());
@@ -103,10 +103,13 @@ pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Inst
         Fault::Closed => Err(visit.told(Notice::NO_REGISTRATION)),
         Fault::Tries => {
             let wrong = otherwise(&visit, "password.tries");
-            let page = page(&visit, &owner, (StatusCode::TOO_MANY_REQUESTS, wrong));
+            let page = page(&visit, &owner, StatusCode::TOO_MANY_REQUESTS, wrong);
             Ok(retry_after(page, checked.wait_seconds))
         }
-        fault => Ok(page(&visit, &owner, refused(&visit, &owner, fault))),
+        fault => {
+            let (status, wrong) = refused(&visit, &owner, fault);
+            Ok(page(&visit, &owner, status, wrong))
+        }
     }
 }
 
@@ -168,7 +171,7 @@ fn wrong(visit: &Visit, newcomer: &Newcomer, password: Vec<String>) -> Wrong {
     Wrong { fields: fields.collect(), password, ..Wrong::default() }
 }
 
-fn page(visit: &Visit, owner: &Owner, (status, wrong): (StatusCode, Wrong)) -> Response {
+fn page(visit: &Visit, owner: &Owner, status: StatusCode, wrong: Wrong) -> Response {
     let (frame, shell) = Shell::new(visit, visit.words.get("register.title").to_owned());
     let is_wrong = !wrong.fields.is_empty() || !wrong.password.is_empty() || !wrong.otherwise.is_empty();
     let shell = shell.wrong(is_wrong);

@@ -347,8 +347,7 @@ async fn context(visitor: &Visitor, waiting: &PendingRequest) -> Result<Owner, E
     if let Some(id) = &waiting.request.organization_id {
         return Ok(Owner::organization(id));
     }
-    let named = (waiting.request.project_id.as_str(), "");
-    let project = oidc.edge.directory.project(&tenant.id, named, 0).await?;
+    let project = oidc.edge.directory.project(&tenant.id, &waiting.request.project_id, "", 0).await?;
     let labeled = project.filter(|it| it.project.policies.private_labeling != PrivateLabeling::Unspecified);
     Ok(labeled.map_or_else(|| Owner::instance(&tenant.id), |project| project.owner.clone()))
 }

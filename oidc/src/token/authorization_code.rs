@@ -33,7 +33,8 @@ pub(super) async fn grant(
     headers: &HeaderMap,
     form: &Form,
 ) -> Result<Tokens, Error> {
-    let app = App::authenticated(oidc, tenant, (headers, form), (GrantType::AuthorizationCode, NOT_SET_UP)).await?;
+    let app = App::authenticated(oidc, tenant, headers, form).await?;
+    let app = app.permitted(GrantType::AuthorizationCode, NOT_SET_UP)?;
     let sent = form.get("code").ok_or(Error::InvalidRequest("code is missing"))?;
     let shown = code::find(oidc, &tenant.id, sent).await?.ok_or(UNKNOWN)?;
     right(&shown, &app.client, form)?;
@@ -44,7 +45,7 @@ pub(super) async fn grant(
         Fate::Late => return Err(UNKNOWN),
         Fate::Good => {
             // Before the code is used up: without a writer it stays valid.
-            let family = refresh::begin(oidc, (tenant, &app), (logged_in, grant_id), headers).await?;
+            let family = refresh::begin(oidc, &app, logged_in, grant_id, headers).await?;
             shown.use_up(oidc).await?.then_some(family)
         }
         Fate::Again => None,
@@ -53,8 +54,9 @@ pub(super) async fn grant(
         end(oidc, tenant, &shown, &app.client, headers).await?;
         return Err(USED);
     };
-    let presented = Presented { logged_in, grant_id, session_seq, nonce: shown.bound().nonce.as_deref() };
-    let tokens = app.tokens(oidc, tenant, &presented, &logged_in.scope, headers).await?;
+    let nonce = shown.bound().nonce.as_deref();
+    let presented = Presented { logged_in, scope: &logged_in.scope, grant_id, session_seq, nonce };
+    let tokens = app.tokens(oidc, tenant, &presented, headers).await?;
     match family {
         Some(family) => family.first(oidc, presented, tokens).await,
         None => Ok(tokens),

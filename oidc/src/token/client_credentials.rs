@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use view::directory::Tenant;
 
-use super::{Tokens, of_user};
+use super::{Tokens, of_user::Issuance};
 use crate::{Oidc, client, error::Error, form::Form, recipient::Recipient};
 
 pub(super) async fn grant(
@@ -15,6 +15,7 @@ pub(super) async fn grant(
     form: &Form,
 ) -> Result<Tokens, Error> {
     let user = client::user(oidc, tenant, headers, form).await?;
-    let recipient = Recipient::of_user(&user.id, &user.user);
-    Ok(of_user::tokens(oidc, (tenant, user), (form.get("scope"), &recipient, false), headers).await?.0)
+    let recipient = Recipient { may_have_id_token: false, ..Recipient::of_user(&user.id, &user.user) };
+    let issuance = Issuance { oidc, recipient: &recipient, headers };
+    Ok(issuance.tokens(tenant, user, form.get("scope")).await?.0)
 }

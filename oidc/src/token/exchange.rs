@@ -18,7 +18,7 @@ use self::{
     acting::DENIED,
     party::{Party, Reading, SubmittedToken},
 };
-use super::{Tokens, of_user};
+use super::{Tokens, of_user::Issuance};
 use crate::{
     Oidc, client,
     error::Error,
@@ -103,27 +103,24 @@ pub(super) async fn grant(
         return Err(Error::InvalidTarget("resource is not supported: name an audience"));
     }
     let session_seq = oidc.edge.ended.revoked().sequence();
-    let reading = Reading { oidc, tenant, app: &app.client, headers, session_seq };
+    let reading = Reading { oidc, tenant, app: &app, headers, session_seq };
     let shown = PresentedToken::read(&reading, form, kind).await?;
-    issue(oidc, tenant, (&app, &shown), (headers, form)).await
+    issue(&reading, &shown, form).await
 }
 
 /// Issues the tokens for those that an app exchanges.
-async fn issue(
-    oidc: &Oidc,
-    tenant: &Arc<Tenant>,
-    (app, shown): (&App, &PresentedToken),
-    (headers, form): (&HeaderMap, &Form),
-) -> Result<Tokens, Error> {
+async fn issue(reading: &Reading<'_>, shown: &PresentedToken, form: &Form) -> Result<Tokens, Error> {
+    let Reading { oidc, tenant, app, headers, .. } = *reading;
     let scope = shown.scope(form.get("scope"))?;
     let (kind, login) = (shown.kind, shown.login(oidc, tenant, app)?);
     let for_whom = (kind == Type::Id).then_some(app.client.id.as_str());
     let asked = target::TokenRequest { audience: form.get("audience"), only: for_whom };
-    let (subject, audience) = target::of(oidc, tenant, (&app.client, &login), (shown, &asked)).await?;
+    let (subject, audience) = target::of(reading, &login, shown, &asked).await?;
     let recipient =
         Recipient { is_opaque: kind == Type::Access, ..Recipient::of_app(&app.client, &app.settings, login) };
     let known = scope::parse(Some(&scope))?;
-    let (tokens, subject) = of_user::issued(oidc, (subject, &recipient), (&known, audience, true), headers).await?;
+    let issuance = Issuance { oidc, recipient: &recipient, headers };
+    let (tokens, subject) = issuance.issued(subject, &known, audience).await?;
     answered(oidc, &subject, &recipient, kind, tokens)
 }
 

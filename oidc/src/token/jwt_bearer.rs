@@ -6,7 +6,7 @@ use std::sync::Arc;
 use http::{HeaderMap, header};
 use view::directory::Tenant;
 
-use super::{Tokens, of_user};
+use super::{Tokens, of_user::Issuance};
 use crate::{
     Oidc,
     assertion::{Assertion, Flaw, Use},
@@ -36,7 +36,8 @@ pub(super) async fn grant(
     client::check_id(form, &[&user.id, &user.user.username])?;
     // The user may be deactivated or removed while the token is made.
     let recipient = Recipient::of_user(&user.id, &user.user);
-    let issued = of_user::tokens(oidc, (tenant, user), (form.get("scope"), &recipient, true), headers).await;
+    let issuance = Issuance { oidc, recipient: &recipient, headers };
+    let issued = issuance.tokens(tenant, user, form.get("scope")).await;
     let (tokens, _) = issued.map_err(|error| match error {
         Error::InvalidClient => UNSIGNED,
         error => error,

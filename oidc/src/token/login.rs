@@ -13,7 +13,7 @@ use domain::{
 use http::HeaderMap;
 use view::directory::{Client, Name, Tenant};
 
-use super::{Tokens, of_user};
+use super::{Tokens, of_user::Issuance};
 use crate::{
     Oidc, client,
     error::Error,
@@ -38,6 +38,8 @@ pub(super) struct App {
 /// What an app presents to get tokens.
 pub(super) struct Presented<'a> {
     pub(super) logged_in: &'a LoggedIn,
+    /// The scope of the tokens.
+    pub(super) scope: &'a str,
     /// The id of the code or request that tokens are issued for.
     pub(super) grant_id: &'a str,
     /// The sequence of the log `SESSIONS` before the code or token was read.
@@ -47,20 +49,22 @@ pub(super) struct Presented<'a> {
 }
 
 impl App {
-    /// Returns the app that has authenticated, if it may use a grant type.
+    /// Returns the app that has authenticated, whatever grant types it may use.
     pub(super) async fn authenticated(
         oidc: &Oidc,
         tenant: &Tenant,
-        (headers, form): (&HeaderMap, &Form),
-        (grant, refusal): (GrantType, &'static str),
+        headers: &HeaderMap,
+        form: &Form,
     ) -> Result<Self, Error> {
         let client = client::of_login(oidc, tenant, headers, form).await?;
         let settings = client.app.config.oidc().ok_or(Error::InvalidClient)?.clone();
-        if !settings.allows_grant(grant) {
-            return Err(Error::UnauthorizedClient(refusal));
-        }
         let is_refreshable = settings.allows_grant(GrantType::RefreshToken);
         Ok(Self { client, settings, is_refreshable, has_access_token: true })
+    }
+
+    /// Returns the app, if it may use a grant type.
+    pub(super) fn permitted(self, grant: GrantType, refusal: &'static str) -> Result<Self, Error> {
+        if self.settings.allows_grant(grant) { Ok(self) } else { Err(Error::UnauthorizedClient(refusal)) }
     }
 
     /// Makes the app that gets tokens from the authorization endpoint.
@@ -68,13 +72,12 @@ impl App {
         Self { client, settings, is_refreshable: false, has_access_token }
     }
 
-    /// Issues the tokens of a login with this scope.
+    /// Issues the tokens of a login.
     pub(super) async fn tokens(
         &self,
         oidc: &Oidc,
         tenant: &Arc<Tenant>,
         presented: &Presented<'_>,
-        scope: &str,
         headers: &HeaderMap,
     ) -> Result<Tokens, Error> {
         let logged_in = presented.logged_in;
@@ -93,7 +96,8 @@ impl App {
         }
         let recipient = Recipient::of_app(&self.client, &self.settings, self.login(presented));
         // The error of an inactive user would mean here that the client had not authenticated.
-        let issued = of_user::tokens(oidc, (tenant, user), (Some(scope), &recipient, true), headers).await;
+        let issuance = Issuance { oidc, recipient: &recipient, headers };
+        let issued = issuance.tokens(tenant, user, Some(presented.scope)).await;
         let (tokens, subject) = issued.map_err(|error| if error == Error::InvalidClient { ENDED } else { error })?;
         // The tokens carry a newer sequence than that of the first check of the user.
         if subject.user.user.has_ended_sessions_since(logged_in.seen) {
@@ -102,7 +106,7 @@ impl App {
         Ok(tokens)
     }
 
-    fn login(&self, Presented { logged_in, grant_id, session_seq, nonce }: &Presented<'_>) -> Login {
+    fn login(&self, Presented { logged_in, grant_id, session_seq, nonce, .. }: &Presented<'_>) -> Login {
         Login {
             project_id: self.client.app.project_id.clone(),
             owner: self.client.owner.clone(),

@@ -37,7 +37,8 @@ pub(super) async fn grant(
     form: &Form,
 ) -> Result<Tokens, Error> {
     let begun = Instant::now();
-    let app = App::authenticated(oidc, tenant, (headers, form), (GrantType::RefreshToken, NOT_SET_UP)).await?;
+    let app = App::authenticated(oidc, tenant, headers, form).await?;
+    let app = app.permitted(GrantType::RefreshToken, NOT_SET_UP)?;
     let sent = form.get("refresh_token").ok_or(Error::InvalidRequest("refresh_token is missing"))?;
     let token = RefreshToken::open(oidc, tenant, sent).await?.ok_or(UNKNOWN)?;
     if token.logged_in.client_id != app.client.id {
@@ -45,10 +46,11 @@ pub(super) async fn grant(
     }
     let scope = narrowed(form.get("scope"), &token.logged_in.scope)?;
     let session_seq = oidc.edge.ended.revoked().sequence();
-    let presented = Presented { logged_in: &token.logged_in, grant_id: &token.grant_id, session_seq, nonce: None };
+    let RefreshToken { logged_in, grant_id, .. } = &token;
+    let presented = Presented { logged_in, scope, grant_id, session_seq, nonce: None };
     // Before the refresh token is used up: if the tokens cannot be made, it stays valid. They are returned only if it
     // may be used.
-    let tokens = app.tokens(oidc, tenant, &presented, scope, headers).await?;
+    let tokens = app.tokens(oidc, tenant, &presented, headers).await?;
     match used(oidc, &token, begun, headers).await? {
         InternalOutcome { reused: true, sequence, .. } => {
             tracing::warn!(
@@ -101,8 +103,9 @@ pub(super) struct Begun {
 /// Begins a family, where the app requests a refresh token and may have one. It may be repeated.
 pub(super) async fn begin(
     oidc: &Oidc,
-    (tenant, app): (&Tenant, &App),
-    (logged_in, grant_id): (&LoggedIn, &str),
+    app: &App,
+    logged_in: &LoggedIn,
+    grant_id: &str,
     headers: &HeaderMap,
 ) -> Result<Option<Begun>, Error> {
     let asks = scope::parse(Some(&logged_in.scope))?.iter().any(|(_, scope)| *scope == Scope::Offline);
@@ -113,7 +116,7 @@ pub(super) async fn begin(
     let LoggedIn { user_id, client_id, session_id, .. } = logged_in.clone();
     let family_id = grant_id.to_owned();
     let command = Command::BeginFamily(BeginFamily { family_id, user_id, client_id, session_id, expires_at: ends });
-    match send(oidc, &tenant.id, command, headers).await? {
+    match send(oidc, &logged_in.instance_id, command, headers).await? {
         InternalOutcome { generation: 0, .. } => Err(ENDED),
         InternalOutcome { generation, .. } => Ok(Some(Begun { generation, ends })),
     }

@@ -70,8 +70,7 @@ impl Unit {
         writer: Writer,
         parked: &mut Parked,
         erasing: &mut Erasing,
-        IndexBatch { changes, tried }: IndexBatch,
-        batch: &Batch,
+        IndexBatch { batch, changes, tried }: IndexBatch<'_>,
     ) -> Result<(Writer, bool), Stall> {
         let forgets = writer.forgets(batch.committed_at);
         if forgets {

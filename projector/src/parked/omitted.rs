@@ -25,7 +25,8 @@ const COPY_EVERY: Duration = Duration::from_mins(1);
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// The changes of a batch of a search index, with those of retries before it.
-pub(crate) struct IndexBatch {
+pub(crate) struct IndexBatch<'a> {
+    pub(crate) batch: &'a Batch,
     pub(crate) changes: Vec<Change>,
     /// The first event of each aggregate that is tried again.
     pub(crate) tried: Vec<Arc<Recorded>>,
@@ -34,7 +35,8 @@ pub(crate) struct IndexBatch {
 impl Parked {
     /// Loads what a commit of a search index omits.
     pub(crate) async fn omitted(
-        (Projector { database, persons, shard, .. }, projection): (&Projector, &'static Projection),
+        Projector { database, persons, shard, .. }: &Projector,
+        projection: &'static Projection,
         table: &Table,
         Snapshot { position, omitted, .. }: &Snapshot,
         discarded: HashSet<u64>,
@@ -55,18 +57,19 @@ impl Parked {
             let dated = async { parking.date(&database.connection().await?, &mut all).await };
             database.within(dated).await?;
         }
-        Ok(Self::new((projection, *shard), persons, (all, position.sequence), discarded))
+        let partition = Partition { projection, shard: *shard };
+        Ok(Self::new(partition, persons, all, position.sequence, discarded))
     }
 
     /// Applies a batch, after retries. While Postgres does not answer, retries wait and the batch does not, except that
     /// both need it to open personal data.
-    pub(crate) async fn take_up(
+    pub(crate) async fn take_up<'a>(
         &mut self,
         database: &Database,
         table: &Table,
         reached: u64,
-        batch: &Batch,
-    ) -> Result<IndexBatch, BatchFailure> {
+        batch: &'a Batch,
+    ) -> Result<IndexBatch<'a>, BatchFailure> {
         let table = std::slice::from_ref(table);
         let (mut changes, mut tried) = (vec![], vec![]);
         for _ in 0..ROUNDS {
@@ -103,7 +106,7 @@ impl Parked {
         self.add(&failed);
         self.saw(&batch.events);
         self.obey(decisions);
-        Ok(IndexBatch { changes: changes.into_iter().flat_map(|(_, changes)| changes).collect(), tried })
+        Ok(IndexBatch { batch, changes: changes.into_iter().flat_map(|(_, changes)| changes).collect(), tried })
     }
 
     /// Parks aggregates whose documents cannot be made, at their first event, since none of the events was applied.
@@ -160,7 +163,7 @@ impl Parked {
 /// refreshed from time to time.
 pub(crate) async fn keep_copy(
     database: &Database,
-    (projection, shard): Partition,
+    Partition { projection, shard }: Partition,
     mut all: watch::Receiver<Option<Vec<ParkedAt>>>,
 ) -> Infallible {
     loop {

@@ -43,7 +43,8 @@ async fn search(
         return Err(permission_denied(call.operation.permission.unwrap_or_default()));
     }
     let answer = |(details, result)| SearchEventsResponse { details: Some(details), result };
-    find(&queries, &call, (query, filters, within(&call)), answer).await
+    let filters = within(&call).into_iter().chain(filters.into_iter().filter_map(filter)).collect();
+    find(&queries, &call, query, filters, answer).await
 }
 
 /// Searches events of the system, which only roles in the system permit.
@@ -56,17 +57,18 @@ async fn search_system(
         return Err(permission_denied(call.operation.permission.unwrap_or_default()));
     }
     let answer = |(details, result)| SearchSystemEventsResponse { details: Some(details), result };
-    find(&queries, &call, (query, filters, vec![]), answer).await
+    let filters = filters.into_iter().filter_map(filter).collect();
+    find(&queries, &call, query, filters, answer).await
 }
 
 async fn find<O>(
     queries: &Queries,
     call: &Call,
-    (query, wanted, mut filters): (Option<ListQuery>, Vec<EventSearchFilter>, Vec<Filter>),
+    query: Option<ListQuery>,
+    filters: Vec<Filter>,
     answer: impl FnOnce((ListDetails, Vec<Event>)) -> O,
 ) -> Result<Answer<O>, Error> {
     let (query, limit) = bounded(query, queries.bounds.limits)?;
-    filters.extend(wanted.into_iter().filter_map(filter));
     let audit = Audit { filters, ascending: query.asc, offset: query.offset, limit };
     let read = || audit::search(&queries.database, call.tenant.shard, &audit);
     let fresh = queries.as_fresh(call, &HISTORY, read).await?;

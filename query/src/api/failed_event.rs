@@ -60,7 +60,7 @@ async fn search_failed(
 ) -> Result<Answer<SearchFailedEventsResponse>, Error> {
     insist_on_right(&call, &Owner::system())?;
     let answer = |(details, result)| SearchFailedEventsResponse { details: Some(details), result };
-    find(&queries, &call, (query, filters, None), answer).await
+    find(&queries, &call, query, search_of(filters), answer).await
 }
 
 async fn search_of_instance(
@@ -70,19 +70,25 @@ async fn search_of_instance(
 ) -> Result<Answer<SearchInstanceFailedEventsResponse>, Error> {
     let within = of_instance(&call)?;
     let answer = |(details, result)| SearchInstanceFailedEventsResponse { details: Some(details), result };
-    find(&queries, &call, (query, filters, Some(within)), answer).await
+    find(&queries, &call, query, Page { within: Some(within), ..search_of(filters) }, answer).await
+}
+
+/// Returns the search for failed events of all instances that match these filters.
+fn search_of(wanted: Vec<FailedEventSearchFilter>) -> Page {
+    let FailedEventQuery { filters, state } = api::failed_event::query(wanted);
+    Page { filters, state, ..Page::default() }
 }
 
 async fn find<O>(
     queries: &Queries,
     call: &Call,
-    (query, wanted, within): (Option<ListQuery>, Vec<FailedEventSearchFilter>, Option<String>),
+    query: Option<ListQuery>,
+    search: Page,
     answer: impl FnOnce((ListDetails, Vec<FailedEvent>)) -> O,
 ) -> Result<Answer<O>, Error> {
     let (query, limit) = bounded(query, queries.bounds.limits)?;
-    let FailedEventQuery { filters, state } = api::failed_event::query(wanted);
-    let is_within = within.is_some();
-    let page = Page { filters, within, state, ascending: query.asc, offset: query.offset, limit };
+    let is_within = search.within.is_some();
+    let page = Page { ascending: query.asc, offset: query.offset, limit, ..search };
     let read = || search::search(&queries.database, call.tenant.shard, &page);
     let Fresh { processed, timestamp, answer: (events, total), .. } = queries.as_fresh(call, &HISTORY, read).await?;
     let counted = Counted { found: events.len(), total };

@@ -31,6 +31,25 @@ pub(super) enum Act {
     Reveal,
 }
 
+/// A part of a list of the API.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    pub(super) offset: u64,
+    pub(super) limit: u64,
+    /// Whether the oldest entries come first.
+    pub(super) asc: bool,
+}
+
+impl Part {
+    /// The first entry, of the newest ones.
+    pub(super) const NEWEST: Self = Self { offset: 0, limit: 1, asc: false };
+
+    /// The part as a query of the API.
+    pub(super) fn query(self) -> Value {
+        json!({ "offset": self.offset.to_string(), "limit": self.limit, "asc": self.asc })
+    }
+}
+
 impl OperatorLevel {
     /// The level of a caller; `None` if no role permits any.
     pub(super) fn of(caller: &Caller) -> Option<Self> {
@@ -72,14 +91,14 @@ impl OperatorLevel {
     }
 
     /// The path and the body of a search for failed events.
-    pub(super) fn search(self, filters: Value, (offset, limit, asc): (u64, u64, bool)) -> (String, Value) {
+    pub(super) fn search(self, filters: Value, part: Part) -> (String, Value) {
         let path = format!("{}/_search", self.path());
         match self {
-            Self::System => {
-                let query = json!({ "offset": offset.to_string(), "limit": limit, "asc": asc });
-                (path, json!({ "query": query, "filters": filters }))
+            Self::System => (path, json!({ "query": part.query(), "filters": filters })),
+            Self::Instance => {
+                let Part { offset, limit, asc } = part;
+                (format!("{path}?query.offset={offset}&query.limit={limit}&query.asc={asc}"), filters)
             }
-            Self::Instance => (format!("{path}?query.offset={offset}&query.limit={limit}&query.asc={asc}"), filters),
         }
     }
 

@@ -24,7 +24,7 @@ use super::{
     ask::ApiRequest,
     failed::{MatchPage, Row, row},
     filter::{Chosen, Field},
-    level::{Act, OperatorLevel},
+    level::{Act, OperatorLevel, Part},
     refused::Refused,
     shell::{FAILED_EVENTS, Shell, frame},
     text::{When, failed_events, number, text},
@@ -46,6 +46,15 @@ struct Selection {
     ids: Vec<String>,
     chosen: Chosen,
     is_all: bool,
+}
+
+/// A command for each of several failed events.
+struct EachCommand<'a> {
+    /// The last part of its path.
+    what: &'a str,
+    body: Value,
+    /// The idempotency key of the form, which the id of each one is appended to.
+    key: &'a str,
 }
 
 /// The outcome of a step.
@@ -107,7 +116,8 @@ impl Operate {
     /// Finds the failed events that an action concerns, of those that had failed by a time, and how many match.
     async fn meant(&self, visit: &Visit, meant: &Selection, until: Timestamp) -> Result<MatchPage, Refused> {
         if meant.is_all {
-            return self.search(visit, meant.chosen.failed_by(until), (0, MOST, true)).await;
+            let part = Part { offset: 0, limit: MOST, asc: true };
+            return self.search(visit, meant.chosen.failed_by(until), part).await;
         }
         let mut rows = vec![];
         for id in &meant.ids {
@@ -122,7 +132,8 @@ impl Operate {
     }
 
     /// Sends the same command for each of them, some at a time.
-    async fn each(&self, visit: &Visit, ids: Vec<String>, what: &str, body: Value, key: &str) -> Outcome {
+    async fn each(&self, visit: &Visit, ids: Vec<String>, command: EachCommand<'_>) -> Outcome {
+        let EachCommand { what, body, key } = command;
         let one = |id: String| {
             let (path, key, body) = (format!("{}/{what}", visit.level.one(&id)), format!("{key}.{id}"), body.clone());
             async move { self.api.send(visit, ApiRequest::command(path, body, key)).await }
@@ -259,7 +270,8 @@ pub(super) async fn retry(
         return Ok(see_other(&nothing(&meant)));
     }
     if !meant.is_all {
-        let outcome = operate.each(&visit, meant.ids.clone(), "_retry", json!({}), &key).await;
+        let command = EachCommand { what: "_retry", body: json!({}), key: &key };
+        let outcome = operate.each(&visit, meant.ids.clone(), command).await;
         return outcome.answer(&visit, &meant, "retried", meant.ids.len() as u64);
     }
     let (path, body) = visit.level.retry(meant.chosen.failed_by(until(&form)));
@@ -299,8 +311,9 @@ pub(super) async fn discard(
     }
     let wanted = if meant.is_all { found.total } else { steps };
     let ids = found.rows.into_iter().map(|row| row.id).collect();
-    let body = json!({ "reason": confirm.reason });
-    let outcome = operate.each(&visit, ids, "_discard", body, &key(&form)).await;
+    let (body, key) = (json!({ "reason": confirm.reason }), key(&form));
+    let command = EachCommand { what: "_discard", body, key: &key };
+    let outcome = operate.each(&visit, ids, command).await;
     outcome.answer(&visit, &meant, "discarded", wanted)
 }
 

@@ -97,7 +97,7 @@ struct Page {
 }
 
 impl Node {
-    fn of((seen, since): (NodeStatus, Duration), writer: Option<&str>) -> Self {
+    fn of(seen: NodeStatus, since: Duration, writer: Option<&str>) -> Self {
         let is_silent = since >= SILENT;
         let (badge, state) = match seen.state.as_str() {
             _ if is_silent => (Badge::Stopped, "Silent".to_owned()),
@@ -129,7 +129,7 @@ impl Operate {
             Writes::Elsewhere(bus) => bus.writer().await,
             Writes::Here(_) => None,
         };
-        self.nodes.all().into_iter().map(|node| Node::of(node, writer.as_deref())).collect()
+        self.nodes.all().into_iter().map(|(seen, since)| Node::of(seen, since, writer.as_deref())).collect()
     }
 }
 
@@ -159,12 +159,12 @@ mod tests {
             state: state.to_owned(),
             since: Timestamp::UNIX_EPOCH,
         };
-        let silent = Node::of((seen("ready"), Duration::from_secs(34)), Some("a"));
+        let silent = Node::of(seen("ready"), Duration::from_secs(34), Some("a"));
         assert_eq!(
             (silent.heard.as_str(), silent.badge, silent.is_writer),
             ("No heartbeat for 34 s", Badge::Stopped, true)
         );
-        assert_eq!(Node::of((seen("draining"), Duration::ZERO), None).badge, Badge::Lagging);
+        assert_eq!(Node::of(seen("draining"), Duration::ZERO, None).badge, Badge::Lagging);
         let nodes = Nodes::default();
         nodes.hear(seen("ready"));
         nodes.hear(seen("draining"));

@@ -14,7 +14,7 @@ use base::{
 use http::StatusCode;
 use page::{
     answer::see_other,
-    component::{Badge, Chart, Frame, count},
+    component::{Badge, Chart, Frame, Size, count},
 };
 use serde_json::{Value, json};
 use view::projection::PROJECTIONS;
@@ -37,8 +37,8 @@ const EQUAL: &str = "Equal";
 /// How many seconds a projection may lack an event and still count as current.
 const CURRENT: u64 = 2;
 /// The sizes of charts: in a table, and alone.
-pub(super) const SMALL: (u32, u32) = (120, 24);
-pub(super) const LARGE: (u32, u32) = (600, 160);
+pub(super) const SMALL: Size = Size { width: 120, height: 24 };
+pub(super) const LARGE: Size = Size { width: 600, height: 160 };
 
 /// A projection as pages show it.
 pub(super) struct Row {
@@ -196,7 +196,7 @@ impl Row {
     }
 
     /// Its chart.
-    pub(super) fn chart(&self, size: (u32, u32)) -> Chart {
+    pub(super) fn chart(&self, size: Size) -> Chart {
         Chart::new(format!("c-{}", self.name), self.title(), size, &self.lag.values)
     }
 

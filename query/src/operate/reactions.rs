@@ -1,6 +1,6 @@
 //! Reactions: work that follows from events, other than projections, and its progress.
 
-use page::component::{Badge, Chart, count};
+use page::component::{Badge, Chart, Size, count};
 use serde_json::Value;
 use view::reaction::DELIVERIES;
 
@@ -58,7 +58,7 @@ impl Reaction {
     }
 
     /// The chart of its missing and unfinished events.
-    pub(super) fn chart(&self, size: (u32, u32)) -> Chart {
+    pub(super) fn chart(&self, size: Size) -> Chart {
         Chart::new(format!("rc-{}", self.name), self.title(), size, &self.pace.values)
     }
 

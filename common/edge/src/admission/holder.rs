@@ -13,6 +13,7 @@ use domain::{
     standard::Resource,
 };
 use http::request::Parts;
+use proto::operation::Facts;
 use serde::de::DeserializeOwned;
 use view::{
     directory::{Client, Name, PersonalToken, Principal, Tenant},
@@ -39,6 +40,23 @@ pub struct HeldToken {
     pub user: Arc<Principal>,
 }
 
+/// A request to an operation, with its instance and its token. The rights of the caller are not known yet.
+#[derive(Clone, Copy)]
+pub(super) struct VerifiedRequest<'a> {
+    pub(super) operation: &'a Facts,
+    pub(super) parts: &'a Parts,
+    pub(super) tenant: &'a Arc<Tenant>,
+    pub(super) token: &'a Verified,
+}
+
+/// The issue of a token, or of what tokens are issued for.
+struct Issue<'a> {
+    user_id: &'a str,
+    client_id: &'a str,
+    /// The sequence that the issuer had seen.
+    issued: u64,
+}
+
 impl Edge {
     /// Returns the token of a request, as it was recognised before, or verified as of a sequence or later.
     pub(super) async fn verify(
@@ -56,8 +74,8 @@ impl Edge {
                     return Ok(Arc::new(Verified::personal(self.personal(tenant, sent, sequence).await?)));
                 }
                 if opaque::is_opaque(token) {
-                    let opened = self.opened(tenant, token).await?.ok_or_else(opaque::unopened)?;
-                    return Ok(Arc::new(self.verifier.opened(opened, tenant)?));
+                    let (key_id, token) = self.opened(tenant, token).await?.ok_or_else(opaque::unopened)?;
+                    return Ok(Arc::new(self.verifier.opened(key_id, token, tenant)?));
                 }
                 self.verifier.verify(&parts.headers, tenant)
             }
@@ -84,8 +102,9 @@ impl Edge {
             Some(system) => Ok(system.clone()),
             None => {
                 let client_id = token.id.as_ref().map(|id| id.client_id.as_str());
-                let of = (token.user_id.as_str(), client_id.unwrap_or(&token.user_id));
-                let user = self.user(tenant, of, (token.sequence, sequence.max(token.sequence))).await?;
+                let (user_id, issued) = (token.user_id.as_str(), token.sequence);
+                let issue = Issue { user_id, client_id: client_id.unwrap_or(user_id), issued };
+                let user = self.user(tenant, &issue, sequence.max(issued)).await?;
                 self.stands(tenant, &token.bases, &user, sequence).await?;
                 Ok(user)
             }
@@ -111,7 +130,8 @@ impl Edge {
                     (Some(key_id), token)
                 }
             };
-            let user = self.user(tenant, (&token.sub, &token.client_id), (token.seq, token.seq)).await?;
+            let issue = Issue { user_id: &token.sub, client_id: &token.client_id, issued: token.seq };
+            let user = self.user(tenant, &issue, token.seq).await?;
             self.stands(tenant, &token.exchanged_for, &user, token.seq).await?;
             Ok::<_, Error>(HeldToken { token, key_id, user })
         };
@@ -138,7 +158,8 @@ impl Edge {
         if self.ended.revoked().has(&tenant.id, &basis.id()) || !basis.kid.as_ref().is_none_or(is_known) {
             return Err(personal::invalid());
         }
-        self.user(tenant, (&basis.sub, &basis.client_id), (basis.seq, sequence)).await
+        let issue = Issue { user_id: &basis.sub, client_id: &basis.client_id, issued: basis.seq };
+        self.user(tenant, &issue, sequence).await
     }
 
     /// Returns the user of something that tokens may be issued for, if it is valid; `None` if it is not.
@@ -153,7 +174,7 @@ impl Edge {
     /// signed it, whether or not it has expired; `None` if it is no such token, or its key is deleted.
     pub fn issued_now<C: DeserializeOwned>(&self, tenant: &Tenant, token: &str, r#type: &str) -> Option<(String, C)> {
         let issuer = self.external.issuer(tenant);
-        let signed = issued_by(token, tenant, (r#type, Some(&issuer)));
+        let signed = issued_by(token, tenant, r#type, Some(&issuer));
         signed.filter(|(key_id, _)| !self.is_deleted(tenant, key_id))
     }
 
@@ -254,8 +275,8 @@ impl Edge {
     async fn user(
         &self,
         tenant: &Tenant,
-        (id, client_id): (&str, &str),
-        (issued, sequence): (u64, u64),
+        &Issue { user_id: id, client_id, issued }: &Issue<'_>,
+        sequence: u64,
     ) -> Result<Arc<Principal>, Error> {
         if !self.ended.is_known() {
             return Err(unheard());

@@ -89,7 +89,7 @@ impl Edge {
     async fn own_app(&self, tenant: &Tenant, sequence: u64) -> Result<Option<Arc<Client>>, Arc<DatabaseFailure>> {
         let project_id = &tenant.instance.platform_project_id;
         // No organization is given, since grants of the project do not matter here.
-        let project = self.directory.project(&tenant.id, (project_id, ""), sequence).await?;
+        let project = self.directory.project(&tenant.id, project_id, "", sequence).await?;
         let issuer = self.external.issuer(tenant);
         Ok(project.map(|project| {
             let (processed, owner, is_live) = (project.processed, project.owner.clone(), project.is_live);

@@ -176,7 +176,7 @@ mod tests {
         ];
         for (claims, refusal) in cases {
             let shown = json!(claims);
-            let taken = verifier.opened(("5".into(), claims), &tenant).map_err(|refused| refused.quietly().to_string());
+            let taken = verifier.opened("5".into(), claims, &tenant).map_err(|refused| refused.quietly().to_string());
             match (taken, refusal) {
                 (Ok(found), None) => assert_eq!((&*found.user_id, found.key_id.as_deref()), ("7", Some("5"))),
                 (Err(told), Some(refusal)) => assert!(told.contains(refusal), "{shown}: {told}"),

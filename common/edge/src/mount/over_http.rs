@@ -19,7 +19,7 @@ use super::{
 use crate::{
     answer::Answer,
     error::{Error, Reason},
-    json,
+    json::{self, Sent},
     message::AnyMessage,
     observe::Transport,
 };
@@ -55,8 +55,10 @@ impl Wire for Http {
         let path = path.map_err(|_| Error::new(Reason::InvalidRequest, "the path must be percent-encoded UTF-8"))?;
         let (size, operation) = (body.len(), operation.clone());
         let read = move |tree| operation.clone().read(tree);
-        let bind =
-            move || json::bind_with(facts, &path, parts.uri.query(), &body, read, |asked| asked.request().violations());
+        let bind = move || {
+            let sent = Sent { path: &path, query: parts.uri.query(), body: &body };
+            json::bind_with(facts, sent, read, |asked| asked.request().violations())
+        };
         body::parse(size, bind).await
     }
 

@@ -64,7 +64,7 @@ impl Directory {
         }
         let key = Lookup::of(H::KEY, &[instance_id, id]);
         let load = || self.database.within(self.load_key::<H>(instance_id, id));
-        self.keys.get(&key, (sequence, self.processed()), load).await
+        self.keys.get(&key, sequence, self.processed(), load).await
     }
 
     async fn load_key<H: Signer>(&self, instance_id: &str, id: &str) -> Result<Cached<HeldKey>, DatabaseFailure> {

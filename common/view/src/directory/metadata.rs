@@ -40,7 +40,7 @@ impl Directory {
     ) -> Result<Arc<Metadata>, Arc<DatabaseFailure>> {
         let key = Lookup::of("id", &[instance_id, user_id]);
         let load = || self.database.within(self.load_metadata(instance_id, user_id));
-        Ok(self.metadata.get(&key, (sequence, self.processed()), load).await?.unwrap_or_default())
+        Ok(self.metadata.get(&key, sequence, self.processed(), load).await?.unwrap_or_default())
     }
 
     async fn load_metadata(&self, instance_id: &str, user_id: &str) -> Result<Cached<Metadata>, DatabaseFailure> {

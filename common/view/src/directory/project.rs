@@ -112,7 +112,7 @@ impl Directory {
         }
         let key = Lookup::of("id", &[instance_id, id]);
         let load = || self.database.within(self.load_app(instance_id, id));
-        self.apps.get(&key, (sequence, self.processed()), load).await
+        self.apps.get(&key, sequence, self.processed(), load).await
     }
 
     /// A project of an instance as the users of an organization see it, as of `sequence` or later if the read model has
@@ -123,7 +123,8 @@ impl Directory {
     pub async fn project(
         &self,
         instance_id: &str,
-        (id, organization_id): (&str, &str),
+        id: &str,
+        organization_id: &str,
         sequence: u64,
     ) -> Result<Option<Arc<Audience>>, Arc<DatabaseFailure>> {
         if !is_possible(id) {
@@ -131,7 +132,7 @@ impl Directory {
         }
         let key = Lookup::of("id", &[instance_id, id, organization_id]);
         let load = || self.database.within(self.load_project(instance_id, id, organization_id));
-        self.projects.get(&key, (sequence, self.processed()), load).await
+        self.projects.get(&key, sequence, self.processed(), load).await
     }
 
     /// The user grants of a user of an instance, as of `sequence` or later if the read model has it.
@@ -146,7 +147,7 @@ impl Directory {
     ) -> Result<Arc<Grants>, Arc<DatabaseFailure>> {
         let key = Lookup::of("id", &[instance_id, user_id]);
         let load = || self.database.within(self.load_grants(instance_id, user_id));
-        Ok(self.grants.get(&key, (sequence, self.processed()), load).await?.unwrap_or_default())
+        Ok(self.grants.get(&key, sequence, self.processed(), load).await?.unwrap_or_default())
     }
 
     async fn load_app(&self, instance_id: &str, id: &str) -> Result<Cached<Client>, DatabaseFailure> {

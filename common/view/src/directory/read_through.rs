@@ -46,15 +46,17 @@ impl<V: Send + Sync + 'static> ReadThrough<V> {
         Self { answers: Answers::new(capacity), found: PhantomData }
     }
 
-    /// Returns the answer for a key, as of a sequence or later if the read model is known to have processed that.
+    /// Returns the answer for a key, as of a sequence or later if the read model, which is known to have come as far as
+    /// `processed`, has that.
     pub(super) async fn get<'a, L: Future<Output = Result<Cached<V>, DatabaseFailure>> + Send + 'a>(
         &self,
         key: &Lookup,
-        at: (u64, u64),
+        sequence: u64,
+        processed: u64,
         load: impl Fn() -> L + Sync,
     ) -> Result<Option<Arc<V>>, Arc<DatabaseFailure>> {
         let load = || load().map_ok(Erased::from).boxed();
-        let found = self.answers.get(key, at, &load).await?;
+        let found = self.answers.get(key, sequence, processed, &load).await?;
         // The downcast succeeds, because only values of this type are stored here.
         Ok(found.and_then(|found| found.downcast().ok()))
     }
@@ -92,7 +94,8 @@ impl Answers {
     async fn get<'a>(
         &self,
         key: &Lookup,
-        (sequence, processed): (u64, u64),
+        sequence: u64,
+        processed: u64,
         load: &(dyn Fn() -> Loading<'a> + Sync),
     ) -> Result<Option<Arc<dyn Any + Send + Sync>>, Arc<DatabaseFailure>> {
         let said = match self.fresh.get(key).await {

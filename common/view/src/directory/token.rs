@@ -36,7 +36,7 @@ impl Directory {
         }
         let key = Lookup::of("id", &[instance_id, id]);
         let load = || self.database.within(self.load_personal_access_token(instance_id, id));
-        self.personal_access_tokens.get(&key, (sequence, self.processed()), load).await
+        self.personal_access_tokens.get(&key, sequence, self.processed(), load).await
     }
 
     async fn load_personal_access_token(

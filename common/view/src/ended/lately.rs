@@ -31,10 +31,10 @@ type Removed = (Timestamp, &'static str, String);
 
 impl Lately {
     /// Notes that something was removed.
-    pub(super) fn add(&self, instance_id: &str, (kind, id): &(&'static str, String), at: Timestamp) {
-        if KINDS.contains(kind) {
+    pub(super) fn add(&self, instance_id: &str, kind: &'static str, id: &str, at: Timestamp) {
+        if KINDS.contains(&kind) {
             let mut removed = self.0.write().unwrap_or_else(PoisonError::into_inner);
-            removed.entry(instance_id.to_owned()).or_default().insert((at, kind, id.clone()));
+            removed.entry(instance_id.to_owned()).or_default().insert((at, kind, id.to_owned()));
         }
     }
 
@@ -42,8 +42,8 @@ impl Lately {
     pub(super) fn add_all(&self, ends: &Ends) {
         let since = clock::now() - LATELY;
         for (instance_id, of_instance) in ends {
-            for (what, end) in of_instance.iter().filter(|(_, end)| end.is_removed && end.at > since) {
-                self.add(instance_id, what, end.at);
+            for ((kind, id), end) in of_instance.iter().filter(|(_, end)| end.is_removed && end.at > since) {
+                self.add(instance_id, kind, id, end.at);
             }
         }
     }
@@ -84,9 +84,9 @@ mod tests {
     fn it_is_told_by_instance_and_kind_for_an_hour() {
         let (lately, at) = (Lately::default(), Timestamp::UNIX_EPOCH);
         for (instance_id, kind, id) in [("1", User::NAME, "3"), ("1", Project::NAME, "4"), ("2", User::NAME, "5")] {
-            lately.add(instance_id, &(kind, id.to_owned()), at);
+            lately.add(instance_id, kind, id, at);
         }
-        lately.add("1", &("personal_access_token", "6".to_owned()), at);
+        lately.add("1", "personal_access_token", "6", at);
         let of = |instances: Option<&[&str]>, kind| {
             let instances = instances.map(|ids| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>());
             let mut found = lately.of(instances.as_deref(), kind);
@@ -132,7 +132,7 @@ mod tests {
         let lately = Lately::default();
         for number in 0..=MOST {
             let at = Timestamp::from_millisecond(i64::try_from(number).expect("it is small")).expect("it is a time");
-            lately.add("1", &(User::NAME, number.to_string()), at);
+            lately.add("1", User::NAME, &number.to_string(), at);
         }
         let found = lately.of(None, User::NAME);
         assert_eq!((found.len(), found.contains(&"0".to_owned())), (MOST, false));

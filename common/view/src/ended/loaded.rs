@@ -48,7 +48,7 @@ async fn read(database: &Database, shard: u16) -> Result<Loaded, DatabaseFailure
         let since = if is_context(kind) { Timestamp::UNIX_EPOCH } else { clock::now() - REMEMBERED };
         for Stored { instance_id, found } in select.rows(&transaction, &[&since]).await? {
             let end = End { sequence: found.sequence, at: found.changed_at, is_removed: found.state.is_removed };
-            note(&mut ends, instance_id, (kind, found.id), end);
+            note(&mut ends, instance_id, kind, found.id, end);
         }
     }
     transaction.commit().await?;
@@ -61,7 +61,7 @@ impl Loaded {
         for AggregateKey { instance_id, aggregate_type, id } in self.baseline.parked.keys() {
             if let Some((kind, _)) = ENDS.iter().find(|(kind, _)| kind == aggregate_type) {
                 let end = End { sequence: self.baseline.processed, at: clock::now(), is_removed: false };
-                note(&mut self.ends, instance_id.clone(), (kind, id.clone()), end);
+                note(&mut self.ends, instance_id.clone(), kind, id.clone(), end);
             }
         }
         self

@@ -58,7 +58,7 @@ fn what_was_removed_stays_so_whatever_ends_besides_is_heard_of() {
     for order in [[removed, later], [later, removed]] {
         let mut ends = Ends::new();
         for end in order {
-            note(&mut ends, "1".to_owned(), (User::NAME, "3".to_owned()), end);
+            note(&mut ends, "1".to_owned(), User::NAME, "3".to_owned(), end);
         }
         let End { sequence, is_removed, .. } = ends["1"][&(User::NAME, "3".to_owned())];
         assert_eq!((sequence, is_removed), (20, true));

@@ -83,7 +83,8 @@ impl Decision {
 /// When Postgres does not answer.
 pub async fn discarded(
     database: &Database,
-    (projection, shard): (&Projection, u16),
+    projection: &Projection,
+    shard: u16,
     stream_sequence: u64,
 ) -> Result<Option<HashSet<u64>>, DatabaseFailure> {
     let read = async {

@@ -158,14 +158,23 @@ pub struct Noted {
     pub id: u64,
 }
 
-/// Finds deliveries up to a place that match all filters, in the order of their events.
+/// A selection of deliveries.
+#[derive(Debug, Clone, Copy)]
+pub struct Selection<'a> {
+    /// The filters, all of which they match.
+    pub filters: &'a [Filter],
+    /// The last place of a selected delivery in the queue of its shard.
+    pub until: u64,
+}
+
+/// Finds selected deliveries, in the order of their events.
 ///
 /// # Errors
 /// When Postgres does not answer.
 pub async fn find(
     client: &impl GenericClient,
     shard: u16,
-    (filters, until): (&[Filter], u64),
+    Selection { filters, until }: Selection<'_>,
     limit: u32,
 ) -> Result<Vec<Noted>, DatabaseFailure> {
     let mut parameters = search_parameters(shard, until);
@@ -194,15 +203,15 @@ pub async fn find_old(
     Ok(client.query(&text, &[&i32::from(shard), &seconds]).await?.iter().map(noted).collect())
 }
 
-/// Marks a page of the deliveries up to a place that match all filters as tried again. Returns the last of them in the
-/// order of their events, after which the next page begins; `None` where there are none.
+/// Marks a page of the selected deliveries as tried again. Returns the last of them in the order of their events, after
+/// which the next page begins; `None` where there are none.
 ///
 /// # Errors
 /// When Postgres does not answer.
 pub async fn mark(
     client: &impl GenericClient,
     shard: u16,
-    (filters, until): (&[Filter], u64),
+    Selection { filters, until }: Selection<'_>,
     after: Ordinal,
     retrying: &Retrying,
 ) -> Result<Option<Ordinal>, DatabaseFailure> {

@@ -58,7 +58,7 @@ pub async fn verify(
     let Some(projection) = PROJECTIONS.iter().find(|known| known.name == other.view) else { return Ok(None) };
     let mut connection = database.connection().await?;
     for _ in 0..LOOKS * 5 {
-        let compared = compare(&mut connection, (projection, other), shard).await?;
+        let compared = compare(&mut connection, projection, other, shard).await?;
         if let Some((at, differing, examples)) = compared {
             let text = "update platform.generations set verified_at = $7, differing = $4, examples = $5 where projection = $1 \
                         and version = $2 and place = $3 and since = $6 and asked_at <= $7";
@@ -79,11 +79,12 @@ type Difference = (Timestamp, i64, Vec<String>);
 /// Runs [`read`], and cancels its statement if it is dropped: that would go on, and hold its connection and its lock.
 async fn compare(
     connection: &mut Client,
-    generations: (&Projection, &Projection),
+    projection: &Projection,
+    other: &Projection,
     shard: u16,
 ) -> Result<Option<Difference>, DatabaseFailure> {
     let mut ending = CancelOnDrop(Some(connection.cancel_token()));
-    let found = read(connection, generations, shard).await;
+    let found = read(connection, projection, other, shard).await;
     // The next user of the connection must not be cancelled.
     ending.0 = None;
     found
@@ -92,7 +93,8 @@ async fn compare(
 /// Compares two generations; `None` where they are not equally far, or somebody changes them.
 async fn read(
     connection: &mut Client,
-    (projection, other): (&Projection, &Projection),
+    projection: &Projection,
+    other: &Projection,
     shard: u16,
 ) -> Result<Option<Difference>, DatabaseFailure> {
     let transaction = begin(connection).await?;

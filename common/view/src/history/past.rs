@@ -140,6 +140,7 @@ impl Question for Between<'_> {
     type Answer = (Vec<Arc<Recorded>>, bool);
 
     async fn query(&self, history: &Transaction<'_>) -> Result<Self::Answer, DatabaseFailure> {
-        waiting(history, self.key, self.sequences).await
+        let (from, to) = self.sequences;
+        waiting(history, self.key, from, to).await
     }
 }

@@ -45,7 +45,8 @@ pub async fn last_before(
 pub async fn waiting(
     transaction: &Transaction<'_>,
     key: &AggregateKey,
-    (from, to): (u64, u64),
+    from: u64,
+    to: u64,
 ) -> Result<(Vec<Arc<Recorded>>, bool), DatabaseFailure> {
     static SELECT: OfHistories = OfHistories::new(|| {
         of_histories(

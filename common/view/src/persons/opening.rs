@@ -43,7 +43,7 @@ impl Persons {
         sequence: u64,
         mut payload: Value,
     ) -> Result<Value, PersonFailure> {
-        let Some(part) = SealedPart::of((aggregate, sequence), &mut payload) else { return Ok(payload) };
+        let Some(part) = SealedPart::of(aggregate, sequence, &mut payload) else { return Ok(payload) };
         let clear = self.clear(&part).await?;
         part.put(&mut payload, clear);
         Ok(payload)
@@ -61,7 +61,7 @@ impl Persons {
         mut payload: Value,
         is_there: bool,
     ) -> Result<(Value, Vec<(String, Seal)>), PersonFailure> {
-        let Some(part) = SealedPart::of((aggregate, sequence), &mut payload) else { return Ok((payload, vec![])) };
+        let Some(part) = SealedPart::of(aggregate, sequence, &mut payload) else { return Ok((payload, vec![])) };
         let clear = if is_there { self.clear(&part).await } else { Ok(None) };
         let sealed = part.put_shown(&mut payload, clear)?;
         Ok((payload, sealed))
@@ -123,7 +123,7 @@ impl SealedEvent {
         }
         // Malformed JSON is reported by whoever decodes the event.
         let mut payload = serde_json::from_slice(&recorded.event.payload).unwrap_or_default();
-        let part = SealedPart::of((&recorded.key(), recorded.sequence), &mut payload)?;
+        let part = SealedPart::of(&recorded.key(), recorded.sequence, &mut payload)?;
         Some(Self { payload, part })
     }
 }
@@ -155,7 +155,7 @@ enum Clear {
 }
 
 impl SealedPart {
-    fn of((aggregate, sequence): (&AggregateKey, u64), payload: &mut Value) -> Option<Self> {
+    fn of(aggregate: &AggregateKey, sequence: u64, payload: &mut Value) -> Option<Self> {
         let user = |id: &str| AggregateKey::of::<Standard<User>>(&*aggregate.instance_id, id);
         match aggregate.aggregate_type.as_str() {
             User::NAME => {
@@ -228,8 +228,8 @@ impl SealedPart {
 }
 
 /// The user whose key has sealed something in the payload of an event, given its aggregate and sequence.
-pub fn user_in(event: (&AggregateKey, u64), payload: &mut Value) -> Option<AggregateKey> {
-    SealedPart::of(event, payload).map(|part| part.user)
+pub fn user_in(aggregate: &AggregateKey, sequence: u64, payload: &mut Value) -> Option<AggregateKey> {
+    SealedPart::of(aggregate, sequence, payload).map(|part| part.user)
 }
 
 /// What was read to open events: each block and each data key once.
@@ -335,7 +335,7 @@ mod tests {
         for (payload, above) in [(state.clone(), ""), (json!({ "to": state, "fields": ["human"] }), "to.")] {
             let shown = |clear| {
                 let mut payload = payload.clone();
-                let part = SealedPart::of((&aggregate(User::NAME, "2"), 1), &mut payload).expect("something is sealed");
+                let part = SealedPart::of(&aggregate(User::NAME, "2"), 1, &mut payload).expect("something is sealed");
                 part.put_shown(&mut payload, clear).map(|sealed| (payload, sealed))
             };
             let both = |seal| ["username", "human.personal"].map(|path| (format!("{above}{path}"), seal)).to_vec();
@@ -364,23 +364,22 @@ mod tests {
         let changed = json!({ "to": session, "fields": [] });
         for (mut payload, path) in [(session.clone(), "user_agent"), (changed, "to.user_agent")] {
             let key = aggregate(Session::NAME, "3");
-            assert_eq!(user_in((&key, 9), &mut payload), Some(aggregate(User::NAME, "2")));
-            let part = SealedPart::of((&key, 9), &mut payload).expect("it is sealed");
+            assert_eq!(user_in(&key, 9, &mut payload), Some(aggregate(User::NAME, "2")));
+            let part = SealedPart::of(&key, 9, &mut payload).expect("it is sealed");
             assert_eq!(part.sequence, 5, "that of the log that is kept for ever");
             let phone = UserAgent { description: "a phone".to_owned(), ..UserAgent::default() };
             let sealed = part.put_shown(&mut payload, Ok(Some(Clear::UserAgent(phone)))).expect("it opens");
             assert!(payload.to_string().contains("a phone") && !payload.to_string().contains("ab.01"), "{payload}");
             assert_eq!(sealed, [(path.to_owned(), Seal::Opened)]);
         }
-        assert_eq!(user_in((&aggregate(User::NAME, "2"), 1), &mut json!({})), None);
+        assert_eq!(user_in(&aggregate(User::NAME, "2"), 1, &mut json!({})), None);
     }
 
     #[test]
     fn what_is_shown_of_metadata_is_its_value() {
         let entry = json!({ "user_id": "2", "key": "plan", "sealed": "ab.01.text" });
         for (mut payload, path) in [(entry.clone(), "value"), (json!({ "to": entry, "fields": [] }), "to.value")] {
-            let part =
-                SealedPart::of((&aggregate(UserMetadata::NAME, "2/plan"), 1), &mut payload).expect("it is sealed");
+            let part = SealedPart::of(&aggregate(UserMetadata::NAME, "2/plan"), 1, &mut payload).expect("it is sealed");
             assert_eq!(part.user.id, "2");
             let sealed = part.put_shown(&mut payload, Ok(Some(Clear::Metadata("gold".to_owned())))).expect("it opens");
             assert!(payload.to_string().contains("gold") && !payload.to_string().contains("ab.01"), "{payload}");

@@ -120,8 +120,8 @@ impl OfInstance {
         }
     }
 
-    pub(super) fn revoke_all(&mut self, of: (String, String), last: &All) {
-        let all = self.all.entry(of).or_default();
+    pub(super) fn revoke_all(&mut self, user_id: String, client_id: String, last: &All) {
+        let all = self.all.entry((user_id, client_id)).or_default();
         *all = All {
             sequence: all.sequence.max(last.sequence),
             at: all.at.max(last.at),

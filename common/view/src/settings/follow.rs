@@ -59,7 +59,7 @@ async fn load(database: &Database, shard: u16) -> Result<(Contexts, Vec<Baseline
                 return Err(DatabaseFailure::Inconsistent { table: kind.name, instance_id, id: found.id });
             };
             let entry = Entry { sequence: found.sequence, changed_at: found.changed_at, set };
-            contexts.put((instance_id, found.id), kind, Some(entry));
+            contexts.put(&instance_id, &found.id, kind, Some(entry));
         }
     }
     policy::load(&mut contexts.policies, &mut baselines, &transaction, shard).await?;
@@ -68,18 +68,18 @@ async fn load(database: &Database, shard: u16) -> Result<(Contexts, Vec<Baseline
 }
 
 impl Contexts {
-    fn put(&mut self, (instance_id, id): (String, String), kind: &Kind, entry: Option<Entry>) {
-        let of_instance = self.by_instance.entry(instance_id.clone()).or_default();
-        let of_context = of_instance.entry(id.clone()).or_default();
+    fn put(&mut self, instance_id: &str, id: &str, kind: &Kind, entry: Option<Entry>) {
+        let of_instance = self.by_instance.entry(instance_id.to_owned()).or_default();
+        let of_context = of_instance.entry(id.to_owned()).or_default();
         match entry {
             Some(entry) => drop(of_context.insert(kind.name, entry)),
             None => drop(of_context.remove(kind.name)),
         }
         if of_context.is_empty() {
-            of_instance.remove(&id);
+            of_instance.remove(id);
         }
         if of_instance.is_empty() {
-            self.by_instance.remove(&instance_id);
+            self.by_instance.remove(instance_id);
         }
     }
 
@@ -102,8 +102,8 @@ impl Contexts {
         let (sequence, changed_at) = (recorded.sequence, recorded.committed_at);
         match (kind.apply)(recorded) {
             Ok(set) => {
-                let key = (recorded.event.instance_id.clone(), recorded.event.aggregate_id.clone());
-                self.put(key, kind, set.map(|set| Entry { sequence, changed_at, set }));
+                let (instance_id, id) = (&recorded.event.instance_id, &recorded.event.aggregate_id);
+                self.put(instance_id, id, kind, set.map(|set| Entry { sequence, changed_at, set }));
             }
             Err(error) => {
                 let (error, settings) = (explain(&error), kind.name);

@@ -175,7 +175,8 @@ pub(super) async fn load(
                 return Err(DatabaseFailure::Inconsistent { table: kind.name, instance_id, id: found.id });
             };
             let set = SetPolicy { policy, sequence: found.sequence, changed_at: found.changed_at };
-            put(into, (&instance_id, &found.owner, &found.id), kind.name, Some(set));
+            let (context, id) = (&found.owner, &found.id);
+            put(into, PolicyOfContext { instance_id: &instance_id, context, kind: kind.name, id }, Some(set));
         }
     }
     Ok(())
@@ -189,7 +190,8 @@ pub(super) fn apply(into: &mut HashMap<String, OfInstance>, recorded: &Recorded)
     match (kind.apply)(recorded) {
         Ok(policy) => {
             let set = policy.map(|policy| SetPolicy { policy, sequence, changed_at });
-            put(into, (&event.instance_id, &owner, &event.aggregate_id), kind.name, set);
+            let (instance_id, context, id) = (&event.instance_id, &owner, &event.aggregate_id);
+            put(into, PolicyOfContext { instance_id, context, kind: kind.name, id }, set);
         }
         Err(error) => {
             let (error, policy) = (explain(&error), kind.name);
@@ -198,12 +200,18 @@ pub(super) fn apply(into: &mut HashMap<String, OfInstance>, recorded: &Recorded)
     }
 }
 
-fn put(
-    into: &mut HashMap<String, OfInstance>,
-    (instance_id, context, id): (&str, &Owner, &str),
+/// What identifies the policy of a context on a resource.
+#[derive(Clone, Copy)]
+struct PolicyOfContext<'a> {
+    instance_id: &'a str,
+    context: &'a Owner,
     kind: &'static str,
-    set: Option<SetPolicy>,
-) {
+    /// The id of the policy.
+    id: &'a str,
+}
+
+fn put(into: &mut HashMap<String, OfInstance>, policy: PolicyOfContext<'_>, set: Option<SetPolicy>) {
+    let PolicyOfContext { instance_id, context, kind, id } = policy;
     let of_instance = into.entry(instance_id.to_owned()).or_default();
     let of_kinds = of_instance.entry(context.id.clone()).or_default();
     let of_context = Arc::make_mut(of_kinds.entry(kind).or_default());
@@ -244,7 +252,8 @@ mod tests {
             [("2", "21", "7"), ("1", "12", "7"), ("1", "11", "7"), ("1", "11", "8"), ("3", "31", "8")]
         {
             let (owner, id) = (Owner::organization(context), StatePolicy::<Idp>::id(resource, context));
-            put(&mut index.contexts.write().unwrap().policies, (instance, &owner, &id), Idp::POLICY, set);
+            let policy = PolicyOfContext { instance_id: instance, context: &owner, kind: Idp::POLICY, id: &id };
+            put(&mut index.contexts.write().unwrap().policies, policy, set);
         }
         let policy = |instance: &str, id: &str| key(instance, Idp::POLICY, id);
         let after =

@@ -216,7 +216,8 @@ fn assert_same(scene: &Scene, model: &[Model]) {
 
 proptest! {
     #[test]
-    fn what_holds_is_what_a_naive_model_says((contexts, steps) in scenes(), again in 0..60_usize) {
+    fn what_holds_is_what_a_naive_model_says(scene in scenes(), again in 0..60_usize) {
+        let (contexts, steps) = scene;
         let mut scene = Scene::new(contexts);
         let mut model = scene.model();
         for (at, step) in &steps {

@@ -5,7 +5,7 @@ fn random() -> [u8; 32] {
 }
 
 fn keys(data: &DataDir) -> String {
-    data.master_keys().0.to_text().trim_end().to_owned()
+    data.master_keys().keys.to_text().trim_end().to_owned()
 }
 
 fn mode(path: &Path) -> u32 {

@@ -2,7 +2,7 @@
 //! writes: a node with another key could read nothing, and would take requests and the writer's lease from nodes that
 //! can.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use domain::{
     resource::data_key::DataKey,
@@ -18,7 +18,7 @@ use view::{
     keyring::{Keyring, MasterKeys, Purpose, SYSTEM, opens},
 };
 
-use crate::Failure;
+use crate::{Failure, data_dir::MasterKeyFile};
 
 /// The result of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,14 +32,14 @@ pub(crate) enum Proof {
 }
 
 /// Fails with a wrong key; returns whether the key is proved.
-pub(crate) async fn prove(log: &Log, database: &Database, (keys, file): (&MasterKeys, &Path)) -> Result<bool, Failure> {
-    match proof(log, Some(database), keys).await? {
+pub(crate) async fn prove(log: &Log, database: &Database, file: &MasterKeyFile) -> Result<bool, Failure> {
+    match proof(log, Some(database), &file.keys).await? {
         Proof::Right => Ok(true),
         Proof::Unset => Ok(false),
         Proof::Wrong => Err(format!(
             "the master key is not the one that this log was set up with. It was read from {}; name the file with the right \
              one with --master-key-file, and check that --nats-url is the log that is meant",
-            file.display()
+            file.path.display()
         )
         .into()),
     }

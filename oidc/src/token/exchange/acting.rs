@@ -55,7 +55,7 @@ fn admits(may_act: Option<&Value>, actor: &Party, issuer: &str) -> bool {
 async fn note(reading: &Reading<'_>, actor: &Party, user_id: &str) -> Result<(), Error> {
     let Reading { oidc, tenant, app, headers, .. } = reading;
     let (user_id, actor_id) = (user_id.to_owned(), actor.user.id.clone());
-    let command = Command::Impersonate(Impersonate { user_id, actor_id, client_id: app.id.clone() });
+    let command = Command::Impersonate(Impersonate { user_id, actor_id, client_id: app.client.id.clone() });
     let asked = oidc.internal.send(&tenant.id, &trace_of(headers), command).await;
     let outcome = asked.map_err(|undone| {
         tracing::warn!(error = %explain(&undone), "it cannot be noted who acts as whom, so nobody does");

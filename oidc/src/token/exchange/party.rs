@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::clock;
-use domain::resource::{app::App, user::password::outdated};
+use domain::resource::{app as resource, user::password::outdated};
 use edge::{
     admission::{Edge, HeldToken},
     caller::{Actor, Basis},
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use view::directory::{Client, Name, Principal, Tenant};
 
-use super::Type;
+use super::{App, Type};
 use crate::{
     Oidc,
     assertion::{Assertion, Claims, Flaw, Signatory, Use},
@@ -107,7 +107,7 @@ struct IdToken {
 pub(super) struct Reading<'a> {
     pub(super) oidc: &'a Oidc,
     pub(super) tenant: &'a Arc<Tenant>,
-    pub(super) app: &'a Client,
+    pub(super) app: &'a App,
     /// The headers of the request.
     pub(super) headers: &'a HeaderMap,
     /// The sequence of the log `SESSIONS` before anything is read.
@@ -145,8 +145,8 @@ impl Reading<'_> {
         if Edge::is_personal(token) {
             return Ok(None);
         }
-        let held = self.oidc.edge.holder(self.tenant, token, &self.app.app.project_id).await?;
-        let held = held.filter(|held| is_for(&held.token, self.app) && !(acts && held.token.act.is_some()));
+        let held = self.oidc.edge.holder(self.tenant, token, &self.app.client.app.project_id).await?;
+        let held = held.filter(|held| is_for(&held.token, &self.app.client) && !(acts && held.token.act.is_some()));
         Ok(held.map(|HeldToken { token, key_id, user }| Party {
             user,
             bases: token.bases(key_id, acts),
@@ -163,7 +163,7 @@ impl Reading<'_> {
     /// no session.
     async fn id(&self, token: &str, acts: bool) -> Result<Option<Party>, Error> {
         let (edge, now) = (&self.oidc.edge, clock::now().as_second());
-        let is_own = |token: &IdToken| token.azp == self.app.id && *token.aud == [self.app.id.clone()];
+        let is_own = |token: &IdToken| token.azp == self.app.client.id && *token.aud == [self.app.client.id.clone()];
         let is_of_now = |token: &IdToken| token.exp > now && token.iat <= now + CLOCKS;
         let read = edge.issued_now::<IdToken>(self.tenant, token, ID_TYPE);
         let read = read.filter(|(_, token)| is_own(token) && is_of_now(token));
@@ -191,7 +191,7 @@ impl Reading<'_> {
         Ok(user.map(|user| Party {
             user,
             scope: None,
-            audience: vec![self.app.id.clone()],
+            audience: vec![self.app.client.id.clone()],
             expires: token.exp.min(session.expires_at.div_euclid(1000)),
             auth_time: token.auth_time,
             act: None,
@@ -204,13 +204,14 @@ impl Reading<'_> {
     async fn signed(&self, token: &str) -> Result<Option<UnverifiedUser>, Error> {
         let Some(assertion) = Assertion::read(token) else { return Ok(None) };
         let claims = async {
-            let key = assertion.key::<App>(self.oidc, self.tenant).await?;
-            if key.holder_id != self.app.id {
+            let key = assertion.key::<resource::App>(self.oidc, self.tenant).await?;
+            if key.holder_id != self.app.client.id {
                 return Err(Flaw::Unsigned);
             }
-            let Client { id, owner, app, .. } = self.app;
-            let by = Signatory { id, name: None, owner, takes_endpoint: app.allow_token_endpoint_audience };
-            assertion.verify::<App>(self.oidc, self.tenant, &key, &by, Use::Subject).await
+            let Client { id, owner, app, .. } = &*self.app.client;
+            let takes_endpoint = app.allow_token_endpoint_audience;
+            let by = Signatory { id, name: None, owner, key: &key, takes_endpoint };
+            assertion.verify::<resource::App>(self.oidc, self.tenant, &by, Use::Subject).await
         };
         match claims.await {
             Ok(Claims { sub, exp, may_act, .. }) => Ok(Some(UnverifiedUser { id: sub, expires: exp, may_act })),

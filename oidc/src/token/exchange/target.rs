@@ -1,14 +1,11 @@
 //! The audience of a token that is exchanged for others: one that neither of them has is refused, and so is one that
 //! does not admit the user now.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::collections::{HashMap, HashSet};
 
 use view::directory::{Audience, Client, Tenant};
 
-use super::{BAD_SUBJECT, PresentedToken, words_of};
+use super::{BAD_SUBJECT, PresentedToken, party::Reading, words_of};
 use crate::{Oidc, audience, error::Error, recipient::Login, subject::Subject, token::of_user::is_trusted};
 
 const TOO_MUCH: Error = Error::InvalidTarget("neither the subject token nor the actor token is for this audience");
@@ -30,16 +27,16 @@ pub(super) struct TokenRequest<'a> {
 
 /// Returns the user of the token with the projects that it is for, and its audience.
 pub(super) async fn of(
-    oidc: &Oidc,
-    tenant: &Arc<Tenant>,
-    (app, login): (&Client, &Login),
-    (shown, asked): (&PresentedToken, &TokenRequest<'_>),
+    reading: &Reading<'_>,
+    login: &Login,
+    shown: &PresentedToken,
+    asked: &TokenRequest<'_>,
 ) -> Result<(Subject, Vec<String>), Error> {
+    let Reading { oidc, tenant, app, .. } = *reading;
     let wanted = audience(shown, asked)?;
     let user = &shown.subject.user;
-    let own = (login.project_id.as_str(), user.owner.id.as_str());
-    let own = audience::project(oidc, tenant, own, 0).await?.ok_or(CLOSED)?;
-    let projects = projects(oidc, tenant, app, &own, &wanted).await?;
+    let own = audience::project(oidc, tenant, &login.project_id, &user.owner.id, 0).await?.ok_or(CLOSED)?;
+    let projects = projects(oidc, tenant, &app.client, &own, &wanted).await?;
     let named: Vec<&str> = projects.values().map(String::as_str).chain([own.id.as_str()]).collect();
     let read = Subject::read(oidc, tenant.clone(), user.clone(), &named).await;
     // The error of an inactive user would mean here that the client had not authenticated.

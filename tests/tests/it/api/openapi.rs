@@ -55,60 +55,62 @@ async fn every_operation_that_is_built_is_described_once_and_no_other() {
     }
 }
 
-/// Sends a request, and checks it and its answer against the document.
-async fn exchange(
-    (described, client): (&Described, &Client),
-    id: &str,
-    path: &str,
-    body: Option<&Value>,
-    headers: &[(&str, &str)],
-) -> Answer {
-    let mut request = client.request(method(described.operation(id).verb), path);
-    if let Some(body) = body {
-        described.assert_sendable(id, body);
-        request = request.json(body);
+/// A client whose requests and answers are checked against the document.
+struct CheckedClient<'a> {
+    described: &'a Described,
+    client: &'a Client,
+}
+
+impl CheckedClient<'_> {
+    /// Sends the request of an operation.
+    async fn send(&self, id: &str, path: &str, body: Option<&Value>, headers: &[(&str, &str)]) -> Answer {
+        let mut request = self.client.request(method(self.described.operation(id).verb), path);
+        if let Some(body) = body {
+            self.described.assert_sendable(id, body);
+            request = request.json(body);
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = send(request).await;
+        self.described.assert_answered(id, &answer);
+        answer
     }
-    for (name, value) in headers {
-        request = request.header(*name, *value);
-    }
-    let answer = send(request).await;
-    described.assert_answered(id, &answer);
-    answer
 }
 
 #[tokio::test]
 async fn requests_and_answers_are_as_described() {
     let tenant = Tenant::start().await;
     let (client, described) = (tenant.client().await, Described::of(&tenant).await);
-    let with = (&described, &client);
+    let checked = CheckedClient { described: &described, client: &client };
     let body = json!({ "name": "first", "restWebhook": { "url": "https://example.com/hook" }, "timeout": "3s",
         "isAsync": null, "interruptOnError": true, "restRequestResponse": null });
     let key = [("idempotency-key", "one"), ("prefer", "wait=5")];
     for replayed in [false, true] {
-        let created = exchange(with, "CreateTarget", TARGETS, Some(&body), &key).await;
+        let created = checked.send("CreateTarget", TARGETS, Some(&body), &key).await;
         assert_eq!(
             (created.status, created.headers.contains_key("idempotency-replayed")),
             (StatusCode::CREATED, replayed)
         );
     }
-    let created = exchange(with, "CreateTarget", TARGETS, Some(&target("second")), &[]).await;
+    let created = checked.send("CreateTarget", TARGETS, Some(&target("second")), &[]).await;
     let path = format!("{TARGETS}/{}", created.id());
     let change = json!({ "name": null, "isAsync": true, "timeout": "0.5s", "expirationSigningKey": "0s" });
-    let patched = exchange(with, "PatchTarget", &path, Some(&change), &[]).await;
+    let patched = checked.send("PatchTarget", &path, Some(&change), &[]).await;
     let fresh = [("consistency-token", patched.consistency()), ("consistency-wait", "10s".to_owned())];
     let fresh = fresh.each_ref().map(|(name, value)| (*name, value.as_str()));
-    exchange(with, "GetTarget", &path, None, &fresh).await;
+    checked.send("GetTarget", &path, None, &fresh).await;
     let search = format!("{TARGETS}/_search");
     for body in [
         json!([]),
         json!([{ "name": { "name": "FIRST", "method": "TEXT_FILTER_METHOD_EQUALS_IGNORE_CASE" } }]),
         json!({ "filters": [{ "inIds": { "ids": [created.id()] } }], "query": { "limit": 1, "offset": "0" } }),
     ] {
-        let found = exchange(with, "SearchTargets", &search, Some(&body), &fresh).await;
+        let found = checked.send("SearchTargets", &search, Some(&body), &fresh).await;
         assert_eq!(found.status, StatusCode::OK);
         assert!(found.body["result"].as_array().is_some_and(|result| !result.is_empty()), "{}", found.body);
     }
-    exchange(with, "DeleteTarget", &path, None, &[]).await;
+    checked.send("DeleteTarget", &path, None, &[]).await;
     for id in ["discovery", "keys"] {
         described.assert_answered(id, &send(client.anonymous(Method::GET, described.operation(id).path)).await);
     }

@@ -253,7 +253,7 @@ impl Holder<'_> {
     }
 
     /// Changes or removes an object; a refusal must change nothing.
-    async fn writes(&self, case: &str, (method, path, body): (Method, &str, Option<&Value>), fares: Fares) {
+    async fn writes(&self, case: &str, method: Method, path: &str, body: Option<&Value>, fares: Fares) {
         let before = self.there(path).await;
         assert_eq!(before.0, 200, "{case}: {}", before.1);
         let written = self.ask(&method, path, body).await;
@@ -284,7 +284,7 @@ impl Holder<'_> {
             self.reads(&case, thing, fares).await;
             let path = format!("{}/{}", thing.0, thing.1);
             if let Some(change) = change(kind) {
-                self.writes(&case, (Method::PATCH, &path, Some(&change)), fares).await;
+                self.writes(&case, Method::PATCH, &path, Some(&change), fares).await;
             }
         }
         for ((kind, (path, _)), fares) in all() {
@@ -296,7 +296,7 @@ impl Holder<'_> {
         // The project last, with which everything goes.
         for ((kind, (path, id)), fares) in all().collect::<Vec<_>>().into_iter().rev() {
             let case = format!("{}, {place}: {kind}", self.role);
-            self.writes(&case, (Method::DELETE, &format!("{path}/{id}"), None), fares).await;
+            self.writes(&case, Method::DELETE, &format!("{path}/{id}"), None, fares).await;
         }
     }
 }

@@ -68,25 +68,37 @@ async fn environment(shared: &Shared) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// A program, and the tool of the generators that runs it.
+struct Program {
+    tool: &'static str,
+    file: &'static str,
+    text: &'static str,
+}
+
+impl Program {
+    const fn node(text: &'static str) -> Self {
+        Self { tool: "node", file: "client.mts", text }
+    }
+
+    const fn python(text: &'static str) -> Self {
+        Self { tool: "python", file: "client.py", text }
+    }
+}
+
 /// Runs a program for service users, and checks its lines.
-async fn assert_works((tool, file): (&str, &str), program: &str, expected: &[&str]) {
-    let Some(tools) = tools::installed("generators") else { return tools::skip(file) };
+async fn assert_works(program: Program, expected: &[&str]) {
+    let Some(tools) = tools::installed("generators") else { return tools::skip(program.file) };
     let environment = environment(&Shared::find().await).await;
     let expected: String = expected.iter().map(|way| format!("{way} true true false\n")).collect();
-    assert_tells(&tools, (tool, file, program), environment, &expected);
+    assert_tells(&tools, program, environment, &expected);
 }
 
 /// Runs a program in an empty folder with its imports, and fails unless it prints what is expected.
-fn assert_tells(
-    tools: &Path,
-    (tool, file, program): (&str, &str, &str),
-    environment: Vec<(&str, String)>,
-    expected: &str,
-) {
+fn assert_tells(tools: &Path, Program { tool, file, text }: Program, environment: Vec<(&str, String)>, expected: &str) {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     symlink(tools.join("node_modules"), folder.path().join("node_modules")).expect("the folder can be written");
-    for (file, program) in [(file, program), ("login.mts", LOGIN)] {
-        fs::write(folder.path().join(file), program).expect("the folder can be written");
+    for (file, text) in [(file, text), ("login.mts", LOGIN)] {
+        fs::write(folder.path().join(file), text).expect("the folder can be written");
     }
     let mut command = Command::new(tools.join("bin").join(tool));
     command.arg(file).current_dir(folder.path()).envs(environment);
@@ -124,7 +136,7 @@ async fn app(name: &str, mut settings: Value) -> Option<(PathBuf, Flow<Shared>, 
 
 #[tokio::test]
 async fn openid_client_works_unmodified() {
-    assert_works(("node", "client.mts"), OPENID_CLIENT, &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
+    assert_works(Program::node(OPENID_CLIENT), &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
 }
 
 #[tokio::test]
@@ -140,19 +152,19 @@ async fn openid_client_logs_people_in_unmodified() {
         "buildAuthorizationUrl true Perlman Radia true\nrevoked ended\n\
          buildAuthorizationUrlWithJAR true Perlman Radia true\nrevoked ended\nsigned out {bye}?state=a+b\n"
     );
-    assert_tells(&tools, ("node", "client.mts", OPENID_CLIENT_LOGIN), environment, &expected);
+    assert_tells(&tools, Program::node(OPENID_CLIENT_LOGIN), environment, &expected);
 }
 
 #[tokio::test]
 async fn oauth4webapi_works_unmodified() {
-    assert_works(("node", "client.mts"), OAUTH4WEBAPI, &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
+    assert_works(Program::node(OAUTH4WEBAPI), &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
 }
 
 #[tokio::test]
 async fn oauth4webapi_logs_people_in_unmodified() {
     let Some((tools, _, environment)) = app("oauth4webapi", App::public()).await else { return };
     let expected = "true Perlman bearer true\ntwice: invalid_grant\n";
-    assert_tells(&tools, ("node", "client.mts", OAUTH4WEBAPI_LOGIN), environment, expected);
+    assert_tells(&tools, Program::node(OAUTH4WEBAPI_LOGIN), environment, expected);
 }
 
 #[tokio::test]
@@ -161,7 +173,7 @@ async fn auth_js_logs_people_in_unmodified() {
     let settings = json!({ "authMethodType": "OIDC_AUTH_METHOD_TYPE_BASIC", "redirectUris": [callback], "idTokenUserinfoAssertion": true });
     let Some((tools, flow, environment)) = app("Auth.js", settings).await else { return };
     let expected = format!("true Radia Perlman {}@example.com true\n", flow.person.1);
-    assert_tells(&tools, ("node", "client.mts", AUTH_CORE), environment, &expected);
+    assert_tells(&tools, Program::node(AUTH_CORE), environment, &expected);
 }
 
 #[tokio::test]
@@ -169,10 +181,10 @@ async fn authlib_logs_people_in_unmodified() {
     let settings = json!({ "authMethodType": "OIDC_AUTH_METHOD_TYPE_POST" });
     let Some((tools, _, mut environment)) = app("Authlib", settings).await else { return };
     environment.push(("AUTH_METHOD", "client_secret_post".to_owned()));
-    assert_tells(&tools, ("python", "client.py", AUTHLIB_LOGIN), environment, "True Perlman Bearer True\n");
+    assert_tells(&tools, Program::python(AUTHLIB_LOGIN), environment, "True Perlman Bearer True\n");
 }
 
 #[tokio::test]
 async fn authlib_works_unmodified() {
-    assert_works(("python", "client.py"), AUTHLIB, &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
+    assert_works(Program::python(AUTHLIB), &[&WITH_SECRETS[..], &["jwt-bearer"]].concat()).await;
 }

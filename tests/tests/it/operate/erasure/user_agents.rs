@@ -3,7 +3,7 @@
 use tests::{browser::Browser, client::after};
 
 use super::{
-    Blocks, Client, Method, NoTls, Path, PathBuf, Platform, USERS, Value, assert_shown_nowhere, canaries, delete, done,
+    Blocks, Client, Method, NoTls, PathBuf, Platform, USERS, Value, assert_shown_nowhere, canaries, delete, done,
     drop_read_models, eventually, files, fs, holding, json, key_of, of_nats, person, post, published, rows, send,
 };
 use crate::oidc::pages::home::logs_in;
@@ -27,11 +27,12 @@ async fn session(admin: &Client, user: &str, canaries: &[String]) -> String {
     made.id()
 }
 
-/// Logs a person in on the login pages, with a browser with this User-Agent header.
-async fn browses(platform: &Platform, admin: &Client, user: &str, (name, password, says): (&str, &str, &str)) {
+/// Logs a person in on the login pages, with a browser whose User-Agent header is a canary.
+async fn browses(platform: &Platform, admin: &Client, user: &str, canaries: &[String]) {
+    let (name, password, says) = (&canaries[3], &canaries[4], &canaries[5]);
     let issuer = &platform.bootstrap.issuer;
     let mut browser = Browser::new(issuer);
-    browser.sent_from.push(("user-agent", says.to_owned()));
+    browser.sent_from.push(("user-agent", says.clone()));
     let shown = logs_in(issuer, &mut browser, (name, password)).await;
     assert_eq!(shown.status, 200, "{}", shown.text);
     eventually("the session has the user agent", async || {
@@ -75,7 +76,7 @@ async fn the_user_agent_of_a_session_is_in_read_models_only_and_nowhere_once_the
     let found = after(&patched, search).await.body;
     assert_eq!(found["result"][0]["userAgent"], user_agent(&later), "{found}");
     ended(&admin, &id, &over).await;
-    browses(&platform, &admin, &id, (&names[3], &names[4], &names[5])).await;
+    browses(&platform, &admin, &id, &names).await;
 
     let all = [&before[..3], &later[..3], &over[..3], &names[5..], &["2001:db8:ca4a:7777".to_owned()]].concat();
     assert_shown_nowhere(&platform, &admin, &log, &all).await;
@@ -83,16 +84,12 @@ async fn the_user_agent_of_a_session_is_in_read_models_only_and_nowhere_once_the
     let index = platform.data().join("index");
     assert_ne!(holding(&files(&index), &all), [] as [PathBuf; 0], "the search index has it");
     eventually("the search index is published", async || (published(&platform, &all).await > 0).then_some(())).await;
-    assert_erased(&platform, &admin, (&id, &changed), (&all, &index)).await;
+    assert_erased(&platform, &admin, &id, &changed, &all).await;
 }
 
 /// Deletes a person, and fails where anything of a user agent is left, or of the key that sealed it.
-async fn assert_erased(
-    platform: &Platform,
-    admin: &Client,
-    (id, session): (&str, &str),
-    (canaries, index): (&[String], &Path),
-) {
+async fn assert_erased(platform: &Platform, admin: &Client, id: &str, session: &str, canaries: &[String]) {
+    let index = platform.data().join("index");
     let blocks = Blocks::open(platform.log().await.context(), 1).await.expect("the bucket is there");
     let (slot, key) = key_of(platform, &blocks, id).await;
     let sealed = sealed_in_history(platform, session).await;
@@ -104,7 +101,7 @@ async fn assert_erased(
     })
     .await;
     eventually("no row has it", async || (rows(platform, canaries).await == 0).then_some(())).await;
-    eventually("the search index forgets", async || holding(&files(index), canaries).is_empty().then_some(())).await;
+    eventually("the search index forgets", async || holding(&files(&index), canaries).is_empty().then_some(())).await;
     eventually("so does what is published", async || (published(platform, canaries).await == 0).then_some(())).await;
 }
 
