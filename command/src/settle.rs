@@ -46,7 +46,10 @@ pub async fn commit(log: &Log, after: Position, commit: CommitRecord) -> Settled
                 "the log stored a record at another position than it was written for"
             ),
             Err(error) => {
-                tracing::warn!(error = explain(&error), "a publish was not confirmed; reading its outcome from the log")
+                tracing::warn!(
+                    error = explain(&error),
+                    "a publish was not confirmed; reading its outcome from the log"
+                );
             }
         }
         let found = occupant(log, place).await;
