@@ -48,7 +48,7 @@ pub fn query(filters: Vec<FailedEventSearchFilter>) -> FailedEventQuery {
     FailedEventQuery { filters: filters.into_iter().flat_map(conditions).chain(none).collect(), state }
 }
 
-/// Like [`wanted`], for events to retry: only those that wait for a decision can be.
+/// Like [`query`], for events to retry: only those that wait for a decision can be.
 pub fn to_retry(filters: Vec<FailedEventSearchFilter>) -> FailedEventQuery {
     let FailedEventQuery { mut filters, state } = query(filters);
     filters.extend(state.filter(|state| *state != State::Failed).map(|_| NONE));
