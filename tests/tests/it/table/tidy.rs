@@ -9,7 +9,7 @@ use std::{
 const LONGEST_FILE: usize = 400;
 const LONGEST_FUNCTION: usize = 60;
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(super) fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the folder can be read").flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         if path.is_dir() && name != "target" && !name.to_string_lossy().starts_with('.') {
