@@ -27,7 +27,7 @@ const MOST_BYTES: i64 = 256 << 20;
 const MOST_OF_ASSETS: i64 = 512 << 20;
 /// How long requests are remembered that wait for a person.
 pub const REQUESTS_FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
-/// How long codes are remembered: longer than one is valid, so that a second use is detected.
+/// How long codes are remembered: longer than they are valid, so that a second use is detected.
 pub const CODES_FORGOTTEN_AFTER: Duration = Duration::from_mins(5);
 /// The most waiting requests of one origin; beyond that, the oldest is removed.
 const MOST_OF_ORIGIN: i64 = 200;
@@ -38,14 +38,12 @@ const MOST_IN_MEMORY: [i64; 2] = [128 << 20, 96 << 20];
 /// How often, and with which pause, memory for a stream is waited for.
 const MOST_LOOKS: u32 = 10;
 const LOOK: Duration = Duration::from_millis(200);
-
-/// The most replaced values that an erasable bucket retains per key until they are overwritten: one, and those of
-/// processes that died meanwhile.
+/// The most replaced values per key of an erasable bucket: one, and those of processes that died meanwhile.
 const MOST_REPLACED: i64 = 64;
 
 /// A stream beside the log.
 #[derive(Debug)]
-pub struct AuxiliaryStream {
+pub struct SideStream {
     /// The stream.
     pub stream: &'static str,
     /// Its description.
@@ -56,63 +54,58 @@ pub struct AuxiliaryStream {
 }
 
 /// All streams beside the log.
-pub const BESIDE: [AuxiliaryStream; 11] = [
-    AuxiliaryStream { stream: "KV_HOLDERS", what: "the bucket of leases", loses: NOTHING, fault: holders_fault },
-    AuxiliaryStream {
+pub const BESIDE: [SideStream; 11] = [
+    SideStream { stream: "KV_HOLDERS", what: "the bucket of leases", loses: NOTHING, fault: holders_fault },
+    SideStream {
         stream: "KV_INDEX_MANIFESTS",
         what: "the bucket of index manifests",
         loses: NOTHING,
         fault: values_fault,
     },
-    AuxiliaryStream {
+    SideStream {
         stream: "OBJ_INDEX_FILES",
         what: "the object store of index files",
         loses: NOTHING,
         fault: kept_fault,
     },
-    AuxiliaryStream {
+    SideStream {
         stream: "ACTIONS_0",
         what: "the queue of deliveries",
         loses: "deliveries that wait or were given up are lost",
         fault: kept_fault,
     },
-    AuxiliaryStream {
+    SideStream {
         stream: "KV_REACTIONS",
         what: "the bucket of places in the log",
         loses: "events of which no delivery was made yet are not delivered",
         fault: values_fault,
     },
-    AuxiliaryStream {
+    SideStream {
         stream: "KV_ONCE",
         what: "the bucket of what may happen once",
         loses: "assertions that were used can be used again until they expire",
         fault: once_fault,
     },
-    AuxiliaryStream {
+    SideStream {
         stream: "KV_TRIES",
         what: "the bucket of tries that may fail",
         loses: "passwords that were tried wrongly can be tried as often again",
         fault: tries_fault,
     },
-    AuxiliaryStream {
+    SideStream {
         stream: REQUESTS,
         what: "the requests that wait for a person",
         loses: BEGIN_ANEW,
         fault: requests_fault,
     },
-    AuxiliaryStream {
-        stream: "KV_CODES",
-        what: "the bucket of authorization codes",
-        loses: BEGIN_ANEW,
-        fault: codes_fault,
-    },
-    AuxiliaryStream {
+    SideStream { stream: "KV_CODES", what: "the bucket of authorization codes", loses: BEGIN_ANEW, fault: codes_fault },
+    SideStream {
         stream: "KV_PERSONS",
         what: "the bucket of the keys of people",
         loses: "what is personal of all people is lost for ever",
         fault: erasable_fault,
     },
-    AuxiliaryStream {
+    SideStream {
         stream: "KV_ASSETS",
         what: "the bucket of pictures and fonts",
         loses: "pages lack the pictures and fonts that were uploaded until somebody uploads them again",
@@ -134,7 +127,7 @@ pub enum StreamState {
     Wrong(&'static str),
 }
 
-impl AuxiliaryStream {
+impl SideStream {
     /// Checks the stream.
     pub async fn look(&self, context: &jetstream::Context, replicas: usize) -> Result<StreamState, LogFailure> {
         let stream = match context.get_stream(self.stream).await {
