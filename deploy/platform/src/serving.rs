@@ -157,6 +157,6 @@ mod tests {
             assert!(told.starts_with("--postgres-url is not an address") && !told.contains("hunter2"), "{told}");
         }
         let told = check_servers(Some("nats://"), None).unwrap_err().to_string();
-        assert!(told.starts_with("--nats-url is not an address"), "{told}");
+        assert!(told.starts_with("--nats-url is not the address"), "{told}");
     }
 }

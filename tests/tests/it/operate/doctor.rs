@@ -307,7 +307,7 @@ async fn nobody_keeps_the_read_models(cluster: &Cluster, reader: &Node) {
     assert!(status["writer"].is_null(), "{out}");
     assert!(status["readModels"][0]["lagSeconds"].as_f64().is_some_and(|seconds| seconds > 19.0), "{out}");
     let (is_success, out, _) = run(&[&["status"], &words(&status_flags(&all))[..]].concat());
-    assert!(is_success && out.contains("writer: nobody") && out.contains("node: query query, version "), "{out}");
+    assert!(is_success && out.contains("writer: none") && out.contains("node: query query, version "), "{out}");
 }
 
 /// Returns the flags without the master key, which `status` does not need.

@@ -95,7 +95,7 @@ async fn how_the_first_person_logs_in_is_left_where_setup_is_told() {
     };
     for (wrong, told) in [
         (setup.replace("\"ada\"", "\"123\""), "first_person: username must not consist of digits only"),
-        (setup.replace("\"ada\"", "\"PLATFORM-admin\""), "first_person: username must be another one"),
+        (setup.replace("\"ada\"", "\"PLATFORM-admin\""), "first_person: username must differ"),
         (setup.replace("family_name = \"Lovelace\"", ""), "missing field `family_name`"),
         (format!("{setup}mail = \"x\""), "unknown field `mail`"),
         (format!("{setup}email = \"x\""), "first_person: email must be an e-mail address"),

@@ -192,13 +192,13 @@ async fn what_is_no_picture_or_font_is_refused() {
     assert!(large.len() > 256 << 10);
     let larger = [&picture[..], &vec![0; (271 << 10) - picture.len()]].concat();
     let cases: [(&str, &str, &[u8], &str); 12] = [
-        ("nothing", "LIGHT_LOGO", b"", "must be a PNG"),
-        ("text", "LIGHT_LOGO", b"a logo", "must be a PNG"),
-        ("SVG", "LIGHT_ICON", b"<svg xmlns=\"http://www.w3.org/2000/svg\"/>", "must be a PNG"),
-        ("GIF", "DARK_LOGO", b"GIF89a\x01\x00\x01\x00\x00\x00\x00;", "must be a PNG"),
-        ("cut off", "DARK_ICON", &picture[..picture.len() - 1], "must be a PNG"),
+        ("nothing", "LIGHT_LOGO", b"", "must be a complete PNG"),
+        ("text", "LIGHT_LOGO", b"a logo", "must be a complete PNG"),
+        ("SVG", "LIGHT_ICON", b"<svg xmlns=\"http://www.w3.org/2000/svg\"/>", "must be a complete PNG"),
+        ("GIF", "DARK_LOGO", b"GIF89a\x01\x00\x01\x00\x00\x00\x00;", "must be a complete PNG"),
+        ("cut off", "DARK_ICON", &picture[..picture.len() - 1], "must be a complete PNG"),
         ("a picture", "FONT", &picture, "must be a complete WOFF2"),
-        ("a font", "LIGHT_LOGO", &woff2(), "must be a PNG"),
+        ("a font", "LIGHT_LOGO", &woff2(), "must be a complete PNG"),
         ("a font of another length", "FONT", &woff2()[..59], "must be a complete WOFF2"),
         ("too many bytes", "LIGHT_LOGO", &large, "must be at most 256 KiB"),
         ("271 KiB", "LIGHT_LOGO", &larger, "must be at most 256 KiB"),
