@@ -122,7 +122,7 @@ pub(crate) trait Command: Send + 'static {
 
 /// A request of any type.
 #[derive(Clone, Copy)]
-struct ErasedRequest<'a> {
+struct AnyRequest<'a> {
     encode: &'a Encode<'a>,
     /// The length of its protobuf, in bytes.
     bytes: usize,
@@ -257,7 +257,7 @@ impl Commands {
         answer: impl Fn(&Decided, &C::Outcome) -> O + Send + Sync + 'static,
     ) -> Result<Answer<O>, Error> {
         let command = AnyCommand(Box::new(WithAnswer { command, answer: Arc::new(answer) }));
-        let asked = ErasedRequest { encode: &|| request.encode_to_vec(), bytes: request.encoded_len() };
+        let asked = AnyRequest { encode: &|| request.encode_to_vec(), bytes: request.encoded_len() };
         let Answer { message, status, metadata } = self.execute_any(call, asked, command).await?;
         let message = O::decode(message.as_slice()).map_err(|error| Error::internal(&error))?;
         Ok(Answer { message, status, metadata })
@@ -267,7 +267,7 @@ impl Commands {
     async fn execute_any(
         &self,
         call: &Call,
-        ErasedRequest { encode, bytes }: ErasedRequest<'_>,
+        AnyRequest { encode, bytes }: AnyRequest<'_>,
         command: AnyCommand,
     ) -> Result<Answer<Vec<u8>>, Error> {
         let (once, class) = (replay::once(self, call, encode, command.shown()).await?, command.class());

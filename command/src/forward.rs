@@ -62,7 +62,7 @@ pub struct Bus {
 }
 
 /// What accepted requests are executed on.
-pub struct Execution<'a> {
+pub struct TaskScope<'a> {
     /// The tasks of the node.
     pub tasks: &'a TaskTracker,
     /// Cancelled when the node is to stop.
@@ -104,7 +104,7 @@ pub async fn forwarding(
     edge: &Arc<Edge>,
     Bus { client, shard, name }: Bus,
     phases: watch::Receiver<Phase>,
-    Execution { tasks, stopping }: Execution<'_>,
+    TaskScope { tasks, stopping }: TaskScope<'_>,
 ) -> Result<Router, async_nats::SubscribeError> {
     // Of two nodes that wrongly have the same name, only one may execute a request.
     let requests = client.queue_subscribe(subject(shard, &name), "node".to_owned()).await?;
@@ -215,7 +215,7 @@ async fn pass_on(State(way): State<Arc<Forwarder>>, request: Request, next: Next
     };
     let packed = Bytes::from(packed(&parts, &body).encode_to_vec());
     if packed.len() > most.saturating_sub(FRAME) {
-        let message = "the command is too large to be forwarded to the write node";
+        let message = "the command is too large to be forwarded to the writer";
         return refused(parts, Error::new(Reason::BodyTooLarge, message)).await;
     }
     match way.find(&packed, deadline).await {
@@ -242,7 +242,7 @@ impl Forwarder {
                 Phase::Standby(Some(writer)) => match timeout_at(answered_by, self.send(&writer, packed)).await {
                     Ok(Ok(response)) => return Some(Ok(response)),
                     Ok(Err(ForwardFailure::Unknown)) => {
-                        return Some(Err(outcome_unknown("the write node did not answer")));
+                        return Some(Err(outcome_unknown("the writer did not answer")));
                     }
                     // The node is giving up the lease, or is dead while its lease goes on.
                     Ok(Err(ForwardFailure::Untaken)) => PAUSE,

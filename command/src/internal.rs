@@ -184,7 +184,7 @@ impl Taker {
             }
             Some(Command::Register(asked)) => self.login_outcome(register::register(&self.commands, by, asked).await),
             Some(Command::PutMetadata(asked)) => {
-                put_metadata::put(&self.commands, by, asked, bytes).await.map_err(|error| self.undone(&error))
+                put_metadata::put(&self.commands, by, asked, bytes).await.map_err(|error| self.refusal(&error))
             }
             None => Err(CommandRefusal::Refused),
         }
@@ -198,13 +198,13 @@ impl Taker {
         match self.commands.writer.submit(origin, command, None).await {
             Ok(Verdict::Decided(decided, outcome)) => Ok(InternalOutcome { sequence: decided.sequence, ..outcome }),
             Ok(Verdict::Replayed(_)) => Err(CommandRefusal::Refused),
-            Err(error) => Err(self.undone(&error)),
+            Err(error) => Err(self.refusal(&error)),
         }
     }
 
     /// Returns the outcome for a person who logs in, registers or changes a password.
     fn login_outcome(&self, checked: Result<Checked, Error>) -> Result<InternalOutcome, CommandRefusal> {
-        let checked = checked.map_err(|error| self.undone(&error))?;
+        let checked = checked.map_err(|error| self.refusal(&error))?;
         if checked.fault() == Fault::Busy && *self.commands.writer.phases().borrow() != Phase::Active {
             return Err(CommandRefusal::Untaken);
         }
@@ -212,7 +212,7 @@ impl Taker {
     }
 
     /// Returns why a command was not done.
-    fn undone(&self, error: &Error) -> CommandRefusal {
+    fn refusal(&self, error: &Error) -> CommandRefusal {
         let reason = error.reason().name();
         if *self.commands.writer.phases().borrow() != Phase::Active {
             tracing::debug!(reason, "a command of an oidc node is left to another writer");

@@ -65,7 +65,7 @@ pub(crate) async fn create_person(
 
 /// Returns a person as the caller may see it, whatever sequence the request names; `None` if it may not, or there
 /// is none.
-pub(crate) async fn visible(commands: &Commands, call: &Call, key: &AggregateKey) -> Option<Human> {
+pub(crate) async fn find_visible(commands: &Commands, call: &Call, key: &AggregateKey) -> Option<Human> {
     commands.look_ahead::<User>(call, key).await.ok().flatten().and_then(|user| user.human)
 }
 

@@ -237,7 +237,7 @@ impl Unit for Writing {
 
     async fn recover(&mut self) {
         if mem::take(&mut self.has_wrong_clock) {
-            clocks::agree(&self.writer).await;
+            clocks::until_agree(&self.writer).await;
             report::enter(&self.writer, &self.phase, Phase::Standby(None));
         }
     }

@@ -95,10 +95,10 @@ async fn patch(
         return change(&commands, &call, &request, Asked::Patch(words::patch(&request)), Into::into).await;
     }
     // The command itself refuses a caller who may not see the user, and reports that there is none.
-    let mut seen = person::visible(&commands, &call, &key).await;
+    let mut seen = person::find_visible(&commands, &call, &key).await;
     for _ in 1..TRIES {
         let answered = patch_seen(&commands, &call, &request, &key, seen.clone()).await;
-        let now = if answered.is_ok() { seen.clone() } else { person::visible(&commands, &call, &key).await };
+        let now = if answered.is_ok() { seen.clone() } else { person::find_visible(&commands, &call, &key).await };
         if now == seen {
             return answered;
         }

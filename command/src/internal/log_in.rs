@@ -62,7 +62,7 @@ pub(super) async fn check(commands: &Commands, by: CommandActor, asked: CheckPas
             return Err(wrong());
         }
         let user_agent = SealableUserAgent::of(commands, &by, &proven, user_agent).await;
-        log_in(commands, &by, Entrant { trial: &trial, proven: &proven, user_agent }, &session_token).await
+        log_in(commands, &by, VerifiedPerson { trial: &trial, proven: &proven, user_agent }, &session_token).await
     };
     checked.await.or_else(refusal_of)
 }
@@ -121,7 +121,7 @@ pub(super) fn refusal_of(error: Error) -> Result<Checked, Error> {
 }
 
 /// A person whose password was right.
-pub(super) struct Entrant<'a> {
+pub(super) struct VerifiedPerson<'a> {
     pub(super) trial: &'a Trial,
     pub(super) proven: &'a Proven,
     pub(super) user_agent: Option<SealableUserAgent>,
@@ -131,24 +131,24 @@ pub(super) struct Entrant<'a> {
 pub(super) async fn log_in(
     commands: &Commands,
     by: &CommandActor,
-    entrant: Entrant<'_>,
+    person: VerifiedPerson<'_>,
     session_token: &str,
 ) -> Result<Checked, Error> {
     if let Some(sent) = SESSION.parse(session_token) {
         let shown = hash_of(commands, &by.instance_id, sent.id, sent.secret).await?;
-        if let Some(checked) = logged_in(commands, by, &entrant, sent.id.to_owned(), Some(shown)).await? {
+        if let Some(checked) = logged_in(commands, by, &person, sent.id.to_owned(), Some(shown)).await? {
             return Ok(checked);
         }
     }
-    let checked = logged_in(commands, by, &entrant, commands.ids.next(), None).await?;
-    checked.ok_or_else(|| writer_unavailable("a new session was there before"))
+    let checked = logged_in(commands, by, &person, commands.ids.next(), None).await?;
+    checked.ok_or_else(|| writer_unavailable("the id of the new session is already in use"))
 }
 
 /// Logs a person in; `None` if the session that was shown has ended or belongs to another person.
 async fn logged_in(
     commands: &Commands,
     by: &CommandActor,
-    Entrant { trial, proven, user_agent }: &Entrant<'_>,
+    VerifiedPerson { trial, proven, user_agent }: &VerifiedPerson<'_>,
     id: String,
     shown: Option<Hashed>,
 ) -> Result<Option<Checked>, Error> {

@@ -19,8 +19,8 @@ impl SealableUserAgent {
         of_page(sent).map(|user_agent| Self { user_agent, key })
     }
 
-    /// Returns the user agent of a person whose password was right; `None` also if the key is unavailable, which must not
-    /// prevent a login.
+    /// Returns the user agent of a person whose password was right; `None` also if the key is unavailable, which must
+    /// not prevent a login.
     pub(super) async fn of(
         commands: &Commands,
         by: &CommandActor,

@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 
 use super::{
     CommandActor, fault_of_new, faulty,
-    log_in::{Entrant, decided, log_in, refusal_of},
+    log_in::{VerifiedPerson, decided, log_in, refusal_of},
     page_user_agent::SealableUserAgent,
 };
 use crate::{
@@ -90,7 +90,7 @@ async fn registered(commands: &Commands, by: CommandActor, asked: Register) -> R
     }
     let proven = Proven { user_id: id, human, password };
     let user_agent = SealableUserAgent::new(user_agent, sealing);
-    let logged_in = log_in(commands, &by, Entrant { trial: &trial, proven: &proven, user_agent }, "").await;
+    let logged_in = log_in(commands, &by, VerifiedPerson { trial: &trial, proven: &proven, user_agent }, "").await;
     logged_in.or_else(|error| {
         tracing::warn!(reason = error.reason().name(), "a person has registered, but could not be logged in");
         fault(Fault::Made)

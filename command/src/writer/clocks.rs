@@ -48,7 +48,7 @@ pub(super) async fn compare(writer: &Writer) -> Result<(), WrongClock> {
 }
 
 /// Completes when the clocks differ too much.
-pub(super) async fn differ(writer: &Writer) -> WrongClock {
+pub(super) async fn until_differ(writer: &Writer) -> WrongClock {
     loop {
         sleep(every()).await;
         if let Err(wrong) = compare(writer).await {
@@ -58,7 +58,7 @@ pub(super) async fn differ(writer: &Writer) -> WrongClock {
 }
 
 /// Completes when the clocks agree again.
-pub(super) async fn agree(writer: &Writer) {
+pub(super) async fn until_agree(writer: &Writer) {
     while compare(writer).await.is_err() {
         sleep(every()).await;
     }

@@ -37,7 +37,7 @@ pub(super) async fn fill(
 }
 
 async fn fill_all(writer: &Writer, class: LogClass, end: Position) -> Result<Option<Tail>, WriterFailure> {
-    let Some(history) = in_history(writer, class, end).await? else { return Ok(None) };
+    let Some(history) = history_position(writer, class, end).await? else { return Ok(None) };
     let mut tail = Tail::at(history);
     loop {
         extend(&mut tail, &writer.logs[class], end, writer.tail_limit).await?;
@@ -49,7 +49,7 @@ async fn fill_all(writer: &Writer, class: LogClass, end: Position) -> Result<Opt
         // Half of it is freed at once, so that the log is not read again for every record.
         while tail.bytes() > writer.tail_limit / 2 {
             sleep(PAUSE).await;
-            let Some(history) = in_history(writer, class, end).await? else { return Ok(None) };
+            let Some(history) = history_position(writer, class, end).await? else { return Ok(None) };
             if tail.continues(history) && history.stream_sequence <= tail.end().stream_sequence {
                 tail.trim(history.stream_sequence);
             } else {
@@ -84,7 +84,7 @@ pub(super) async fn refill(
 
 /// Returns how far history is in this log. Waits for a history that is not there yet or cannot be read. `None` if
 /// another writer has written after `end`.
-async fn in_history(writer: &Writer, class: LogClass, end: Position) -> Result<Option<Position>, WriterFailure> {
+async fn history_position(writer: &Writer, class: LogClass, end: Position) -> Result<Option<Position>, WriterFailure> {
     let projection = history_of(class);
     for round in 1_u32.. {
         let read = async {

@@ -63,7 +63,7 @@ impl Handle {
             // A writer that ends in order knows what became of the record that it wrote.
             Ok(Err(_)) if *self.phases.borrow() != Phase::Active => Err(writer_unavailable(CHANGED)),
             Ok(Err(_)) if stub.withdraw() => Err(writer_unavailable(CHANGED)),
-            Ok(Err(_)) => Err(outcome_unknown("the write node has ended")),
+            Ok(Err(_)) => Err(outcome_unknown("the writer has ended")),
             Err(_) if stub.withdraw() => Err(writer_unavailable(LATE)),
             Err(_) => Err(outcome_unknown("the log did not answer in time")),
         }

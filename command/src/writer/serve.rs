@@ -136,7 +136,7 @@ impl<'a> Active<'a> {
     }
 
     async fn take_all_turns(&mut self, queue: &mut Queue, lease: &Lease, shutdown: &CancellationToken) -> End {
-        let mut clocks_differ = pin!(clocks::differ(self.writer));
+        let mut clocks_differ = pin!(clocks::until_differ(self.writer));
         let mut idle = interval(IDLE);
         loop {
             lease.tick();
@@ -229,7 +229,7 @@ impl<'a> Active<'a> {
 
     fn admit(&mut self, submission: Submission) {
         if self.memory.tail_bytes() > self.writer.tail_limit {
-            let message = "the read model that the write node reads lags too far";
+            let message = "the read model that the writer reads lags too far";
             return submission
                 .refuse(writer_unavailable(message).with("tailBytes", self.memory.tail_bytes().to_string()));
         }

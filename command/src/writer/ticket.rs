@@ -118,7 +118,7 @@ fn refused(full: Full, what: &str) -> Error {
     match full {
         Full::Share(has) => {
             let message =
-                format!("too many {what} of this instance wait: {has}; it may use no more than the capacity left free");
+                format!("too many {what} of this instance wait: {has}; an instance may use no more than what the others leave free");
             writer_unavailable(&message).with("waiting", has.to_string())
         }
         Full::All => writer_unavailable(&format!("too many {what} wait for their turn")),

@@ -228,7 +228,8 @@ impl Kind {
         match self {
             Self::Line(most) if is_long(most) => Some("must be 1 to 200 characters long"),
             Self::Line(_) => text.chars().any(char::is_control).then_some("must not have control characters"),
-            Self::Lines(most) if is_long(most) => Some("must be 1 to 1000 characters long, or 200 in street_address"),
+            Self::Lines(200) if is_long(200) => Some("must be 1 to 200 characters long"),
+            Self::Lines(most) if is_long(most) => Some("must be 1 to 1000 characters long"),
             Self::Lines(_) => {
                 let is_wrong = |character: char| character.is_control() && !"\r\n".contains(character);
                 text.chars().any(is_wrong).then_some("must not have control characters except line breaks")

@@ -1,4 +1,4 @@
-//! Internal commands, a closed list, which oidc nodes send over the bus for the write node to decide. Only clients that
+//! Internal commands, a closed list, which oidc nodes send over the bus for the writer to decide. Only clients that
 //! may publish to their subject can send them, and only nodes can sign them.
 
 mod metadata;
@@ -29,7 +29,7 @@ const OLDEST: i64 = 70_000_000;
 const OF_COMMAND: &[u8] = b"internal command";
 const OF_OUTCOME: &[u8] = b"internal outcome";
 
-/// Sends internal commands to the write node.
+/// Sends internal commands to the writer.
 #[derive(Clone)]
 pub struct Internal {
     client: Client,
@@ -47,7 +47,7 @@ pub enum CommandFailure {
     #[error("no node writes to the log")]
     NoWriter,
     /// The command was refused, or its outcome is unknown.
-    #[error("the write node did not execute the command, or did not confirm it")]
+    #[error("the writer did not execute the command, or did not confirm it")]
     Unknown,
 }
 
@@ -99,7 +99,7 @@ impl std::fmt::Debug for Internal {
 }
 
 impl Internal {
-    /// A sender of commands to the write node of this shard.
+    /// A sender of commands to the writer of this shard.
     pub const fn new(client: Client, shard: u16, keyring: Keyring) -> Self {
         Self { client, shard, keyring }
     }

@@ -33,11 +33,11 @@ pub fn bind<'a, I: DeserializeOwned + Validate>(
         message.validate("", &mut violations);
         violations
     };
-    bind_with(facts, Sent { path, query, body }, message, violations)
+    bind_with(facts, RequestParts { path, query, body }, message, violations)
 }
 
 /// The parts of an HTTP request that a message is read from.
-pub(crate) struct Sent<'a, P> {
+pub(crate) struct RequestParts<'a, P> {
     /// The variables of the path, each with its name.
     pub(crate) path: P,
     pub(crate) query: Option<&'a str>,
@@ -47,7 +47,7 @@ pub(crate) struct Sent<'a, P> {
 /// Binds a request like [`bind`], with functions that read the message and find the rules that it breaks.
 pub(crate) fn bind_with<'a, M>(
     facts: &Facts,
-    sent: Sent<'_, impl IntoIterator<Item = (&'a str, &'a str)> + Clone>,
+    sent: RequestParts<'_, impl IntoIterator<Item = (&'a str, &'a str)> + Clone>,
     read: impl Fn(Map<String, Value>) -> Result<M, Unread>,
     violations: impl Fn(&mut M) -> Vec<Violation>,
 ) -> Result<M, Error> {

@@ -118,8 +118,9 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Moves the checkpoint to another one of the same epoch, unless another worker has changed it. Within a transaction
-    /// this comes before the rows, so that a worker that takes over can find the transaction by its lock on the checkpoint.
+    /// Moves the checkpoint to another one of the same epoch, unless another worker has changed it. In a transaction
+    /// this comes before the rows, so that a worker that takes over can find the transaction by its lock on the
+    /// checkpoint.
     pub(crate) async fn advance(
         self,
         client: &impl GenericClient,

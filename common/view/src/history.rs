@@ -1,4 +1,4 @@
-//! History in Postgres: what the write node decides on, without knowing what a payload means.
+//! History in Postgres: what the writer decides on, without knowing what a payload means.
 //!
 //! Envelopes of all events by aggregate, who holds which claim, who refers to whom, and the answers to idempotent
 //! commands.

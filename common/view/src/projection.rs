@@ -56,7 +56,7 @@ pub enum GenerationSlot {
 /// The kinds of projections.
 #[derive(Clone)]
 pub enum Kind {
-    /// What the write node reads: envelopes of all events, claims, answers. It interprets no payload and never parks.
+    /// What the writer reads: envelopes of all events, claims, answers. It interprets no payload and never parks.
     History,
     /// Rows of resources.
     Rows(Vec<Table>),
@@ -112,13 +112,13 @@ const ENVELOPES: Name = Name { name: "history", version: 2 };
 const SESSION_ENVELOPES: Name = Name { name: "session_history", version: 1 };
 const WHAT_HAS_ENDED: Name = Name { name: "ended", version: 7 };
 
-/// The history of `EVENTS`, which the write node reads.
+/// The history of `EVENTS`, which the writer reads.
 pub static HISTORY: ProjectionRef = LazyLock::new(|| named(Some(ENVELOPES)));
 
 /// The history of `SESSIONS`, the log that ages out.
 pub static SESSION_HISTORY: ProjectionRef = LazyLock::new(|| named(Some(SESSION_ENVELOPES)));
 
-/// The history of a log, which the write node reads.
+/// The history of a log, which the writer reads.
 pub fn history_of(class: LogClass) -> &'static Projection {
     match class {
         LogClass::Events => *HISTORY,

@@ -317,7 +317,7 @@ pub(crate) struct Serving {
     /// For how many seconds tokens are accepted while this node cannot learn from NATS or Postgres which have ended
     #[arg(long, env = "PLATFORM_SILENCE_LIMIT", default_value_t = SILENCE.as_secs(), value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub(crate) silence_limit: u64,
-    /// How many bytes of the log may be ahead of the write node's read model before writes are refused
+    /// How many bytes of the log may be ahead of the writer's read model before writes are refused
     #[arg(long, env = "PLATFORM_TAIL_LIMIT", default_value_t = TAIL_LIMIT, value_name = "BYTES")]
     pub(crate) tail_limit: usize,
 }

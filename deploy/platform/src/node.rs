@@ -326,8 +326,8 @@ impl Node {
         let taker = Taker::new(commands.clone(), log.client(), SHARD);
         tasks.spawn(taker.work(tasks.clone(), stopping.clone()));
         let bus = forward::Bus { client: log.client(), shard: SHARD, name: leases.holder().to_owned() };
-        let execution = forward::Execution { tasks, stopping: stopping.clone() };
-        Ok(forwarding(routes, edge, bus, phases, execution).await?)
+        let scope = forward::TaskScope { tasks, stopping: stopping.clone() };
+        Ok(forwarding(routes, edge, bus, phases, scope).await?)
     }
 
     /// Returns the operations of a query node, and the pages of operators, whose commands `writes` executes.

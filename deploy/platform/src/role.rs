@@ -25,7 +25,7 @@ use crate::{
     management::Managed,
     master_key::{self, proof::prove},
     node::{Adapters, NO_NATS, Node, NodeOptions, SHARD, ServingOptions},
-    serving::{Port, finished, limits, listen},
+    serving::{ServingPort, finished, limits, listen},
     system_user, telemetry,
 };
 
@@ -91,7 +91,7 @@ async fn run_managed(
 ) -> Result<(), Failure> {
     let listening = listen(&options.serving).await?;
     let (index_dir, rates) = (options.worker.index_dir.clone(), options.serving.rates.clone());
-    let port = Port { listening, rates: &rates, searches: options.serving.searches };
+    let port = ServingPort { listening, rates: &rates, searches: options.serving.searches };
     // A log that is long, damaged or unavailable does not keep the node from ending.
     let node = tokio::select! {
         node = connect(role, options, port.listening.listener.local_addr()?, managed) => node?,
@@ -289,7 +289,7 @@ fn node_options(mut worker: cli::Worker, managed: &Managed, role: &'static str) 
 
 async fn serve(
     node: &Node,
-    port: Port<'_>,
+    port: ServingPort<'_>,
     managed: &Managed,
     shutdown: &CancellationToken,
     routes: impl AsyncFnOnce(&Arc<Edge>) -> Result<Router, Failure>,

@@ -86,7 +86,7 @@ pub(crate) async fn listen(serving: &cli::Serving) -> Result<Listening, Failure>
 }
 
 /// The port of a node, and the bounds of what it serves there.
-pub(crate) struct Port<'a> {
+pub(crate) struct ServingPort<'a> {
     pub(crate) listening: Listening,
     pub(crate) rates: &'a cli::Rates,
     pub(crate) searches: cli::Searches,
@@ -111,7 +111,7 @@ pub(crate) fn built() -> Vec<&'static Facts> {
 pub(crate) async fn finished(
     router: Router,
     edge: &Arc<Edge>,
-    Port { rates, searches, .. }: &Port<'_>,
+    ServingPort { rates, searches, .. }: &ServingPort<'_>,
     stopping: &CancellationToken,
 ) -> Router {
     let built = built();

@@ -31,7 +31,7 @@ use crate::{
     prepare::{hosts, prepare},
     role::end_of,
     roles::Roles,
-    serving::{Port, check_servers, finished, limits, listen},
+    serving::{ServingPort, check_servers, finished, limits, listen},
     system_user, telemetry,
 };
 
@@ -39,7 +39,7 @@ use crate::{
 const ROLE: &str = "standalone";
 
 /// A start of the platform, once the management port is open.
-struct Start<'a> {
+struct StandaloneStart<'a> {
     options: &'a cli::Standalone,
     managed: &'a Managed,
     /// What the first start sets up in addition to the defaults.
@@ -68,7 +68,7 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
     data.write_management_address(managed.address)?;
     data.write_address(&reached_at(&options.serving, listening.listener.local_addr()?))?;
     note_issuer(&data, &external);
-    let start = Start { options: &options, managed: &managed, wanted: &wanted, data: &data, external };
+    let start = StandaloneStart { options: &options, managed: &managed, wanted: &wanted, data: &data, external };
     let ended = start.run(listening, shutdown).await;
     data.forget_addresses();
     if let Some(exporting) = exporting {
@@ -77,7 +77,7 @@ pub(crate) async fn run(options: Box<cli::Standalone>, shutdown: CancellationTok
     ended
 }
 
-impl Start<'_> {
+impl StandaloneStart<'_> {
     async fn run(&self, listening: Listening, shutdown: CancellationToken) -> Result<(), Failure> {
         let progress = |line: &str| output::notice(line);
         let mut own = StartedServers { nats: None, postgres: None };
@@ -183,7 +183,7 @@ impl Start<'_> {
                     managed.serves();
                     Ok(())
                 };
-                let port = Port { listening, rates: &serving.rates, searches: serving.searches };
+                let port = ServingPort { listening, rates: &serving.rates, searches: serving.searches };
                 answer(&node, &roles, port, shutdown, ready).await
             }
             Ok(None) => Ok(()),
@@ -255,7 +255,7 @@ fn targets(serving: &cli::Serving, is_local: bool) -> Allowed {
 async fn answer(
     node: &Node,
     roles: &Roles,
-    port: Port<'_>,
+    port: ServingPort<'_>,
     shutdown: &CancellationToken,
     ready: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {

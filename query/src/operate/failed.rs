@@ -21,7 +21,7 @@ use super::{
     Operate,
     ask::ApiRequest,
     filter::{Chosen, Field},
-    level::{Act, Part},
+    level::{Act, ListPart},
     refused::Refused,
     shell::{FAILED_EVENTS, Notice, Shell, frame},
     text::{SHOWN, When, failed_events, number, payload, text, word},
@@ -192,12 +192,12 @@ impl Event {
 
 impl Operate {
     /// Finds a page of the chosen failed events.
-    pub(super) async fn find(&self, visit: &Visit, chosen: &Chosen, part: Part) -> Result<MatchPage, Refused> {
+    pub(super) async fn find(&self, visit: &Visit, chosen: &Chosen, part: ListPart) -> Result<MatchPage, Refused> {
         self.search(visit, chosen.wire(), part).await
     }
 
     /// Finds a page of the failed events that match these filters of the API.
-    pub(super) async fn search(&self, visit: &Visit, filters: Value, part: Part) -> Result<MatchPage, Refused> {
+    pub(super) async fn search(&self, visit: &Visit, filters: Value, part: ListPart) -> Result<MatchPage, Refused> {
         let (path, body) = visit.level.search(filters, part);
         let found = self.api.send(visit, ApiRequest::list(path, body)).await?;
         let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -209,7 +209,7 @@ impl Operate {
         let since: Timestamp = visit.query.get("retried")?.parse().ok()?;
         let (filters, path) = chosen.failed_since(&since.to_string(), FAILED_EVENTS);
         // If this is unknown the list says why.
-        let found = self.search(visit, filters, Part::NEWEST).await.ok().filter(|found| found.total > 0)?;
+        let found = self.search(visit, filters, ListPart::NEWEST).await.ok().filter(|found| found.total > 0)?;
         Some((path, format!("Show the {} that failed since", count(found.total))))
     }
 
@@ -232,7 +232,7 @@ pub(super) fn row(found: &Value) -> Row {
 pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
     let chosen = Chosen::of(visit.level.filters(), &visit.query);
     let (offset, now) = (visit.query.number("from").unwrap_or_default(), clock::now().to_string());
-    let (found, error) = match operate.find(&visit, &chosen, Part { offset, limit: PAGE, asc: false }).await {
+    let (found, error) = match operate.find(&visit, &chosen, ListPart { offset, limit: PAGE, asc: false }).await {
         Ok(found) => (found, String::new()),
         Err(Refused { status: StatusCode::BAD_REQUEST, message }) if chosen.is_any() => {
             (MatchPage { rows: vec![], total: 0 }, format!("This filter finds nothing: {message}."))

@@ -33,14 +33,14 @@ pub(super) enum Act {
 
 /// A part of a list of the API.
 #[derive(Clone, Copy)]
-pub(super) struct Part {
+pub(super) struct ListPart {
     pub(super) offset: u64,
     pub(super) limit: u64,
     /// Whether the oldest entries come first.
     pub(super) asc: bool,
 }
 
-impl Part {
+impl ListPart {
     /// The first entry, of the newest ones.
     pub(super) const NEWEST: Self = Self { offset: 0, limit: 1, asc: false };
 
@@ -91,12 +91,12 @@ impl OperatorLevel {
     }
 
     /// The path and the body of a search for failed events.
-    pub(super) fn search(self, filters: Value, part: Part) -> (String, Value) {
+    pub(super) fn search(self, filters: Value, part: ListPart) -> (String, Value) {
         let path = format!("{}/_search", self.path());
         match self {
             Self::System => (path, json!({ "query": part.query(), "filters": filters })),
             Self::Instance => {
-                let Part { offset, limit, asc } = part;
+                let ListPart { offset, limit, asc } = part;
                 (format!("{path}?query.offset={offset}&query.limit={limit}&query.asc={asc}"), filters)
             }
         }

@@ -29,7 +29,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::{
     Operate,
     filter::{Chosen, LOG},
-    level::{OperatorLevel, Part},
+    level::{OperatorLevel, ListPart},
     nodes::{self, Node},
     overview::Overview,
     projections::{LARGE, Row, SMALL},
@@ -156,18 +156,18 @@ impl Following {
             }
             Some("failed") => {
                 let chosen = Chosen::of(visit.level.filters(), &visit.query);
-                let total = operate.find(visit, &chosen, Part::NEWEST).await?.total;
+                let total = operate.find(visit, &chosen, ListPart::NEWEST).await?.total;
                 let more = total.saturating_sub(visit.query.number("total").unwrap_or_default());
                 // An event that failed again is new, and so is one that came while another one went.
                 let after = chosen.failed_after(visit.query.get("newest").unwrap_or_default());
-                let newer = operate.search(visit, after, Part::NEWEST).await?.total;
+                let newer = operate.search(visit, after, ListPart::NEWEST).await?.total;
                 now.fresh(more.max(newer), "new");
             }
             Some("log") => {
                 let chosen = Chosen::of(LOG, &visit.query);
                 let after = visit.query.number("after").unwrap_or_default();
                 let filters = chosen.and(json!({ "afterSequence": after.to_string() }));
-                let (_, total) = operate.events(visit, filters, Part::NEWEST).await?;
+                let (_, total) = operate.events(visit, filters, ListPart::NEWEST).await?;
                 now.fresh(total, if total == 1 { "new event" } else { "new events" });
             }
             _ => {}

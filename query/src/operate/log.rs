@@ -16,7 +16,7 @@ use super::{
     ask::ApiRequest,
     failed::Event,
     filter::{Chosen, Field, LOG},
-    level::Part,
+    level::ListPart,
     refused::Refused,
     shell::{Shell, frame},
     text::number,
@@ -49,7 +49,7 @@ struct EventPage {
 
 impl Operate {
     /// Finds a part of the events that match, and how many there are.
-    pub(super) async fn events(&self, visit: &Visit, filters: Value, part: Part) -> Result<(Vec<Event>, u64), Refused> {
+    pub(super) async fn events(&self, visit: &Visit, filters: Value, part: ListPart) -> Result<(Vec<Event>, u64), Refused> {
         let body = json!({ "query": part.query(), "filters": filters });
         let found = self.api.send(visit, ApiRequest::list(API, body)).await?;
         let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -60,7 +60,7 @@ impl Operate {
 /// Shows the end of the log.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Result<Response, Instead> {
     let (chosen, offset) = (Chosen::of(LOG, &visit.query), visit.query.number("from").unwrap_or_default());
-    let (found, error) = match operate.events(&visit, chosen.wire(), Part { offset, limit: PAGE, asc: false }).await {
+    let (found, error) = match operate.events(&visit, chosen.wire(), ListPart { offset, limit: PAGE, asc: false }).await {
         Ok(found) => (found, String::new()),
         Err(Refused { status: StatusCode::BAD_REQUEST, message }) => {
             ((vec![], 0), format!("This filter finds nothing: {message}."))
@@ -95,7 +95,7 @@ pub(super) async fn show_one(
     let before = sequence.parse::<u64>().ok().and_then(|sequence| sequence.checked_sub(1)).ok_or_else(unknown)?;
     let after = json!([{ "afterSequence": before.to_string() }]);
     let found = operate
-        .events(&visit, after, Part { offset: 0, limit: 1, asc: true })
+        .events(&visit, after, ListPart { offset: 0, limit: 1, asc: true })
         .await
         .map_err(|refused| visit.refused(&refused))?;
     let event = found.0.into_iter().next().filter(|event| event.sequence == sequence).ok_or_else(unknown)?;

@@ -24,7 +24,7 @@ use super::{
     ask::ApiRequest,
     failed::{MatchPage, Row, row},
     filter::{Chosen, Field},
-    level::{Act, OperatorLevel, Part},
+    level::{Act, OperatorLevel, ListPart},
     refused::Refused,
     shell::{FAILED_EVENTS, Shell, frame},
     text::{When, failed_events, number, text},
@@ -49,7 +49,7 @@ struct Selection {
 }
 
 /// A command for each of several failed events.
-struct EachCommand<'a> {
+struct RowCommand<'a> {
     /// The last part of its path.
     what: &'a str,
     body: Value,
@@ -116,7 +116,7 @@ impl Operate {
     /// Finds the failed events that an action concerns, of those that had failed by a time, and how many match.
     async fn meant(&self, visit: &Visit, meant: &Selection, until: Timestamp) -> Result<MatchPage, Refused> {
         if meant.is_all {
-            let part = Part { offset: 0, limit: MOST, asc: true };
+            let part = ListPart { offset: 0, limit: MOST, asc: true };
             return self.search(visit, meant.chosen.failed_by(until), part).await;
         }
         let mut rows = vec![];
@@ -132,8 +132,8 @@ impl Operate {
     }
 
     /// Sends the same command for each of them, some at a time.
-    async fn each(&self, visit: &Visit, ids: Vec<String>, command: EachCommand<'_>) -> Outcome {
-        let EachCommand { what, body, key } = command;
+    async fn each(&self, visit: &Visit, ids: Vec<String>, command: RowCommand<'_>) -> Outcome {
+        let RowCommand { what, body, key } = command;
         let one = |id: String| {
             let (path, key, body) = (format!("{}/{what}", visit.level.one(&id)), format!("{key}.{id}"), body.clone());
             async move { self.api.send(visit, ApiRequest::command(path, body, key)).await }
@@ -270,7 +270,7 @@ pub(super) async fn retry(
         return Ok(see_other(&nothing(&meant)));
     }
     if !meant.is_all {
-        let command = EachCommand { what: "_retry", body: json!({}), key: &key };
+        let command = RowCommand { what: "_retry", body: json!({}), key: &key };
         let outcome = operate.each(&visit, meant.ids.clone(), command).await;
         return outcome.answer(&visit, &meant, "retried", meant.ids.len() as u64);
     }
@@ -312,7 +312,7 @@ pub(super) async fn discard(
     let wanted = if meant.is_all { found.total } else { steps };
     let ids = found.rows.into_iter().map(|row| row.id).collect();
     let (body, key) = (json!({ "reason": confirm.reason }), key(&form));
-    let command = EachCommand { what: "_discard", body, key: &key };
+    let command = RowCommand { what: "_discard", body, key: &key };
     let outcome = operate.each(&visit, ids, command).await;
     outcome.answer(&visit, &meant, "discarded", wanted)
 }

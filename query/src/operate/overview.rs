@@ -14,7 +14,7 @@ use page::{
 use super::{
     Operate, PATH,
     filter::{Chosen, FAILED},
-    level::{OperatorLevel, Part},
+    level::{OperatorLevel, ListPart},
     projections::{Followers, Row},
     reactions::Reaction,
     refused::Refused,
@@ -55,7 +55,7 @@ impl Operate {
     pub(super) async fn overview(&self, visit: &Visit) -> Result<Overview, Refused> {
         let followers = self.projections(visit).await?;
         let all = Chosen::of(FAILED, &Form::default());
-        let oldest = self.find(visit, &all, Part { offset: 0, limit: 1, asc: true }).await?;
+        let oldest = self.find(visit, &all, ListPart { offset: 0, limit: 1, asc: true }).await?;
         let (nodes, silent) = self.nodes.counts();
         Ok(Overview {
             sentences: sentences(&followers, oldest.total, silent),

@@ -80,7 +80,7 @@ impl Bus {
     /// Offers a command to a node; `None` if the node has not executed it.
     async fn offer(&self, writer: &str, payload: Bytes) -> Result<Option<Response>, Error> {
         let unknown = || {
-            let message = "the write node did not answer, and the command may have been executed: send it again";
+            let message = "the writer did not answer, and the command may have been executed: send it again";
             Error::new(Reason::OutcomeUnknown, message)
         };
         let request = async_nats::Request::new().payload(payload).timeout(Some(LONGEST));

@@ -21,7 +21,7 @@ use view::{
     database::{Database, DatabaseFailure},
     failed_event::{
         decided::Decision,
-        given_up::{self, GivenUp, Noted, Ordinal, Selection},
+        given_up::{self, GivenUp, Noted, Ordinal, GivenUpSelection},
         retrying::Retrying,
     },
 };
@@ -205,7 +205,7 @@ impl Mender {
     }
 
     /// Marks the next deliveries that are to be made again, for people to see.
-    async fn mark(&self, wanted: Selection<'_>, again: &mut Again) -> Result<(), DatabaseFailure> {
+    async fn mark(&self, wanted: GivenUpSelection<'_>, again: &mut Again) -> Result<(), DatabaseFailure> {
         let Some(after) = again.marked else { return Ok(()) };
         let mark = async {
             let connection = self.database.connection().await?;
@@ -309,7 +309,7 @@ impl Backlog for Mender {
 
     /// Carries out a decision for some deliveries. Other decisions, and other writers, have a turn in between.
     async fn step(&self, mending: &mut Mending) -> Result<AfterPage, MendingFailure> {
-        let wanted = Selection { filters: &mending.filters, until: mending.until };
+        let wanted = GivenUpSelection { filters: &mending.filters, until: mending.until };
         if let Some(again) = &mut mending.again
             && let Err(error) = self.mark(wanted, again).await
         {

@@ -50,7 +50,7 @@ pub(super) struct VerifiedRequest<'a> {
 }
 
 /// The issue of a token, or of what tokens are issued for.
-struct Issue<'a> {
+struct IssuedTo<'a> {
     user_id: &'a str,
     client_id: &'a str,
     /// The sequence that the issuer had seen.
@@ -103,7 +103,7 @@ impl Edge {
             None => {
                 let client_id = token.id.as_ref().map(|id| id.client_id.as_str());
                 let (user_id, issued) = (token.user_id.as_str(), token.sequence);
-                let issue = Issue { user_id, client_id: client_id.unwrap_or(user_id), issued };
+                let issue = IssuedTo { user_id, client_id: client_id.unwrap_or(user_id), issued };
                 let user = self.user(tenant, &issue, sequence.max(issued)).await?;
                 self.stands(tenant, &token.bases, &user, sequence).await?;
                 Ok(user)
@@ -130,7 +130,7 @@ impl Edge {
                     (Some(key_id), token)
                 }
             };
-            let issue = Issue { user_id: &token.sub, client_id: &token.client_id, issued: token.seq };
+            let issue = IssuedTo { user_id: &token.sub, client_id: &token.client_id, issued: token.seq };
             let user = self.user(tenant, &issue, token.seq).await?;
             self.stands(tenant, &token.exchanged_for, &user, token.seq).await?;
             Ok::<_, Error>(HeldToken { token, key_id, user })
@@ -158,7 +158,7 @@ impl Edge {
         if self.ended.revoked().has(&tenant.id, &basis.id()) || !basis.kid.as_ref().is_none_or(is_known) {
             return Err(personal::invalid());
         }
-        let issue = Issue { user_id: &basis.sub, client_id: &basis.client_id, issued: basis.seq };
+        let issue = IssuedTo { user_id: &basis.sub, client_id: &basis.client_id, issued: basis.seq };
         self.user(tenant, &issue, sequence).await
     }
 
@@ -275,7 +275,7 @@ impl Edge {
     async fn user(
         &self,
         tenant: &Tenant,
-        &Issue { user_id: id, client_id, issued }: &Issue<'_>,
+        &IssuedTo { user_id: id, client_id, issued }: &IssuedTo<'_>,
         sequence: u64,
     ) -> Result<Arc<Principal>, Error> {
         if !self.ended.is_known() {

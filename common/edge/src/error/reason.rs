@@ -74,7 +74,7 @@ pub enum Reason {
     ConsistencyNotReached,
     /// The resource is parked, so that waiting does not make it as fresh as required.
     AggregateParked,
-    /// No write node accepts the command; it was not executed.
+    /// No writer accepts the command; it was not executed.
     WriterUnavailable,
     /// It is unknown whether the command was executed.
     OutcomeUnknown,

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     answer::Answer,
     error::{Error, Reason},
-    json::{self, Sent},
+    json::{self, RequestParts},
     message::AnyMessage,
     observe::Transport,
 };
@@ -56,7 +56,7 @@ impl Wire for Http {
         let (size, operation) = (body.len(), operation.clone());
         let read = move |tree| operation.clone().read(tree);
         let bind = move || {
-            let sent = Sent { path: &path, query: parts.uri.query(), body: &body };
+            let sent = RequestParts { path: &path, query: parts.uri.query(), body: &body };
             json::bind_with(facts, sent, read, |asked| asked.request().violations())
         };
         body::parse(size, bind).await

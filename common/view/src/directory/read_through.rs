@@ -55,7 +55,7 @@ impl<V: Send + Sync + 'static> ReadThrough<V> {
         processed: u64,
         load: impl Fn() -> L + Sync,
     ) -> Result<Option<Arc<V>>, Arc<DatabaseFailure>> {
-        let load = || load().map_ok(Erased::from).boxed();
+        let load = || load().map_ok(AnyCached::from).boxed();
         let found = self.answers.get(key, sequence, processed, &load).await?;
         // The downcast succeeds, because only values of this type are stored here.
         Ok(found.and_then(|found| found.downcast().ok()))
@@ -64,23 +64,23 @@ impl<V: Send + Sync + 'static> ReadThrough<V> {
 
 /// A [`Cached`] without the type of its value, so that the cache is compiled once.
 #[derive(Clone)]
-struct Erased {
+struct AnyCached {
     processed: u64,
     found: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-impl<V: Send + Sync + 'static> From<Cached<V>> for Erased {
+impl<V: Send + Sync + 'static> From<Cached<V>> for AnyCached {
     fn from(Cached { processed, found }: Cached<V>) -> Self {
         Self { processed, found: found.map(|found| found as _) }
     }
 }
 
-type Loading<'a> = BoxFuture<'a, Result<Erased, DatabaseFailure>>;
+type Loading<'a> = BoxFuture<'a, Result<AnyCached, DatabaseFailure>>;
 
 /// Answers of Postgres: the fresh ones, and the last ones, which are used while it does not answer.
 struct Answers {
-    fresh: Cache<Lookup, Erased>,
-    last: Cache<Lookup, Erased>,
+    fresh: Cache<Lookup, AnyCached>,
+    last: Cache<Lookup, AnyCached>,
 }
 
 impl Answers {
@@ -113,11 +113,11 @@ impl Answers {
     }
 
     /// Loads an answer once for all tasks that wait for it. Boxed, because most calls find an answer in the cache.
-    async fn learn(&self, key: &Lookup, load: Loading<'_>) -> Result<Erased, Arc<DatabaseFailure>> {
+    async fn learn(&self, key: &Lookup, load: Loading<'_>) -> Result<AnyCached, Arc<DatabaseFailure>> {
         Box::pin(self.fresh.try_get_with_by_ref(key, self.load(key, load))).await
     }
 
-    async fn load(&self, key: &Lookup, load: Loading<'_>) -> Result<Erased, DatabaseFailure> {
+    async fn load(&self, key: &Lookup, load: Loading<'_>) -> Result<AnyCached, DatabaseFailure> {
         let (said, known) = (load.await, self.last.get(key).await);
         match (said, known) {
             (Err(failure @ DatabaseFailure::Inconsistent { .. }), _) | (Err(failure), None) => Err(failure),

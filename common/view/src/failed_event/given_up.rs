@@ -160,7 +160,7 @@ pub struct Noted {
 
 /// A selection of deliveries.
 #[derive(Debug, Clone, Copy)]
-pub struct Selection<'a> {
+pub struct GivenUpSelection<'a> {
     /// The filters, all of which they match.
     pub filters: &'a [Filter],
     /// The last place of a selected delivery in the queue of its shard.
@@ -174,7 +174,7 @@ pub struct Selection<'a> {
 pub async fn find(
     client: &impl GenericClient,
     shard: u16,
-    Selection { filters, until }: Selection<'_>,
+    GivenUpSelection { filters, until }: GivenUpSelection<'_>,
     limit: u32,
 ) -> Result<Vec<Noted>, DatabaseFailure> {
     let mut parameters = search_parameters(shard, until);
@@ -211,7 +211,7 @@ pub async fn find_old(
 pub async fn mark(
     client: &impl GenericClient,
     shard: u16,
-    Selection { filters, until }: Selection<'_>,
+    GivenUpSelection { filters, until }: GivenUpSelection<'_>,
     after: Ordinal,
     retrying: &Retrying,
 ) -> Result<Option<Ordinal>, DatabaseFailure> {

@@ -6,11 +6,11 @@
 //! |---|---|
 //! | `Arrive` | the broker's check of `Nats-Expected-Last-Sequence`, which `Log::publish` sends |
 //! | `Acquire`, `Renew`, `ClockOut`, `Expire` | `eventlog::lease`: `try_acquire`; `Renewal::renew`; `valid_until` by the own clock; the end of the process's entry, by itself or by who waits. Who holds the lease is who the unit's entry names, as long as its process has an entry |
-//! | `Silence` | `Process::over`: the unit is lost to its holder, then its entry says that nobody holds it |
-//! | `Raise` | `raise_barrier` in `command/src/writer/activate.rs`: read the last record, publish a barrier behind it |
+//! | `Silence` | `Process::take_released`: the unit is lost to its holder, then its entry says that nobody holds it |
+//! | `Raise` | `raise_barriers` in `command/src/writer/activate.rs`: read the last records, publish a barrier after each |
 //! | `Activate` | the end of `activate`: the tail is filled up to the barrier |
-//! | `Turn` | `take_turns` and `Active::commit` in `command/src/writer/serve.rs` |
-//! | `Replay`, and the property of who may answer | the branch of `take_turns` without a draft: `Lease::confirm` |
+//! | `Turn` | `take_all_turns` and `Active::commit` in `command/src/writer/serve.rs` |
+//! | `Replay`, and the property of who may answer | the branch of `take_turn` without a draft: `Lease::confirm` |
 //! | `Settle`, `Resend` | `settle::commit`: the occupant of the place decides; nothing there, the same bytes again |
 //! | `Die` | a killed process, and one that gave its callers up; what it had sent may still arrive |
 //!
