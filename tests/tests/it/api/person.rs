@@ -135,7 +135,7 @@ async fn what_is_wrong_with_data_is_told_by_its_path_and_without_its_value() {
         (json!({ "given_name": "x", "family_name": 1 }), "human.data.family_name must be a string"),
         (
             json!({ "given_name": "x", "family_name": "x", "shoe_size": "canary" }),
-            "human.data.shoe_size is no property",
+            "human.data.shoe_size is not a property",
         ),
         (json!({ "given_name": "x", "family_name": "x", "website": "canary" }), "human.data.website must be an http"),
         (
