@@ -84,7 +84,8 @@ async fn chosen(commands: &Commands, by: CommandActor, asked: ChangePassword) ->
     }
     let user_agent = SealableUserAgent::new(user_agent, sealing);
     // A person who has just chosen the password need not enter it again. It remains chosen even if the login fails.
-    let logged_in = log_in(commands, &by, VerifiedPerson { trial: &trial, proven: &proven, user_agent }, &session_token).await;
+    let logged_in =
+        log_in(commands, &by, VerifiedPerson { trial: &trial, proven: &proven, user_agent }, &session_token).await;
     Ok(logged_in.unwrap_or_else(|error| {
         tracing::warn!(reason = error.reason().name(), "a person has another password, but could not be logged in");
         faulty(Fault::Made)

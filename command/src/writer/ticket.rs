@@ -117,8 +117,9 @@ impl Shared {
 fn refused(full: Full, what: &str) -> Error {
     match full {
         Full::Share(has) => {
-            let message =
-                format!("too many {what} of this instance wait: {has}; an instance may use no more than what the others leave free");
+            let message = format!(
+                "too many {what} of this instance wait: {has}; an instance may use no more than what the others leave free"
+            );
             writer_unavailable(&message).with("waiting", has.to_string())
         }
         Full::All => writer_unavailable(&format!("too many {what} wait for their turn")),

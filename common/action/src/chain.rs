@@ -89,7 +89,9 @@ fn take_up(called: &CallableTarget, answer: &Bytes, content: &mut impl Content) 
 /// Returns the members of an answer, unless it reports that the target failed.
 fn members(answer: &[u8]) -> Result<Map<String, Value>, CallFailure> {
     let value = serde_json::from_slice(answer).map_err(|error| CallFailure::Malformed(error.to_string()))?;
-    let Value::Object(members) = value else { return Err(CallFailure::Malformed("it is not a JSON object".to_owned())) };
+    let Value::Object(members) = value else {
+        return Err(CallFailure::Malformed("it is not a JSON object".to_owned()));
+    };
     let (status, message) = (members.get("forwardedStatusCode"), members.get("forwardedErrorMessage"));
     if status.is_none() && message.is_none() {
         return Ok(members);

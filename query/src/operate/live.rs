@@ -29,7 +29,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::{
     Operate,
     filter::{Chosen, LOG},
-    level::{OperatorLevel, ListPart},
+    level::{ListPart, OperatorLevel},
     nodes::{self, Node},
     overview::Overview,
     projections::{LARGE, Row, SMALL},

@@ -49,7 +49,12 @@ struct EventPage {
 
 impl Operate {
     /// Finds a part of the events that match, and how many there are.
-    pub(super) async fn events(&self, visit: &Visit, filters: Value, part: ListPart) -> Result<(Vec<Event>, u64), Refused> {
+    pub(super) async fn events(
+        &self,
+        visit: &Visit,
+        filters: Value,
+        part: ListPart,
+    ) -> Result<(Vec<Event>, u64), Refused> {
         let body = json!({ "query": part.query(), "filters": filters });
         let found = self.api.send(visit, ApiRequest::list(API, body)).await?;
         let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -60,7 +65,8 @@ impl Operate {
 /// Shows the end of the log.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Result<Response, Instead> {
     let (chosen, offset) = (Chosen::of(LOG, &visit.query), visit.query.number("from").unwrap_or_default());
-    let (found, error) = match operate.events(&visit, chosen.wire(), ListPart { offset, limit: PAGE, asc: false }).await {
+    let (found, error) = match operate.events(&visit, chosen.wire(), ListPart { offset, limit: PAGE, asc: false }).await
+    {
         Ok(found) => (found, String::new()),
         Err(Refused { status: StatusCode::BAD_REQUEST, message }) => {
             ((vec![], 0), format!("This filter finds nothing: {message}."))

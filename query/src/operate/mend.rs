@@ -24,7 +24,7 @@ use super::{
     ask::ApiRequest,
     failed::{MatchPage, Row, row},
     filter::{Chosen, Field},
-    level::{Act, OperatorLevel, ListPart},
+    level::{Act, ListPart, OperatorLevel},
     refused::Refused,
     shell::{FAILED_EVENTS, Shell, frame},
     text::{When, failed_events, number, text},

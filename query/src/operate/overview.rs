@@ -14,7 +14,7 @@ use page::{
 use super::{
     Operate, PATH,
     filter::{Chosen, FAILED},
-    level::{OperatorLevel, ListPart},
+    level::{ListPart, OperatorLevel},
     projections::{Followers, Row},
     reactions::Reaction,
     refused::Refused,

@@ -21,7 +21,7 @@ use view::{
     database::{Database, DatabaseFailure},
     failed_event::{
         decided::Decision,
-        given_up::{self, GivenUp, Noted, Ordinal, GivenUpSelection},
+        given_up::{self, GivenUp, GivenUpSelection, Noted, Ordinal},
         retrying::Retrying,
     },
 };
