@@ -12,19 +12,6 @@ mod revoke;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use self::{
-    end_session::{End, EndAll},
-    impersonate::Impersonate,
-    refresh::{Begin, Use},
-    revoke::Revoke,
-};
-use crate::{
-    execute::Commands,
-    password::{Faults, GUESSABLE},
-    trial::Trial,
-    turn::{Cause, ClaimKeys},
-    writer::{Decide, Origin, Phase, Verdict},
-};
 use async_nats::{Client, Message, Subject};
 use base::{explain::explain, fair::Room, secret::SymmetricKey};
 use edge::{
@@ -38,6 +25,20 @@ use proto::bus::{
     internal_command::Command,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use self::{
+    end_session::{End, EndAll},
+    impersonate::Impersonate,
+    refresh::{Begin, Use},
+    revoke::Revoke,
+};
+use crate::{
+    execute::Commands,
+    password::{Faults, GUESSABLE},
+    trial::Trial,
+    turn::{Cause, ClaimKeys},
+    writer::{Decide, Origin, Phase, Verdict},
+};
 
 /// How many commands are executed at a time; no instance has more of these places than it leaves to others.
 const MOST: u64 = 1024;

@@ -13,7 +13,6 @@ use edge::trigger;
 use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-
 use view::directory::Tenant;
 
 use crate::{

@@ -9,7 +9,6 @@ use std::{
 };
 
 use base::secret::random;
-
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::Value;

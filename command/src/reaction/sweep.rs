@@ -41,7 +41,7 @@ const MOST_IDLE: u32 = 100;
 const A_WHILE: Duration = Duration::from_mins(1);
 /// How many aggregates of earlier versions are brought up to date in one record.
 const NOTED_AT_ONCE: u32 = 100;
-/// The operation that notes the references of earlier versions, and the instance that has a turn with it: the system.
+/// The name of the operation that notes the references of earlier versions.
 const NOTING: &str = "note references";
 
 /// What the sweep needs.

@@ -153,8 +153,7 @@ async fn project_managed(
     managed: &Managed,
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {
-    let file = master_key_file.ok_or(NO_MASTER_KEY)?;
-    let file = MasterKeyFile::read(file)?;
+    let file = MasterKeyFile::read(master_key_file.ok_or(NO_MASTER_KEY)?)?;
     let (folder, index) = (IndexFolder::open(worker.index_dir.clone())?, worker.index.clone());
     let connect = async {
         let adapters = Adapters::connect(node_options(worker, managed, "projector")?).await?;

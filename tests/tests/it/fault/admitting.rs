@@ -12,7 +12,6 @@ use tests::{
     platform::Platform,
     servers::Servers,
 };
-
 use view::projection::{ACCESS, SESSION_HISTORY};
 
 use super::parking::failed;

@@ -16,7 +16,6 @@ use tests::{
     process::run,
     servers::{Servers, drop_indexes, drop_read_models},
 };
-
 use tokio::time::sleep;
 
 use super::{

@@ -86,7 +86,7 @@ fn expand<'a>(mut rest: &'a str, mut path: Module, found: &mut Vec<Module>) -> &
     }
 }
 
-fn is_of_name(char: char) -> bool {
+pub(super) fn is_of_name(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
 
