@@ -32,7 +32,7 @@ mod tests {
     fn a_session_ends_with_all_others_and_with_its_person() {
         for (end, lives) in ENDS {
             let mut scene = Scene::logged_in(end);
-            let has_ended = scene.look(|turn| {
+            let has_ended = scene.inspect(|turn| {
                 let session = turn.get::<Standard<Session>>(&key::<Session>(scene::SESSION));
                 let checked = session.resource().and_then(|session| session.user.clone()).expect("it is of a person");
                 let nobody = CheckedUser { id: "8".to_owned(), ..checked.clone() };

@@ -112,7 +112,7 @@ pub(crate) trait Command: Send + 'static {
     }
 
     /// Returns the hash of the token that the caller has shown, if one stands in for a permission.
-    fn shown(&self) -> &[u8] {
+    fn presented_token_hash(&self) -> &[u8] {
         &[]
     }
 
@@ -144,8 +144,8 @@ impl Command for AnyCommand {
         self.0.class()
     }
 
-    fn shown(&self) -> &[u8] {
-        self.0.shown()
+    fn presented_token_hash(&self) -> &[u8] {
+        self.0.presented_token_hash()
     }
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Respond), Refusal> {
@@ -171,8 +171,8 @@ where
         self.command.class()
     }
 
-    fn shown(&self) -> &[u8] {
-        self.command.shown()
+    fn presented_token_hash(&self) -> &[u8] {
+        self.command.presented_token_hash()
     }
 
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, Respond), Refusal> {
@@ -232,7 +232,7 @@ impl<R: Resource> Command for ReadResource<R> {
         deciding.permit(turn, &R::context(&self.key.id, current.owner()?), &object)?;
         deciding.compare(&current)?;
         let end = turn.ends().events;
-        Ok((deciding.nothing(turn, current)?, (found, end)))
+        Ok((deciding.change_nothing(turn, current)?, (found, end)))
     }
 }
 
@@ -270,7 +270,7 @@ impl Commands {
         AnyRequest { encode, bytes }: AnyRequest<'_>,
         command: AnyCommand,
     ) -> Result<Answer<Vec<u8>>, Error> {
-        let (once, class) = (replay::once(self, call, encode, command.shown()).await?, command.class());
+        let (once, class) = (replay::once(self, call, encode, command.presented_token_hash()).await?, command.class());
         // The key that the answer needs is loaded before anything is committed.
         self.keyring.key(SYSTEM, Purpose::Consistency).await.map_err(unavailable)?;
         match self.submit(call, bytes, command, once).await? {
@@ -291,12 +291,16 @@ impl Commands {
     }
 
     /// Returns a resource and the sequence of the log's end, for a caller who may do with it what the operation does.
-    pub(crate) async fn look<R: Resource>(&self, call: &Call, key: &AggregateKey) -> Result<(R, u64), Error> {
+    pub(crate) async fn read_resource<R: Resource>(&self, call: &Call, key: &AggregateKey) -> Result<(R, u64), Error> {
         self.seen_by(call, ReadResource { key: key.clone(), resource: PhantomData }).await
     }
 
     /// Returns a resource ahead of a command on it; see [`seen_ahead`](Self::seen_ahead).
-    pub(crate) async fn look_ahead<R: Resource>(&self, call: &Call, key: &AggregateKey) -> Result<Option<R>, Error> {
+    pub(crate) async fn read_resource_ahead<R: Resource>(
+        &self,
+        call: &Call,
+        key: &AggregateKey,
+    ) -> Result<Option<R>, Error> {
         let seen = self.seen_ahead(call, ReadResource { key: key.clone(), resource: PhantomData }).await?;
         Ok(seen.map(|(resource, _)| resource))
     }

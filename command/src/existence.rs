@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn what_stands_on_a_removed_thing_is_gone_however_far_below() {
         let is_there = |scene: &mut Scene| {
-            scene.look(|turn| {
+            scene.inspect(|turn| {
                 let current = turn.get::<Standard<ProjectRole>>(&key::<ProjectRole>("4"));
                 assert_eq!(require_existing(turn, &current).is_ok(), is_there::<ProjectRole>(turn, &current.key));
                 is_there::<ProjectRole>(turn, &current.key)
@@ -128,8 +128,8 @@ mod tests {
     fn what_never_was_is_not_there_and_is_refused_by_whoever_decides() {
         let mut scene = scene();
         let missing = key::<ProjectRole>("5");
-        assert!(!scene.look(|turn| is_there::<ProjectRole>(turn, &missing)));
-        assert!(scene.look(|turn| {
+        assert!(!scene.inspect(|turn| is_there::<ProjectRole>(turn, &missing)));
+        assert!(scene.inspect(|turn| {
             let current = turn.get::<Standard<ProjectRole>>(&missing);
             require_existing(turn, &current).is_ok()
         }));

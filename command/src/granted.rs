@@ -59,7 +59,10 @@ pub(crate) fn owner_by_grant(
 /// Returns the aggregate key of the role with a key. It is always the same one, so that the key is unique in its
 /// project.
 pub(crate) fn role_of(instance_id: &str, project_id: &str, key: &str) -> AggregateKey {
-    AggregateKey::of::<Standard<ProjectRole>>(instance_id, &id::hashed(&format!("{instance_id}\0{project_id}\0{key}")))
+    AggregateKey::of::<Standard<ProjectRole>>(
+        instance_id,
+        &id::from_hash(&format!("{instance_id}\0{project_id}\0{key}")),
+    )
 }
 
 /// Returns the roles of a project that a field of the request names by their keys, each once. All of them are looked

@@ -130,7 +130,7 @@ impl Taker {
         let (taker, bytes) = (self.clone(), message.payload.len());
         tasks.spawn(async move {
             let _place = place;
-            let answer = taker.outcome(&key, command, bytes).await;
+            let answer = taker.execute(&key, command, bytes).await;
             taker.reply(reply, &answer).await;
         });
     }
@@ -156,7 +156,7 @@ impl Taker {
         }
     }
 
-    async fn outcome(&self, key: &SymmetricKey, command: InternalCommand, bytes: usize) -> InternalAnswer {
+    async fn execute(&self, key: &SymmetricKey, command: InternalCommand, bytes: usize) -> InternalAnswer {
         let nonce = command.nonce.clone();
         match self.done(command, bytes).await {
             Ok(outcome) => answer(key, &InternalOutcome { nonce, ..outcome }),

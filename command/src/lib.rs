@@ -32,7 +32,7 @@ mod references;
 mod registrations;
 mod removal;
 mod reusable;
-mod seated;
+mod seat;
 mod settings;
 pub mod settle;
 pub mod setup;

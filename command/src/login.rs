@@ -39,7 +39,7 @@ use crate::{
     let_in::Login,
     named::{named, tries_hash},
     person_key::{self, key_unavailable},
-    seated,
+    seat,
     trial::Trial,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::{Decide, Verdict, writer_unavailable},
@@ -61,14 +61,14 @@ pub(crate) enum PasswordSubject {
 
 /// A person whose password was found right.
 #[derive(Clone)]
-pub(crate) struct Proven {
+pub(crate) struct ProvenPassword {
     pub(crate) user_id: String,
     /// The person, which names the key that seals what is personal.
     pub(crate) human: Human,
     pub(crate) password: Password,
 }
 
-impl Proven {
+impl ProvenPassword {
     /// Returns when the password was found right, if it still is the password of this user.
     pub(crate) fn decide(&self, turn: &mut Turn<'_>, user: &AggregateKey) -> Result<i64, Refusal> {
         let current = turn.get::<Standard<User>>(user);
@@ -96,35 +96,35 @@ fn uncounted(failure: &LogFailure) -> Error {
 ///
 /// # Errors
 /// When the password is wrong, there were too many tries, or the caller may not check it.
-pub(crate) async fn proven(
+pub(crate) async fn prove(
     commands: &Commands,
     call: &Call,
     whose: PasswordSubject,
     said: &str,
-) -> Result<Proven, Error> {
+) -> Result<ProvenPassword, Error> {
     let said = Zeroizing::new(said.to_owned());
     let found = commands.seen_at_any_sequence(call, FindPasswordOwner(whose)).await?;
-    proven_of(commands, &Trial::of(call), found, said).await
+    prove_owner(commands, &Trial::of(call), found, said).await
 }
 
 /// Checks the password of a person who was looked up before.
-pub(crate) async fn proven_of(
+pub(crate) async fn prove_owner(
     commands: &Commands,
     trial: &Trial,
     found: PasswordOwner,
     said: Zeroizing<String>,
-) -> Result<Proven, Error> {
-    let right = tried(commands, trial, &found, said.clone()).await?;
+) -> Result<ProvenPassword, Error> {
+    let right = count_and_compare(commands, trial, &found, said.clone()).await?;
     let (Some(hash), Some(login)) = (right, found.login) else { return Err(wrong()) };
     let password = renewed(commands, trial, &login, hash, said).await;
-    Ok(Proven { user_id: login.user.id, human: login.human, password })
+    Ok(ProvenPassword { user_id: login.user.id, human: login.human, password })
 }
 
 /// Counts a try and returns the hash of the password if it is right; `None` if it is wrong.
 ///
 /// # Errors
 /// When there were too many tries, or the password cannot be checked.
-pub(crate) async fn tried(
+pub(crate) async fn count_and_compare(
     commands: &Commands,
     trial: &Trial,
     PasswordOwner { tries, login }: &PasswordOwner,
@@ -192,10 +192,10 @@ async fn compare(
             None => None,
         };
         let compare = move || is_hash_of(kept.as_ref().map_or_else(|| dummy_hash(), |kept| kept.as_str()), &said);
-        seated::hashed(commands, &trial.instance_id, compare).await?;
+        seat::hash(commands, &trial.instance_id, compare).await?;
         return Ok(None);
     };
-    let right = seated::hashed(commands, &trial.instance_id, move || is_hash_of(&kept, &said).then_some(kept)).await?;
+    let right = seat::hash(commands, &trial.instance_id, move || is_hash_of(&kept, &said).then_some(kept)).await?;
     // A hash of another system, or of another cost, takes another time.
     if right.as_ref().is_some_and(|kept| is_usual(kept)) {
         commands.let_in.remember(login);
@@ -242,7 +242,7 @@ async fn renew(
     login: &Login,
     said: Zeroizing<String>,
 ) -> Result<Option<Password>, Error> {
-    let hash = seated::hashed(commands, &trial.instance_id, move || hash(&said)).await?;
+    let hash = seat::hash(commands, &trial.instance_id, move || hash(&said)).await?;
     let (sealing, _) =
         person_key::key_of_person(commands, &login.user.instance_id, &login.user.id, &login.human).await?;
     let renewed = Password { hash: sealing.seal_password(&hash), ..login.password.clone() };
@@ -329,7 +329,7 @@ impl Command for FindPasswordOwner {
                 (&session.instance_id, key, deciding.keys.instance.mac(&[b"id", id.as_bytes()]))
             }
         };
-        let found = find(turn, &deciding.keys, &key)?.unwrap_or_else(|| nobody(instance_id, &said));
+        let found = find(turn, &deciding.keys, &key)?.unwrap_or_else(|| unknown_owner(instance_id, &said));
         Ok((turn.nothing_decided(Session::NAME), found))
     }
 }
@@ -346,12 +346,12 @@ pub(crate) fn find_by_name(
         Some(key) => find(turn, keys, &key)?,
         None => None,
     };
-    Ok(found.unwrap_or_else(|| nobody(instance_id, &said)))
+    Ok(found.unwrap_or_else(|| unknown_owner(instance_id, &said)))
 }
 
 /// Returns the tries of a name that nobody has. Many names share a key to count under, where each is counted for
 /// itself, as an existing person is.
-fn nobody(instance_id: &str, said: &[u8; 32]) -> PasswordOwner {
+fn unknown_owner(instance_id: &str, said: &[u8; 32]) -> PasswordOwner {
     let place = u16::from_be_bytes([said[0], said[1]]) % UNKNOWN;
     let (key, of) = (format!("{instance_id}.unknown.{place}"), hex::encode(&said[2..18]));
     PasswordOwner { tries: Counting { key, of, since: 0, begins: false }, login: None }

@@ -33,7 +33,7 @@ pub(crate) fn named(turn: &mut Turn<'_>, keys: &ClaimKeys, instance_id: &str, se
 pub(crate) fn tries_hash(keys: &ClaimKeys, search: &Search) -> [u8; 32] {
     match search {
         Search::UserId(id) => keys.instance.mac(&[b"id", id.as_bytes()]),
-        Search::LoginName(name) if PHONE.is_plausible(name) => claim_hash(&keys.instance, &PHONE.hashed(name)),
+        Search::LoginName(name) if PHONE.is_plausible(name) => claim_hash(&keys.instance, &PHONE.claim(name)),
         Search::LoginName(name) => claim_hash(&keys.instance, &User::username_claim(name)),
     }
 }
@@ -65,7 +65,7 @@ impl Contacts {
     ) -> Result<Vec<PersonWithContact>, Refusal> {
         let kinds = self.kinds.iter().filter(|kind| kind.is_plausible(said));
         let named = kinds.map(|kind| {
-            let hash = hashed_claim(&keys.instance, &kind.hashed(said));
+            let hash = hashed_claim(&keys.instance, &kind.claim(said));
             let contact = Reference::new(kind.link, hash.expose().unwrap_or_default());
             (*kind, turn.referrers(&key_of(instance_id, &contact), kind.link), contact)
         });

@@ -67,7 +67,7 @@ mod tests {
         let (mut scene, owner) = (Scene::new(), Owner::organization("2"));
         let is_unused = |scene: &mut Scene, id: &str| {
             let owner = owner.clone();
-            scene.look(|turn| {
+            scene.inspect(|turn| {
                 let user = unused::<User>(turn, &key::<User>(id), &owner).is_ok();
                 let app = unused::<App>(turn, &key::<App>(id), &owner).is_ok();
                 (user, app, turn.lack().is_some())

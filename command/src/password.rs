@@ -32,7 +32,7 @@ use crate::{
     held::{PAST, end},
     login::{self, PasswordOwner, find},
     person_key::{self, key_unavailable},
-    seated,
+    seat,
     trial::Trial,
     turn::{Decided, Refusal, Turn},
     writer::writer_unavailable,
@@ -112,7 +112,7 @@ pub(crate) async fn another_password(
         return Ok(Some(Another { before, new: Err(Faults::one(CURRENT, NO_CURRENT)) }));
     }
     if let Some(said) = &asked.current_password {
-        if login::tried(commands, &Trial::of(call), &found, said.clone().into()).await?.is_none() {
+        if login::count_and_compare(commands, &Trial::of(call), &found, said.clone().into()).await?.is_none() {
             return Ok(Some(Another { before, new: Err(Faults::one(CURRENT, NOT_CURRENT)) }));
         }
         if prepared(said) == prepared(&asked.new_password) {
@@ -144,7 +144,7 @@ pub(crate) async fn hash_of(
         }
         Ok(hash(&password))
     };
-    seated::hashed(commands, instance_id, hashing).await
+    seat::hash(commands, instance_id, hashing).await
 }
 
 /// A password that somebody has chosen for a person.
@@ -190,7 +190,7 @@ impl Command for LookAtUser {
         let user = current.resource().ok_or(Rejection::NotFound(User::NAME))?.clone();
         permit_user(turn, deciding, &current, true)?;
         let seen = (user, current.owner()?.clone(), find(turn, &deciding.keys, &self.0)?);
-        Ok((deciding.nothing(turn, current)?, seen))
+        Ok((deciding.change_nothing(turn, current)?, seen))
     }
 }
 

@@ -66,7 +66,7 @@ pub(crate) async fn create_person(
 /// Returns a person as the caller may see it, whatever sequence the request names; `None` if it may not, or there
 /// is none.
 pub(crate) async fn find_visible(commands: &Commands, call: &Call, key: &AggregateKey) -> Option<Human> {
-    commands.look_ahead::<User>(call, key).await.ok().flatten().and_then(|user| user.human)
+    commands.read_resource_ahead::<User>(call, key).await.ok().flatten().and_then(|user| user.human)
 }
 
 /// Returns a person after the changes of a request, sealed; `None` if there are none.
@@ -105,7 +105,7 @@ pub(crate) async fn seal(
 /// Seals a person as events store it, who is found by hashes under the instance's key for claims.
 pub(crate) fn sealed(claims: &SymmetricKey, sealing: &PersonKey, person: &Person) -> Human {
     let found_by = |kind: Kind| {
-        kind.of(person).map(|contact| hashed_claim(claims, &kind.hashed(&contact.value))).unwrap_or_default()
+        kind.of(person).map(|contact| hashed_claim(claims, &kind.claim(&contact.value))).unwrap_or_default()
     };
     Human {
         schema_id: SCHEMA.to_owned(),

@@ -246,7 +246,7 @@ fn role_names() -> String {
 mod tests {
     use super::*;
 
-    fn wanted(service_user: &str, person: &str) -> Result<(), &'static str> {
+    fn check_names(service_user: &str, person: &str) -> Result<(), &'static str> {
         let service_users = vec![WantedUser { name: service_user.into(), roles: vec![] }];
         let person = Some(Newcomer { username: person.into(), ..Newcomer::default() });
         check(&Additions { service_users, person, features: vec![] }).map_err(|failure| match failure {
@@ -258,10 +258,10 @@ mod tests {
 
     #[test]
     fn no_two_users_of_a_plan_have_one_name() {
-        assert_eq!(wanted("viewer", "ada"), Ok(()));
-        assert_eq!(wanted("viewer", "Platform-Admin"), Err("username"));
-        assert_eq!(wanted("ADA", "ada"), Err("name"));
-        assert_eq!(wanted("viewer", "007"), Err("username"));
+        assert_eq!(check_names("viewer", "ada"), Ok(()));
+        assert_eq!(check_names("viewer", "Platform-Admin"), Err("username"));
+        assert_eq!(check_names("ADA", "ada"), Err("name"));
+        assert_eq!(check_names("viewer", "007"), Err("username"));
     }
 
     #[test]

@@ -257,7 +257,7 @@ impl Visitor for Kinds {
         self.0.push(Kind {
             name: R::NAME,
             exists: exists::<R>,
-            goes: goes::<R>,
+            goes: is_removed_with::<R>,
             unlink: unlink::<R>,
             remove: remove_resource::<R>,
         });
@@ -285,7 +285,7 @@ fn exists<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey) -> bool {
     turn.get::<Standard<R>>(key).resource().is_some()
 }
 
-fn goes<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey, reference: &Reference) -> bool {
+fn is_removed_with<R: Resource>(turn: &mut Turn<'_>, key: &AggregateKey, reference: &Reference) -> bool {
     let current = turn.get::<Standard<R>>(key);
     names(&current, reference) && current.resource().is_some_and(|found| found.clone().unlinked(reference).is_none())
 }

@@ -216,7 +216,7 @@ impl<R: Reusable> Patch<R> {
                 } else {
                     resource.head.changed_at
                 };
-                Decided { sequence, changed_at, ..deciding.nothing(turn, current)? }
+                Decided { sequence, changed_at, ..deciding.change_nothing(turn, current)? }
             }
         };
         Ok(Decided { owner, ..decided })

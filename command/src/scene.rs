@@ -89,7 +89,7 @@ impl Scene {
     }
 
     /// Runs a turn of which nothing is retained.
-    pub(crate) fn look<T>(&mut self, look: impl FnOnce(&mut Turn<'_>) -> T) -> T {
+    pub(crate) fn inspect<T>(&mut self, look: impl FnOnce(&mut Turn<'_>) -> T) -> T {
         look(&mut Turn::new(&mut self.memory, &mut self.draft, self.now))
     }
 

@@ -53,7 +53,7 @@ pub async fn commit(log: &Log, after: Position, commit: CommitRecord) -> Settled
             }
         }
         let found = occupant(log, place).await;
-        SETTLES.with(&[outcome(&found, &commit)]).count();
+        SETTLES.with(&[outcome_label(&found, &commit)]).count();
         match found {
             Ok(Some(record)) if record.commit.record_id == commit.record_id => return Settled::Committed(record),
             Ok(Some(record)) => return Settled::Overtaken(record),
@@ -72,7 +72,7 @@ const fn subject(log: &Log) -> &'static str {
 }
 
 /// Returns what was found, as metrics name it.
-fn outcome(found: &Result<Option<Record>, Broken>, own: &CommitRecord) -> &'static str {
+fn outcome_label(found: &Result<Option<Record>, Broken>, own: &CommitRecord) -> &'static str {
     match found {
         Ok(Some(record)) if record.commit.record_id == own.record_id => "committed",
         Ok(Some(_)) => "overtaken",

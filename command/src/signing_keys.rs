@@ -164,7 +164,7 @@ mod tests {
 
     fn end(scene: &mut Scene, id: &str) -> Option<i64> {
         let key = scene::key::<SigningKey>(id);
-        scene.look(|turn| turn.get::<Standard<SigningKey>>(&key).resource().and_then(|key| key.signs_until))
+        scene.inspect(|turn| turn.get::<Standard<SigningKey>>(&key).resource().and_then(|key| key.signs_until))
     }
 
     #[test]
@@ -199,11 +199,11 @@ mod tests {
     fn the_keys_of_an_instance_are_counted() {
         let mut scene = begun();
         for id in 1..=MOST_KEYS {
-            assert!(!scene.look(|turn| are_enough(turn, THERE)), "{id}");
+            assert!(!scene.inspect(|turn| are_enough(turn, THERE)), "{id}");
             add(&mut scene, &(100 + id).to_string(), THERE, None);
         }
-        assert!(scene.look(|turn| are_enough(turn, THERE)));
+        assert!(scene.inspect(|turn| are_enough(turn, THERE)));
         scene.change::<SigningKey>("101", Asked::Delete).expect("it is there");
-        assert!(!scene.look(|turn| are_enough(turn, THERE)));
+        assert!(!scene.inspect(|turn| are_enough(turn, THERE)));
     }
 }

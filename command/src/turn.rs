@@ -364,7 +364,7 @@ impl<'a> Turn<'a> {
             for change in appended.events.iter().flat_map(|event| reference_changes(&appended.key, event)) {
                 self.memory.change_reference(&change);
             }
-            self.memory.keep(appended.key, appended.cached, &appended.events);
+            self.memory.cache(appended.key, appended.cached, &appended.events);
             for (claim, holder) in appended.claims {
                 self.memory.claims.insert(claim, holder);
             }

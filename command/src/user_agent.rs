@@ -20,7 +20,7 @@ use crate::{
     authority::Object,
     execute::{Command, Commands, Deciding},
     existence,
-    login::{PasswordSubject, Proven},
+    login::{PasswordSubject, ProvenPassword},
     named::named,
     person_key,
     turn::{Decided, Refusal, Turn},
@@ -70,7 +70,7 @@ pub(crate) struct OfSession<'a> {
     /// The person that the session belongs to.
     pub(crate) whose: Option<PasswordSubject>,
     /// The person whose password was right, where one was checked.
-    pub(crate) proven: Option<&'a Proven>,
+    pub(crate) proven: Option<&'a ProvenPassword>,
 }
 
 /// Returns the user agent that a request names, if it breaks no rule. It is checked before a password is compared, so

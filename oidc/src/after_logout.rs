@@ -8,7 +8,7 @@ use crate::{
     Oidc,
     authorize::{LONGEST_STATE, checks},
     callback,
-    told::Notice,
+    notice::Notice,
 };
 
 /// The parameters of a logout request that name where the browser goes on.

@@ -37,7 +37,7 @@ async fn get(
     request: GetAuthRequestRequest,
 ) -> Result<Answer<GetAuthRequestResponse>, Error> {
     let (waiting, app) = waiting(&oidc, &call, &request.id).await?;
-    answer(&oidc, &call, GetAuthRequestResponse { auth_request: Some(shown(request.id, waiting, &app)) }).await
+    answer(&oidc, &call, GetAuthRequestResponse { auth_request: Some(to_proto(request.id, waiting, &app)) }).await
 }
 
 async fn finish(
@@ -86,7 +86,7 @@ async fn waiting(oidc: &Oidc, call: &Call, id: &str) -> Result<(PendingRequest, 
     Ok(ending::waiting(oidc, &call.tenant, id).await?.ok_or(Rejection::NotFound(NOUN))?)
 }
 
-fn shown(id: String, PendingRequest { request, since }: PendingRequest, app: &Client) -> auth_request::AuthRequest {
+fn to_proto(id: String, PendingRequest { request, since }: PendingRequest, app: &Client) -> auth_request::AuthRequest {
     let scopes = request.scope.split(' ').map(str::to_owned).collect();
     let max_age = request.max_age.map(|seconds| proto::wellknown::Duration { seconds: i64::from(seconds), nanos: 0 });
     auth_request::AuthRequest {

@@ -31,8 +31,8 @@ use crate::{
     endpoint,
     error::{Error, Refused, no_store},
     form::{self, EndpointRequest, Form},
+    notice::Notice,
     owner, scope,
-    told::Notice,
     words::Words,
 };
 
@@ -49,17 +49,17 @@ pub(crate) async fn authorize(State(oidc): State<Arc<Oidc>>, request: Request<Bo
     };
     let (site, words) = (oidc.site(request.uri(), request.headers()), Words::built_in(request.headers()));
     let led = timeout(LONGEST, lead(&oidc, request)).await;
-    match led.unwrap_or(Err(NotShown::Shown(Notice::AWAY))) {
+    match led.unwrap_or(Err(AuthorizeFailure::Page(Notice::AWAY))) {
         Ok(url) => redirect(status, &url),
-        Err(NotShown::Shown(told)) => told.answer(site.as_ref(), &words),
-        Err(NotShown::Platform(error)) => error.into_response(),
+        Err(AuthorizeFailure::Page(notice)) => notice.answer(site.as_ref(), &words),
+        Err(AuthorizeFailure::Platform(error)) => error.into_response(),
     }
 }
 
 /// Why a browser is not sent to a login page.
-enum NotShown {
+enum AuthorizeFailure {
     /// The person is shown an error page.
-    Shown(Notice),
+    Page(Notice),
     /// No instance is found under the host.
     Platform(edge::error::Error),
 }
@@ -71,10 +71,10 @@ pub(crate) fn origin_of(extensions: &Extensions) -> String {
 }
 
 /// Returns the URL that the browser is redirected to.
-async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, NotShown> {
+async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, AuthorizeFailure> {
     let asked = match BrowserRequest::read(oidc, request).await? {
-        Here::Asked(asked) => asked,
-        Here::Elsewhere(url) => return Ok(url),
+        IncomingRequest::AtIssuer(asked) => asked,
+        IncomingRequest::Elsewhere(url) => return Ok(url),
     };
     let mut by_app = asked.by_app(oidc).await?;
     let opened = by_app.open(oidc).await;
@@ -83,7 +83,7 @@ async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, NotShown> {
     {
         // The redirect URI is in the request object, too.
         let is_away = refusal.error == "temporarily_unavailable";
-        return Err(NotShown::Shown(if is_away { Notice::AWAY } else { Notice::UNREADABLE }));
+        return Err(AuthorizeFailure::Page(if is_away { Notice::AWAY } else { Notice::UNREADABLE }));
     }
     let answerable = by_app.answerable()?;
     let waiting = match opened {
@@ -94,7 +94,9 @@ async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, NotShown> {
     let tenant = &by_app.asked.tenant;
     match waiting {
         Ok(id) => Ok(login_url(&oidc.edge.external.issuer(tenant), &by_app.settings, &id)),
-        Err(refusal) => answer::url(oidc, tenant, callback, &refusal.pairs()).await.map_err(|error| shown(&error)),
+        Err(refusal) => {
+            answer::url(oidc, tenant, callback, &refusal.pairs()).await.map_err(|error| unavailable(&error))
+        }
     }
 }
 
@@ -109,42 +111,42 @@ struct BrowserRequest {
 }
 
 /// The host that a request was sent to.
-enum Here {
+enum IncomingRequest {
     /// The host of the issuer.
-    Asked(BrowserRequest),
+    AtIssuer(BrowserRequest),
     /// Another host: the request has to be repeated at this URL.
     Elsewhere(String),
 }
 
 impl BrowserRequest {
-    async fn read(oidc: &Oidc, request: Request<Body>) -> Result<Here, NotShown> {
+    async fn read(oidc: &Oidc, request: Request<Body>) -> Result<IncomingRequest, AuthorizeFailure> {
         let origin = origin_of(request.extensions());
         let named = host(request.uri(), request.headers());
         let has_pages = oidc.site(request.uri(), request.headers()).is_some();
         let read = form::read_either(oidc, request).await;
         let EndpointRequest { tenant, form, .. } = read.map_err(|refused| match refused {
-            Refused::Platform(error) => NotShown::Platform(error),
-            Refused::OAuth(_) => NotShown::Shown(Notice::UNREADABLE),
+            Refused::Platform(error) => AuthorizeFailure::Platform(error),
+            Refused::OAuth(_) => AuthorizeFailure::Page(Notice::UNREADABLE),
         })?;
         // The cookies of a login belong to one host.
         if named.is_ok_and(|named| named != tenant.primary_domain) {
             let (issuer, query) = (oidc.edge.external.issuer(&tenant), form.encoded());
-            return Ok(Here::Elsewhere(format!("{issuer}{}?{query}", endpoint::AUTHORIZATION)));
+            return Ok(IncomingRequest::Elsewhere(format!("{issuer}{}?{query}", endpoint::AUTHORIZATION)));
         }
-        Ok(Here::Asked(Self { tenant, form, origin, has_pages }))
+        Ok(IncomingRequest::AtIssuer(Self { tenant, form, origin, has_pages }))
     }
 
     /// Finds the app that has made the request: an active one in which people log in.
-    async fn by_app(self, oidc: &Oidc) -> Result<ByApp, NotShown> {
+    async fn by_app(self, oidc: &Oidc) -> Result<ByApp, AuthorizeFailure> {
         if !oidc.edge.ended.is_known() {
-            return Err(NotShown::Shown(Notice::AWAY));
+            return Err(AuthorizeFailure::Page(Notice::AWAY));
         }
         let client_id = self.form.get("client_id").unwrap_or_default();
         let found = oidc.edge.app(&self.tenant, client_id, 0).await;
-        let found = found.map_err(|failure| shown(&Error::from(failure)))?;
+        let found = found.map_err(|failure| unavailable(&Error::from(failure)))?;
         let app = found.filter(|app| oidc.edge.is_live_app(&self.tenant, app, app.processed));
-        let app = app.ok_or(NotShown::Shown(Notice::NO_APP))?;
-        let settings = app.app.config.oidc().cloned().ok_or(NotShown::Shown(Notice::NO_APP))?;
+        let app = app.ok_or(AuthorizeFailure::Page(Notice::NO_APP))?;
+        let settings = app.app.config.oidc().cloned().ok_or(AuthorizeFailure::Page(Notice::NO_APP))?;
         Ok(ByApp { asked: self, app, settings })
     }
 }
@@ -170,13 +172,13 @@ impl ByApp {
     }
 
     /// Determines where the app is answered: at a registered redirect URI.
-    fn answerable(self) -> Result<Answerable, NotShown> {
+    fn answerable(self) -> Result<Answerable, AuthorizeFailure> {
         let form = &self.asked.form;
-        let redirect_uri = form.get("redirect_uri").ok_or(NotShown::Shown(Notice::NO_REDIRECT_URI))?;
+        let redirect_uri = form.get("redirect_uri").ok_or(AuthorizeFailure::Page(Notice::NO_REDIRECT_URI))?;
         if !checks::leads_to(&self.settings, &self.settings.redirect_uris, redirect_uri) {
             let rule = checks::no_way(&self.settings, redirect_uri);
             tracing::info!(app = self.app.id, rule, "nobody is sent to the address that an app has asked for");
-            return Err(NotShown::Shown(Notice::NO_REDIRECT_URI));
+            return Err(AuthorizeFailure::Page(Notice::NO_REDIRECT_URI));
         }
         let state = form.get("state").map(str::to_owned);
         let is_long = state.as_ref().is_some_and(|state| state.len() > LONGEST_STATE);
@@ -238,8 +240,8 @@ fn login_url(issuer: &str, Settings { login_uri, .. }: &Settings, id: &str) -> S
 }
 
 /// Makes the page for a dependency that does not answer.
-fn shown(_: &Error) -> NotShown {
-    NotShown::Shown(Notice::AWAY)
+fn unavailable(_: &Error) -> AuthorizeFailure {
+    AuthorizeFailure::Page(Notice::AWAY)
 }
 
 /// Redirects a browser to a URL, without storing the redirect or sending a `Referer`.

@@ -109,8 +109,8 @@ mod tests {
         let expected = "https://shop.example/cb?code=1&state=a+b%26c%3D%C3%A4%2B%25&iss=https%3A%2F%2Fid.example";
         assert_eq!(plain.url("https://id.example", &[("code", "1")]).as_deref(), Some(expected));
         let with_query = Callback { redirect_uri: "app:/cb?x=1".to_owned(), state: None, ..plain.clone() };
-        let told = with_query.url("i", &[("error", "login_required")]);
-        assert_eq!(told.as_deref(), Some("app:/cb?x=1&error=login_required&iss=i"));
+        let url = with_query.url("i", &[("error", "login_required")]);
+        assert_eq!(url.as_deref(), Some("app:/cb?x=1&error=login_required&iss=i"));
         let in_fragment = Callback { mode: Mode::Fragment, ..with_query };
         let refusal = Refusal { error: "access_denied", description: "why not" };
         let expected = "app:/cb?x=1#error=access_denied&error_description=why+not&iss=i";

@@ -24,8 +24,8 @@ use crate::{
     form::{self, EndpointRequest},
     hinted::{Hinted, PARAMETER},
     issue::ID_TYPE,
+    notice::Notice,
     pages::is_signed_in_to,
-    told::Notice,
     words::Words,
 };
 
@@ -39,11 +39,11 @@ pub(crate) async fn end_session(State(oidc): State<Arc<Oidc>>, request: Request<
     let (site, words) = (oidc.site(request.uri(), request.headers()), Words::built_in(request.headers()));
     match timeout(LONGEST, end(&oidc, site.as_ref(), request))
         .await
-        .unwrap_or(Err(NothingEnds::Shown(Notice::MAYBE_SIGNED_OUT)))
+        .unwrap_or(Err(NothingEnds::Page(Notice::MAYBE_SIGNED_OUT)))
     {
         Ok(Some(url)) => redirect(status, &url),
         Ok(None) => Notice::SIGNED_OUT.answer(site.as_ref(), &words),
-        Err(NothingEnds::Shown(told)) => told.answer(site.as_ref(), &words),
+        Err(NothingEnds::Page(notice)) => notice.answer(site.as_ref(), &words),
         Err(NothingEnds::Platform(error)) => error.into_response(),
     }
 }
@@ -51,14 +51,14 @@ pub(crate) async fn end_session(State(oidc): State<Arc<Oidc>>, request: Request<
 /// Why no session ends.
 enum NothingEnds {
     /// The person is shown an error page.
-    Shown(Notice),
+    Page(Notice),
     /// No instance is found under the host.
     Platform(edge::error::Error),
 }
 
 impl From<Notice> for NothingEnds {
-    fn from(told: Notice) -> Self {
-        Self::Shown(told)
+    fn from(notice: Notice) -> Self {
+        Self::Page(notice)
     }
 }
 

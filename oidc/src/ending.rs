@@ -84,8 +84,8 @@ impl FinishedRequest<'_> {
         description: &str,
     ) -> Result<Option<String>, Error> {
         let description = (!description.is_empty()).then_some(("error_description", description));
-        let told: Vec<_> = [("error", error)].into_iter().chain(description).collect();
-        self.closed(oidc, tenant, &told).await
+        let parameters: Vec<_> = [("error", error)].into_iter().chain(description).collect();
+        self.closed(oidc, tenant, &parameters).await
     }
 
     /// Ends a request with an answer other than a code.

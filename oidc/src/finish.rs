@@ -114,7 +114,7 @@ pub(crate) async fn logged_in(
     token: &str,
     seen: u64,
 ) -> Result<(LoggedIn, Arc<Principal>), Unfinished> {
-    let session = session::shown(oidc, tenant, token).await?.ok_or(Lack::Session)?;
+    let session = session::session_by_token(oidc, tenant, token).await?.ok_or(Lack::Session)?;
     fault::point("finish.session_shown");
     let checked = checked(waiting, &session)?;
     let seen = checked.seen.max(seen);

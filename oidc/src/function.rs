@@ -315,13 +315,13 @@ mod tests {
     #[test]
     fn each_answer_replaces_the_members_that_it_names_and_the_next_target_sees_it() {
         let mut using = using();
-        let told = |using: &Using| serde_json::from_slice::<Value>(&using.payload()).unwrap();
-        assert_eq!(told(&using), json!({ "function": "function/preuserinfo" }), "nobody has answered yet");
+        let payload = |using: &Using| serde_json::from_slice::<Value>(&using.payload()).unwrap();
+        assert_eq!(payload(&using), json!({ "function": "function/preuserinfo" }), "nobody has answered yet");
         let claim = |value: u8| json!([{ "key": "tier", "value": value }]);
         using.merge(answer(json!({ "append_claims": claim(1), "append_log_claims": ["a"] }))).unwrap();
         using.merge(answer(json!({ "append_claims": claim(2) }))).unwrap();
         let both = json!({ "append_claims": claim(2), "append_log_claims": ["a"] });
-        assert_eq!(told(&using), json!({ "function": "function/preuserinfo", "response": both }));
+        assert_eq!(payload(&using), json!({ "function": "function/preuserinfo", "response": both }));
         let said = using.parsed().unwrap();
         assert_eq!((said.append_claims[0].key.as_str(), &said.append_claims[0].value), ("tier", &json!(2)));
         assert_eq!(said.append_log_claims, ["a"]);

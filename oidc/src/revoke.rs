@@ -156,7 +156,7 @@ pub(crate) async fn have_ended(
     command: Command,
     trace_context: &str,
 ) -> Result<(), Error> {
-    known(oidc, send(oidc, tenant, command, trace_context).await?.sequence).await
+    wait_until_known(oidc, send(oidc, tenant, command, trace_context).await?.sequence).await
 }
 
 /// Ends all sessions of a person by the writer, and waits until this node knows.
@@ -180,7 +180,7 @@ async fn send(oidc: &Oidc, tenant: &Tenant, command: Command, trace_context: &st
 }
 
 /// Waits until this node knows all revocations up to a sequence.
-pub(crate) async fn known(oidc: &Oidc, sequence: u64) -> Result<(), Error> {
+pub(crate) async fn wait_until_known(oidc: &Oidc, sequence: u64) -> Result<(), Error> {
     let revoked = oidc.edge.ended.revoked();
     revoked.position().wait_briefly_for(sequence).await;
     if revoked.sequence() >= sequence { Ok(()) } else { Err(Error::Unavailable) }

@@ -64,8 +64,8 @@ impl<'a> RequestedScopes<'a> {
         grants: &[Granted],
     ) -> Map<String, Value> {
         let of = |project| (project, self.of_project(&tenant.primary_domain, project, grants));
-        let told = projects.into_iter().map(of).filter(|(_, roles)| !roles.is_empty());
-        told.map(|(project, roles)| (name(&project.id), json!(roles))).collect()
+        let claims = projects.into_iter().map(of).filter(|(_, roles)| !roles.is_empty());
+        claims.map(|(project, roles)| (name(&project.id), json!(roles))).collect()
     }
 
     /// Returns the claims for an app of a project: under the name with the project's id, and under the short one.

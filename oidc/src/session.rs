@@ -31,7 +31,11 @@ use crate::{Oidc, error::Error, known::WAIT};
 ///
 /// # Errors
 /// When that cannot be determined.
-pub(crate) async fn shown(oidc: &Oidc, tenant: &Tenant, token: &str) -> Result<Option<StoredResource<Session>>, Error> {
+pub(crate) async fn session_by_token(
+    oidc: &Oidc,
+    tenant: &Tenant,
+    token: &str,
+) -> Result<Option<StoredResource<Session>>, Error> {
     let Some(sent) = SESSION.parse(token) else { return Ok(None) };
     let key = oidc.keyring.key(&tenant.id, Purpose::ClientSecret).await?;
     let given = secret_hash(&key, sent.id, sent.secret);

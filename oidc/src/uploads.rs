@@ -85,7 +85,7 @@ pub(crate) fn named(instance_id: &str, owner: &str, digest: &str) -> Option<Asse
 fn may_be_there(settings: &SettingsIndex, name: &AssetName) -> bool {
     let branding = settings.effective::<Branding>(&name.instance_id, &name.owner());
     let is_fresh = clock::now().duration_since(branding.changed_at) < grace().try_into().unwrap_or_default();
-    is_fresh || branding.chain.own.is_some_and(|own| own.shows(&name.digest))
+    is_fresh || branding.chain.own.is_some_and(|own| own.has_file(&name.digest))
 }
 
 /// Permits any page to embed the file, such as those of a tenant's own: it is public.

@@ -72,12 +72,12 @@ impl Challenge {
                 (StatusCode::FORBIDDEN, Some("insufficient_scope"), "the access token lacks the scope openid")
             }
         };
-        let told =
+        let parameters =
             error.map_or_else(String::new, |error| format!(" error=\"{error}\", error_description=\"{description}\""));
         let body = json!({ "error": error.unwrap_or("invalid_request"), "error_description": description });
         let mut response = (status, Json(body)).into_response();
         no_store(&mut response);
-        if let Ok(challenge) = HeaderValue::from_str(&format!("Bearer{told}")) {
+        if let Ok(challenge) = HeaderValue::from_str(&format!("Bearer{parameters}")) {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
         response.extensions_mut().insert(edge::error::Refused(error.unwrap_or("token_missing")));
@@ -86,7 +86,7 @@ impl Challenge {
 }
 
 async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Map<String, Value>, Unanswered> {
-    let (tenant, headers, token) = shown(oidc, request).await?;
+    let (tenant, headers, token) = read_token(oidc, request).await?;
     let token = token.ok_or(Unanswered::Challenged(Challenge::Missing))?;
     let platform = &tenant.instance.platform_project_id;
     let held = oidc.edge.holder(&tenant, &token, platform).await.map_err(Error::from)?;
@@ -103,7 +103,10 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Map<String, Value
 }
 
 /// Returns the token of a request, from a header or a form (RFC 6750, section 2).
-async fn shown(oidc: &Oidc, request: Request<Body>) -> Result<(Arc<Tenant>, HeaderMap, Option<String>), Unanswered> {
+async fn read_token(
+    oidc: &Oidc,
+    request: Request<Body>,
+) -> Result<(Arc<Tenant>, HeaderMap, Option<String>), Unanswered> {
     let mut in_header = request.headers().get_all(header::AUTHORIZATION).iter();
     let bearer = |value: &HeaderValue| {
         let (scheme, token) = value.to_str().ok()?.split_once(' ')?;

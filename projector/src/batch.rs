@@ -30,7 +30,7 @@ pub(crate) struct Batch {
 pub(crate) async fn next(
     records: &mut (impl Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin),
 ) -> Option<Result<Batch, LogFailure>> {
-    let mut batch = Batch::nothing(Position::default(), Timestamp::default());
+    let mut batch = Batch::empty(Position::default(), Timestamp::default());
     let mut next = records.next().await?;
     loop {
         match next {
@@ -51,7 +51,7 @@ pub(crate) async fn next(
 
 impl Batch {
     /// An empty batch, at a position.
-    pub(crate) const fn nothing(end: Position, committed_at: Timestamp) -> Self {
+    pub(crate) const fn empty(end: Position, committed_at: Timestamp) -> Self {
         Self { records: vec![], events: vec![], end, committed_at }
     }
 

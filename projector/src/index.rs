@@ -22,7 +22,7 @@ use eventlog::{
     log::LogFailure,
     unit::{self, supervise, while_held},
 };
-use index::{Follower, Manifest, Publisher, Replica, Snapshot, SnapshotSender, Storage, Writer, show};
+use index::{Follower, Manifest, Publisher, Replica, Snapshot, SnapshotSender, Storage, Writer, publish};
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at},
@@ -37,7 +37,7 @@ use crate::{
     failure::BatchFailure,
     parked::{self, Parked},
     reporter::{Cause, Reporter},
-    unit::{WAY, outdated, tell_stop},
+    unit::{OUTDATED_PAUSE, outdated, report_stop},
 };
 
 /// How long changes are gathered before a commit. The first change is committed at once.
@@ -138,10 +138,10 @@ impl unit::Unit for Unit {
     async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<Infallible, Duration> {
         if let Some(reason) = &self.stopped {
             self.reporter.stalls(Cause::Event, reason.clone());
-            tell_stop(&self.projector, self.projection, Cause::Event, reason).await;
-            return ControlFlow::Continue(WAY);
+            report_stop(&self.projector, self.projection, Cause::Event, reason).await;
+            return ControlFlow::Continue(OUTDATED_PAUSE);
         }
-        let Some(Err(stall)) = while_held(self.keep(lease), lease, shutdown).await else {
+        let Some(Err(stall)) = while_held(self.publish_commits(lease), lease, shutdown).await else {
             return ControlFlow::Continue(Duration::ZERO);
         };
         let (error, index) = (explain(&stall), &self.follower.name);
@@ -151,15 +151,15 @@ impl unit::Unit for Unit {
                 tracing::error!(index, error, "this node is outdated and leaves the search index to others");
                 let told = outdated(&failure.without_values());
                 if self.reporter.is_outdated(error) {
-                    tell_stop(&self.projector, self.projection, Cause::Event, &told).await;
+                    report_stop(&self.projector, self.projection, Cause::Event, &told).await;
                 }
-                WAY
+                OUTDATED_PAUSE
             }
             stall => {
                 tracing::error!(index, error, "the search index has stopped");
                 self.stopped = matches!(stall, Stall::Batch(BatchFailure::Flood(_))).then(|| error.clone());
                 let told = if let Stall::Batch(failure) = stall { failure.without_values() } else { error.clone() };
-                tell_stop(&self.projector, self.projection, stall.cause(), &told).await;
+                report_stop(&self.projector, self.projection, stall.cause(), &told).await;
                 self.reporter.stalls(stall.cause(), error);
                 PAUSE
             }
@@ -200,7 +200,7 @@ impl Unit {
     }
 
     /// Takes the index over, then commits what the log brings and publishes the commits.
-    async fn keep(&self, lease: &Lease) -> Result<Infallible, Stall> {
+    async fn publish_commits(&self, lease: &Lease) -> Result<Infallible, Stall> {
         let Follower { remote, name, folder, .. } = &self.follower;
         let grace = self.projector.indexing.grace;
         let begin = async {
@@ -289,7 +289,7 @@ impl Unit {
                 Some(batch) => batch,
                 None => match timeout(parked.look_again(HEARTBEAT), batch::next(&mut records)).await {
                     Ok(batch) => batch.ok_or(Stall::LogEnded)??,
-                    Err(_) if parked.are_due() => batch::Batch::nothing(snapshot.position, snapshot.committed_at),
+                    Err(_) if parked.are_due() => batch::Batch::empty(snapshot.position, snapshot.committed_at),
                     Err(_) => continue,
                 },
             };
@@ -334,7 +334,7 @@ impl Unit {
     /// Shows a commit and passes it on to be published, unless the index is still being built again.
     fn report(&self, snapshot: &Arc<Snapshot>, complete_from: u64, committed: &Committed) {
         if snapshot.position.stream_sequence >= complete_from {
-            show(&self.shown, snapshot.clone());
+            publish(&self.shown, snapshot.clone());
             committed.send_replace(Some(snapshot.clone()));
         }
     }

@@ -161,9 +161,10 @@ impl Parked {
     }
 
     /// Notes the events of an applied batch that wait.
-    pub(crate) fn saw(&mut self, events: &[Arc<Recorded>]) {
+    pub(crate) fn note_waiting(&mut self, events: &[Arc<Recorded>]) {
         if !self.all.is_empty() {
-            self.due.saw(events.iter().map(|event| &**event).filter(|event| self.all.contains_key(&event.key())));
+            self.due
+                .note_waiting(events.iter().map(|event| &**event).filter(|event| self.all.contains_key(&event.key())));
         }
     }
 
@@ -368,7 +369,7 @@ impl Parked {
 
     /// Notes that some were tried again. Of those that did not fail and have more waiting events than were read, the
     /// next ones become due.
-    pub(crate) fn tried(&mut self, retry: &Retry, failed: &[ParkedAt]) {
+    pub(crate) fn note_retry(&mut self, retry: &Retry, failed: &[ParkedAt]) {
         self.due.done(retry.waiting.len());
         for key in retry.healed(failed) {
             tracing::info!(projection = self.projection.name, aggregate_id = key.id, "a parked aggregate continues");

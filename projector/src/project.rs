@@ -53,7 +53,7 @@ pub(crate) async fn project(
         parked.add(&failed);
         moved
     };
-    parked.saw(&batch.events);
+    parked.note_waiting(&batch.events);
     parked.obey(decisions);
     fault::point("project.committed");
     Ok(moved)
@@ -75,7 +75,7 @@ pub(crate) async fn retry(
     let moving = Moving { read_model, checkpoint, end, committed_at, parked, batch: None, retry: &retry };
     let (_, failed) = moving.apply(&mut database.connection().await?, &folded).await?;
     fault::point_of("retry.committed", read_model.projection.name);
-    parked.tried(&retry, &failed);
+    parked.note_retry(&retry, &failed);
     Ok(true)
 }
 

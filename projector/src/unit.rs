@@ -31,7 +31,7 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// The pauses after failures grow from the first to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// How long an outdated unit leaves the lease to others.
-pub(crate) const WAY: Duration = Duration::from_secs(30);
+pub(crate) const OUTDATED_PAUSE: Duration = Duration::from_secs(30);
 
 /// The checkpoint belongs to another log: this one has nothing there, or something else.
 #[derive(Debug, thiserror::Error)]
@@ -123,8 +123,8 @@ impl unit::Unit for Rows {
     async fn work(&mut self, lease: &Lease, shutdown: &CancellationToken) -> ControlFlow<Infallible, Duration> {
         if let Some(reason) = &self.stopped {
             self.reporter.stalls(Cause::Event, reason.clone());
-            tell_stop(&self.projector, self.projection, Cause::Event, reason).await;
-            return ControlFlow::Continue(WAY);
+            report_stop(&self.projector, self.projection, Cause::Event, reason).await;
+            return ControlFlow::Continue(OUTDATED_PAUSE);
         }
         let mut applied = false;
         let stall = while_held(self.follow(lease, &mut applied), lease, shutdown).await;
@@ -132,15 +132,15 @@ impl unit::Unit for Rows {
         let is_fenced = matches!(stall, Some(Err(Stall::Batch(BatchFailure::Fenced))));
         self.pause = if applied || is_fenced { PAUSES.0 } else { (self.pause * 2).min(PAUSES.1) };
         let Some(Err(stall)) = stall else { return ControlFlow::Continue(Duration::ZERO) };
-        let pause = if stall.is_outdated() { WAY } else { self.pause };
+        let pause = if stall.is_outdated() { OUTDATED_PAUSE } else { self.pause };
         report(self.projection, &stall, pause);
         if stall.is_outdated() {
             if self.reporter.is_outdated(explain(&stall)) {
-                tell_stop(&self.projector, self.projection, Cause::Event, &outdated(&stall.without_values())).await;
+                report_stop(&self.projector, self.projection, Cause::Event, &outdated(&stall.without_values())).await;
             }
         } else {
             self.reporter.stalls(stall.cause(), explain(&stall));
-            tell_stop(&self.projector, self.projection, stall.cause(), &stall.without_values()).await;
+            report_stop(&self.projector, self.projection, stall.cause(), &stall.without_values()).await;
         }
         if matches!(stall, Stall::Batch(BatchFailure::Flood(_))) {
             self.stopped = Some(explain(&stall));
@@ -150,7 +150,7 @@ impl unit::Unit for Rows {
 }
 
 /// Announces to all nodes that a projection has stopped, unless that passes by itself.
-pub(crate) async fn tell_stop(projector: &Projector, projection: &Projection, cause: Cause, reason: &str) {
+pub(crate) async fn report_stop(projector: &Projector, projection: &Projection, cause: Cause, reason: &str) {
     if [Cause::Event, Cause::Log].contains(&cause) {
         let client = projector.log_of(projection).client();
         Announcer::new(client, projection, projector.shard).stops(reason).await;

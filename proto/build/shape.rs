@@ -18,7 +18,7 @@ pub(crate) fn generate(pool: &DescriptorPool) -> BTreeMap<String, String> {
     let mut packages: BTreeMap<String, String> = BTreeMap::new();
     for method in pool.services().flat_map(|service| service.methods().collect::<Vec<_>>()) {
         let (request, response) = (method.input(), method.output());
-        let mut code = vec![Some(asked(&method)), identified(&request), written(&response), got(&method)];
+        let mut code = vec![Some(request_impl(&method)), identified(&request), written(&response), got(&method)];
         code.extend([searched(&method), resolved(&method)]);
         packages.entry(request.package_name().to_owned()).or_default().extend(code.into_iter().flatten());
     }
@@ -34,7 +34,7 @@ pub(crate) fn visits(pool: &DescriptorPool) -> String {
 }
 
 /// Implements `Request` for the request of a method: its operation, and the holder that its path names.
-fn asked(method: &MethodDescriptor) -> String {
+fn request_impl(method: &MethodDescriptor) -> String {
     let (request, response) = (rust_path(method.input().full_name()), rust_path(method.output().full_name()));
     let operation = format!("crate::operation::{}", method.name().to_shouty_snake_case());
     let holder = holder(method)

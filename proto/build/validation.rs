@@ -28,15 +28,15 @@ pub(crate) fn generate(pool: &DescriptorPool) -> BTreeMap<String, String> {
             continue;
         }
         packages.entry(message.package_name().to_owned()).or_default().push_str(&implementation(&message));
-        waiting.extend(message.fields().filter_map(|field| held(&field)));
+        waiting.extend(message.fields().filter_map(|field| message_of(&field)));
     }
     packages
 }
 
 /// Returns the message type of a field; for a map, that of its values.
-fn held(field: &FieldDescriptor) -> Option<MessageDescriptor> {
+fn message_of(field: &FieldDescriptor) -> Option<MessageDescriptor> {
     let message = field.kind().as_message()?.clone();
-    if message.is_map_entry() { held(&message.map_entry_value_field()) } else { Some(message) }
+    if message.is_map_entry() { message_of(&message.map_entry_value_field()) } else { Some(message) }
 }
 
 /// Returns the path of the Rust type of a message with this full name.

@@ -115,7 +115,7 @@ impl Queries {
             let shown = hits.page.into_iter().filter_map(|found| {
                 let path = path(&found.owner, &call.context, instance_id)?;
                 let (found, seen) = as_seen_at(found, &path, &policies);
-                Some(R::shown(&found, &seen))
+                Some(R::to_proto(&found, &seen))
             });
             R::Search::response(details, column, shown.collect())
         };

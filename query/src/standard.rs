@@ -53,7 +53,7 @@ async fn get<R: Readable>(
 ) -> Result<Answer<<R::Get as Request>::Response>, Error> {
     let is_held = |found: &R| request.holder().is_none_or(|holder| found.holder() == Some(holder));
     let id = R::id_below(request.holder().unwrap_or_default(), request.id());
-    queries.get(&call, &id, is_held, |found| R::Get::response(R::shown(&found))).await
+    queries.get(&call, &id, is_held, |found| R::Get::response(R::to_proto(&found))).await
 }
 
 /// Searches resources.
@@ -70,7 +70,7 @@ pub(crate) async fn search<R: Readable>(
     let filters = filters.into_iter().chain(of_holder).collect();
     let list = List { query, key: R::key(column), filters };
     let answer =
-        |details, hits: Hits<R>| R::Search::response(details, column, hits.page.iter().map(R::shown).collect());
+        |details, hits: Hits<R>| R::Search::response(details, column, hits.page.iter().map(R::to_proto).collect());
     queries.search(&call, list, answer).await
 }
 

@@ -25,7 +25,7 @@ use crate::{
     eventually,
     fold::{FoldKey, Living, fold, without_people},
     hex,
-    load::Told,
+    load::Requested,
 };
 
 /// A log that was read from its first message to its last, and that holds its invariants.
@@ -130,7 +130,7 @@ impl Audit {
     }
 
     /// Checks that the log has everything that was acknowledged, once, and nothing that was not requested.
-    pub fn assert_told(&self, told: &Told) {
+    pub fn assert_told(&self, told: &Requested) {
         let created = self.created();
         for (name, id) in &told.acknowledged {
             assert_eq!(created.get(name), Some(&vec![id.clone()]), "{name} was acknowledged, so it exists, once");

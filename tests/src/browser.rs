@@ -25,7 +25,7 @@ pub struct Browser {
 
 /// A page that was shown.
 #[derive(Debug, Clone)]
-pub struct Shown {
+pub struct Page {
     /// The status.
     pub status: StatusCode,
     /// The headers.
@@ -65,12 +65,12 @@ impl Browser {
     }
 
     /// Opens a page.
-    pub async fn get(&mut self, path: &str) -> Shown {
+    pub async fn get(&mut self, path: &str) -> Page {
         self.try_get(path).await.expect("the node answers")
     }
 
     /// Opens a page of a node that may not answer.
-    pub async fn try_get(&mut self, path: &str) -> reqwest::Result<Shown> {
+    pub async fn try_get(&mut self, path: &str) -> reqwest::Result<Page> {
         let request = self.http.request(Method::GET, format!("{}{path}", self.base));
         // A page may be opened from anywhere on the same site, without a header for that.
         let said = self.sent_from.iter().filter(|(_, value)| value == "cross-site");
@@ -85,12 +85,12 @@ impl Browser {
     }
 
     /// Sends a form.
-    pub async fn post(&mut self, path: &str, form: &[(String, String)]) -> Shown {
+    pub async fn post(&mut self, path: &str, form: &[(String, String)]) -> Page {
         self.try_post(path, form).await.expect("the node answers")
     }
 
     /// Sends a form to a node that may not answer.
-    pub async fn try_post(&mut self, path: &str, form: &[(String, String)]) -> reqwest::Result<Shown> {
+    pub async fn try_post(&mut self, path: &str, form: &[(String, String)]) -> reqwest::Result<Page> {
         let mut request = self.http.request(Method::POST, format!("{}{path}", self.base)).form(form);
         for (name, value) in &self.sent_from {
             request = request.header(*name, value);
@@ -103,7 +103,7 @@ impl Browser {
         cookies.join("; ")
     }
 
-    async fn send(&mut self, request: reqwest::RequestBuilder) -> reqwest::Result<Shown> {
+    async fn send(&mut self, request: reqwest::RequestBuilder) -> reqwest::Result<Page> {
         let request = self.host.iter().fold(request, |request, host| request.header(HOST, host));
         let request = if self.cookies.is_empty() { request } else { request.header(COOKIE, self.cookie()) };
         let response = request.send().await?;
@@ -121,11 +121,11 @@ impl Browser {
                 self.cookies.insert(name.to_owned(), value.to_owned());
             }
         }
-        Ok(Shown { status, headers, text })
+        Ok(Page { status, headers, text })
     }
 }
 
-impl Shown {
+impl Page {
     /// Returns the location that it redirects to.
     pub fn location(&self) -> &str {
         self.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default()

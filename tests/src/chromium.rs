@@ -14,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-use self::look::{LOOKS, Look, PHONE};
+use self::look::{Appearance, LOOKS, PHONE};
 use crate::{eventually, ports::free_port, tools};
 
 /// The key that moves the focus to the next element; with [`SHIFT`], to the previous one.
@@ -166,7 +166,7 @@ impl Chromium {
     }
 
     /// Shows the page in another way.
-    pub async fn look(&self, look: Look) {
+    pub async fn set_appearance(&self, look: Appearance) {
         for (command, parameters) in look.commands() {
             self.devtools(command, parameters).await;
         }
@@ -215,7 +215,7 @@ impl Chromium {
     }
 
     /// Stores a screenshot of the full page in the folder that `PLATFORM_PICTURES` names, for people.
-    async fn keep_picture(&self, name: &str, look: Look) {
+    async fn keep_picture(&self, name: &str, look: Appearance) {
         let Some(folder) = std::env::var_os("PLATFORM_PICTURES").map(PathBuf::from) else { return };
         let is_large = look.text != PHONE.text;
         if is_large {
@@ -226,7 +226,7 @@ impl Chromium {
         }
         let whole = json!({ "format": "png", "captureBeyondViewport": !is_large });
         let picture = self.devtools("Page.captureScreenshot", whole).await;
-        self.look(look).await;
+        self.set_appearance(look).await;
         let picture = STANDARD.decode(picture["data"].as_str().unwrap_or_default()).expect("it is base64");
         fs::write(folder.join(format!("{name}.png")), picture).expect("the folder can be written");
     }
@@ -249,7 +249,7 @@ impl Chromium {
     pub async fn assert_usable(&self, axe: &str, name: &str) {
         for look in LOOKS {
             let name = format!("{name}-{}", look.name);
-            self.look(look).await;
+            self.set_appearance(look).await;
             self.keep_picture(&name, look).await;
             if let Some(rules) = look.rules {
                 let found = self.faults(axe, rules).await;
@@ -262,7 +262,7 @@ impl Chromium {
     }
 
     /// Waits until the page contains a text.
-    pub async fn says(&self, what: &str) {
+    pub async fn wait_for_text(&self, what: &str) {
         let said = eventually(what, async || self.text().await.contains(what).then_some(()));
         if timeout(SAID_WITHIN, said).await.is_err() {
             let (url, text) = (self.url().await, self.text().await);

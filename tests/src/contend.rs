@@ -113,7 +113,7 @@ impl Shared {
         let request = client.request(Method::PATCH, &format!("{TARGETS}/{target}")).json(&json!({ "name": name }));
         let sent = request.header("if-match", format!("\"{expected}\"")).send().await;
         let outcome = match sent {
-            Ok(response) => outcome(&Answer::of(response).await),
+            Ok(response) => outcome_of(&Answer::of(response).await),
             Err(_) => Outcome::Unknown,
         };
         if let Outcome::Done(sequence) | Outcome::Refused(sequence) = outcome {
@@ -133,7 +133,7 @@ impl Shared {
     }
 }
 
-fn outcome(answer: &Answer) -> Outcome {
+fn outcome_of(answer: &Answer) -> Outcome {
     let number = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
     let told = match answer.status {
         StatusCode::OK => number(&answer.body["details"]["sequence"]).map(Outcome::Done),

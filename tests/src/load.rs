@@ -32,7 +32,7 @@ pub struct Load {
 
 /// What the clients have requested, and the answers.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Requested {
     /// The names of the targets that were requested.
     pub attempted: HashSet<String>,
     /// The names of the targets whose creation was acknowledged, and their ids.
@@ -44,7 +44,7 @@ pub struct Told {
 #[derive(Debug, Default)]
 struct Shared {
     is_over: AtomicBool,
-    told: Mutex<Told>,
+    told: Mutex<Requested>,
 }
 
 impl Load {
@@ -78,9 +78,9 @@ impl Load {
     /// Waits until a number of further targets were created, and returns how long that took.
     pub async fn creates(&self, more: usize) -> Duration {
         let begin = Instant::now();
-        let wanted = self.shared.told(|told| told.acknowledged.len()) + more;
+        let wanted = self.shared.with_requested(|told| told.acknowledged.len()) + more;
         eventually("acknowledged creates", || async {
-            (self.shared.told(|told| told.acknowledged.len()) >= wanted).then_some(())
+            (self.shared.with_requested(|told| told.acknowledged.len()) >= wanted).then_some(())
         })
         .await;
         begin.elapsed()
@@ -88,26 +88,26 @@ impl Load {
 
     /// Returns how many creates were acknowledged.
     pub fn acknowledged(&self) -> usize {
-        self.shared.told(|told| told.acknowledged.len())
+        self.shared.with_requested(|told| told.acknowledged.len())
     }
 
     /// Lets the clients finish, for which the platform must be available, and returns what they have recorded.
-    pub async fn finish(mut self) -> Told {
+    pub async fn finish(mut self) -> Requested {
         self.shared.is_over.store(true, Ordering::SeqCst);
         while let Some(ended) = self.workers.join_next().await {
             ended.expect("a client saw what it must not see");
         }
-        self.shared.told(std::mem::take)
+        self.shared.with_requested(std::mem::take)
     }
 }
 
 impl Shared {
-    fn told<T>(&self, what: impl FnOnce(&mut Told) -> T) -> T {
+    fn with_requested<T>(&self, what: impl FnOnce(&mut Requested) -> T) -> T {
         what(&mut self.told.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     async fn create_once(&self, client: &Client, name: &str) {
-        self.told(|told| told.attempted.insert(name.to_owned()));
+        self.with_requested(|told| told.attempted.insert(name.to_owned()));
         let request = client.request(Method::POST, TARGETS).json(&target(name));
         if self.served(name, request).await.is_none() {
             sleep(PAUSE).await;
@@ -115,7 +115,7 @@ impl Shared {
     }
 
     async fn create_for_certain(&self, clients: &[Client], name: &str) {
-        self.told(|told| told.attempted.insert(name.to_owned()));
+        self.with_requested(|told| told.attempted.insert(name.to_owned()));
         let mut served = vec![];
         let mut turn = 0;
         while served.len() < 2 {
@@ -136,24 +136,24 @@ impl Shared {
         let answer = match request.send().await {
             Ok(response) => Answer::of(response).await,
             Err(_) => {
-                self.told(|told| *told.refused.entry("none".to_owned()).or_default() += 1);
+                self.with_requested(|told| *told.refused.entry("none".to_owned()).or_default() += 1);
                 return None;
             }
         };
         if answer.status == StatusCode::CREATED && !answer.body.is_null() {
             let id = answer.id();
-            let before = self.told(|told| told.acknowledged.insert(name.to_owned(), id.clone()));
+            let before = self.with_requested(|told| told.acknowledged.insert(name.to_owned(), id.clone()));
             assert!(before.is_none_or(|before| before == id), "{name} was created twice");
             return Some(answer);
         }
         let is_passing = answer.status.is_server_error() || answer.reason() == "IDEMPOTENCY_IN_PROGRESS";
         assert!(is_passing || answer.status == StatusCode::CREATED, "{name}: {answer:?}");
-        self.told(|told| *told.refused.entry(answer.reason().to_owned()).or_default() += 1);
+        self.with_requested(|told| *told.refused.entry(answer.reason().to_owned()).or_default() += 1);
         None
     }
 }
 
-impl Told {
+impl Requested {
     /// Adds what other clients have recorded.
     pub fn add(&mut self, other: Self) {
         self.attempted.extend(other.attempted);

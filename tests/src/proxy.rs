@@ -36,7 +36,7 @@ pub struct Proxy {
 
 /// What the proxy forwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Traffic {
     Open,
     /// Bytes are held back.
     Silent,
@@ -46,7 +46,7 @@ enum Way {
 
 #[derive(Debug)]
 struct Rules {
-    way: watch::Sender<Way>,
+    way: watch::Sender<Traffic>,
     publishes: Lost,
     answers: Lost,
     /// The inboxes of the answers that will be lost.
@@ -80,7 +80,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there are free ports");
         let address = listener.local_addr().expect("it listens").to_string();
         let rules = Arc::new(Rules {
-            way: watch::Sender::new(Way::Open),
+            way: watch::Sender::new(Traffic::Open),
             publishes: Lost::default(),
             answers: Lost::default(),
             inboxes: Mutex::default(),
@@ -117,7 +117,7 @@ impl Proxy {
     }
 
     /// Returns how many publishes to a log have arrived.
-    pub fn seen(&self) -> usize {
+    pub fn arrived(&self) -> usize {
         self.rules.seen.load(Ordering::SeqCst)
     }
 
@@ -128,17 +128,17 @@ impl Proxy {
 
     /// Stops forwarding, while connections stay open.
     pub fn silence(&self) {
-        self.rules.way.send_replace(Way::Silent);
+        self.rules.way.send_replace(Traffic::Silent);
     }
 
     /// Closes all connections, and refuses new ones.
     pub fn cut(&self) {
-        self.rules.way.send_replace(Way::Cut);
+        self.rules.way.send_replace(Traffic::Cut);
     }
 
     /// Forwards everything again, including what was held back.
     pub fn open(&self) {
-        self.rules.way.send_replace(Way::Open);
+        self.rules.way.send_replace(Traffic::Open);
     }
 }
 
@@ -155,7 +155,7 @@ async fn accept(listener: TcpListener, server: String, rules: Arc<Rules>) {
         connections.spawn(async move {
             let mut way = rules.way.subscribe();
             tokio::select! {
-                _ = way.wait_for(|way| *way == Way::Cut) => {}
+                _ = way.wait_for(|way| *way == Traffic::Cut) => {}
                 _ = connect(client, &server, &rules) => {}
             }
         });
@@ -264,7 +264,7 @@ fn is_publish(words: &[&str]) -> bool {
 
 impl Rules {
     async fn opened(&self) {
-        let _ = self.way.subscribe().wait_for(|way| *way == Way::Open).await;
+        let _ = self.way.subscribe().wait_for(|way| *way == Traffic::Open).await;
     }
 
     /// Whether this message has to be lost, by the words of its first line.

@@ -74,16 +74,16 @@ pub fn to_set(value: &Value) -> Value {
 }
 
 /// Returns a property as clients read it: the default value of its type is omitted.
-pub fn shown(value: &Value, owner: Option<Value>) -> Value {
-    let mut shown = json!({});
+pub fn property_read(value: &Value, owner: Option<Value>) -> Value {
+    let mut property = json!({});
     if ![json!(false), json!(""), json!("0"), json!([])].contains(value) {
         let text = value.as_str().and_then(|text| text.strip_suffix(".5s"));
-        shown["value"] = text.map_or(value.clone(), |whole| json!(format!("{whole}.500s")));
+        property["value"] = text.map_or(value.clone(), |whole| json!(format!("{whole}.500s")));
     }
     if let Some(owner) = owner {
-        shown["owner"] = owner;
+        property["owner"] = owner;
     }
-    shown
+    property
 }
 
 fn bool(name: &'static str, default: bool) -> Property {

@@ -77,7 +77,7 @@ impl Command for MaySet {
         let current = current.owned_by(&self.context);
         deciding.permit_on(turn, &current)?;
         deciding.compare(&current)?;
-        Ok((deciding.nothing(turn, current)?, ()))
+        Ok((deciding.change_nothing(turn, current)?, ()))
     }
 }
 

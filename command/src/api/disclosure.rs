@@ -98,7 +98,7 @@ async fn revealed<I: Message>(
         return Ok(answer);
     }
     let is_there = is_there.load(Ordering::Relaxed);
-    let shown = commands.persons.shown(&key, sequence, payload, is_there).await;
+    let shown = commands.persons.inspect(&key, sequence, payload, is_there).await;
     let (payload, members) = shown.map_err(key_unavailable)?;
     answer.message.event = Some(api::event::opened(event, payload));
     answer.message.personal = personal(members);
@@ -187,7 +187,7 @@ mod tests {
             scene.draft.class = LogClass::Events;
             scene
         };
-        let is_there = |scene: &mut Scene, id| scene.look(|turn| is_there(turn, &key::<User>(id)));
+        let is_there = |scene: &mut Scene, id| scene.inspect(|turn| is_there(turn, &key::<User>(id)));
         assert!(is_there(&mut scene(), PERSON) && !is_there(&mut scene(), "17"));
         let [mut alone, mut with_organization, mut with_instance] = [scene(), scene(), scene()];
         alone.change::<User>(PERSON, Asked::Delete).expect("it is there");

@@ -178,7 +178,7 @@ impl Scope {
         let (_, count) = self.search(commands, call, page).await?;
         let id = commands.ids.next();
         let what = match count {
-            0 => What::Nothing,
+            0 => RequestedDecision::Nothing,
             _ => self.retrying(filters, last_place(commands, call).await?),
         };
         Ok((Many { id: id.clone(), count }, self.mend(id, what)))
@@ -213,7 +213,7 @@ impl Scope {
             tries: failure_count,
         };
         let id = id.to_string();
-        Ok((id.clone(), self.mend(id, What::Discard(discarded))))
+        Ok((id.clone(), self.mend(id, RequestedDecision::Discard(discarded))))
     }
 
     /// Returns the failed event with an id.
@@ -224,8 +224,11 @@ impl Scope {
     }
 
     /// Returns the retry of what the filters find within the scope.
-    fn retrying(&self, filters: Vec<Filter>, until_place: u64) -> What {
-        What::Retry(filters.into_iter().chain(self.within.clone().map(Filter::InstanceId)).collect(), until_place)
+    fn retrying(&self, filters: Vec<Filter>, until_place: u64) -> RequestedDecision {
+        RequestedDecision::Retry(
+            filters.into_iter().chain(self.within.clone().map(Filter::InstanceId)).collect(),
+            until_place,
+        )
     }
 
     /// Searches failed events, after an early check of the permission that the turn checks once more.
@@ -244,7 +247,7 @@ impl Scope {
         Ok(found.map_err(|failure| read_model(Arc::new(failure)))?.answer)
     }
 
-    fn mend(self, id: String, what: What) -> Mend {
+    fn mend(self, id: String, what: RequestedDecision) -> Mend {
         let key = AggregateKey { instance_id: self.instance_id, aggregate_type: FailedEvent::NAME.to_owned(), id };
         Mend { key, owner: self.owner, what }
     }
@@ -257,7 +260,7 @@ async fn last_place(commands: &Commands, call: &Call) -> Result<u64, Error> {
 }
 
 /// The requested decision.
-enum What {
+enum RequestedDecision {
     /// A retry of what all filters match; of deliveries only those up to this place.
     Retry(Vec<Filter>, u64),
     Discard(Discarded),
@@ -268,7 +271,7 @@ enum What {
 struct Mend {
     key: AggregateKey,
     owner: Owner,
-    what: What,
+    what: RequestedDecision,
 }
 
 impl Command for Mend {
@@ -277,13 +280,13 @@ impl Command for Mend {
     fn decide(&self, turn: &mut Turn<'_>, deciding: &Deciding) -> Result<(Decided, ()), Refusal> {
         let current = turn.get::<FailedEvent>(&self.key).owned_by(&self.owner);
         let asked = match &self.what {
-            What::Retry(filters, until_place) => {
+            RequestedDecision::Retry(filters, until_place) => {
                 let OfEach { events: until, sessions: until_of_sessions } = turn.ends();
                 let until_place = *until_place;
                 Asked::Retry(Retried { until, until_of_sessions, until_place, ..Retried::of(filters.clone()) })
             }
-            What::Discard(discarded) => Asked::Discard(discarded.clone()),
-            What::Nothing => {
+            RequestedDecision::Discard(discarded) => Asked::Discard(discarded.clone()),
+            RequestedDecision::Nothing => {
                 deciding.permit(turn, &self.owner, &Object::of_nobody(FailedEvent::NAME, true))?;
                 return Ok((turn.nothing_decided(FailedEvent::NAME), ()));
             }

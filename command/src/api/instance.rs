@@ -30,7 +30,7 @@ use crate::{
     execute::{Command, Commands, Deciding},
     founding::Founding,
     person_key::key_unavailable,
-    seated,
+    seat,
     setup::{ADMIN, FirstPerson, Plan, ServiceUser},
     standard::{self, details, key},
     turn::{Decided, Refusal, Turn},
@@ -76,7 +76,7 @@ async fn create(
     let system = commands.keyring.key(SYSTEM, Purpose::Claim).await.map_err(unavailable)?;
     let (keyring, ids, planned) = (commands.keyring.clone(), commands.ids.clone(), plan.clone());
     let drawn =
-        seated::generated(&commands, &call.tenant.id, move || Founding::draw(&keyring, &ids, planned, system)).await?;
+        seat::generate(&commands, &call.tenant.id, move || Founding::draw(&keyring, &ids, planned, system)).await?;
     let founding = drawn.sealed(&commands.persons).await.map_err(key_unavailable)?;
     let issuer = commands.external.url(&plan.hosts[0]);
     let login = plan.person.as_ref().map(|person| first_login(&issuer, person));

@@ -14,7 +14,7 @@ use proto::{
 use crate::{
     execute::Commands,
     held::{self, Give, end, holder},
-    seated,
+    seat,
     standard::{Plain, details},
     turn::Decided,
 };
@@ -42,12 +42,11 @@ async fn create<H: KeyHolder>(
         }
         made => {
             // No key pair is generated for a holder that does not exist.
-            commands.look::<H>(&call, &holder).await?;
+            commands.read_resource::<H>(&call, &holder).await?;
             let r#type = if let Some(Source::KeyType(r#type)) = made { r#type } else { 0 };
             let r#type = KeyType::try_from(r#type).unwrap_or_default();
             let pair =
-                seated::generated(&commands, &call.tenant.id, move || key_pair::generate(words::key_type(r#type)))
-                    .await?;
+                seat::generate(&commands, &call.tenant.id, move || key_pair::generate(words::key_type(r#type))).await?;
             (pair.public.clone(), Some(private_key(&pair, &id)))
         }
     };

@@ -34,7 +34,7 @@ use crate::{
     client_secret::{draw, hash_of},
     execute::{Command, Commands, Deciding},
     existence::{self, organization_of_live},
-    login::{self, PasswordSubject, Proven, wrong},
+    login::{self, PasswordSubject, ProvenPassword, wrong},
     named::named,
     standard::{self, details},
     turn::{Decided, Refusal, Turn},
@@ -56,7 +56,7 @@ async fn create(
     let (secret, token) = draw(&commands, &call.tenant.id, &id).await?;
     let key = standard::key::<Session>(&call, &id)?;
     let user_agent = user_agent::checked(asked.user_agent)?;
-    let proven = proven(&commands, &call, &checks, None).await?;
+    let proven = check_password(&commands, &call, &checks, None).await?;
     let whose = person_of(&call, &checks);
     let of = OfSession { user_agent, session: &key, whose, proven: proven.as_ref() };
     let user_agent = user_agent::new_user_agent(&commands, &call, of).await?;
@@ -86,7 +86,7 @@ async fn patch(
     let (checks, key) = (asked.checks.unwrap_or_default(), standard::named::<Session>(&call, &request)?);
     let (secret, token) = draw(&commands, &call.tenant.id, &id).await?;
     let user_agent = user_agent::checked(asked.user_agent)?;
-    let proven = proven(&commands, &call, &checks, Some(&key)).await?;
+    let proven = check_password(&commands, &call, &checks, Some(&key)).await?;
     let whose = Some(person_of(&call, &checks).unwrap_or_else(|| PasswordSubject::OfSession(key.clone())));
     let of = OfSession { user_agent, session: &key, whose, proven: proven.as_ref() };
     let user_agent = user_agent::new_user_agent(&commands, &call, of).await?;
@@ -145,7 +145,7 @@ struct Create {
     key: AggregateKey,
     owner: Owner,
     checks: Checks,
-    proven: Option<Proven>,
+    proven: Option<ProvenPassword>,
     metadata: BTreeMap<String, String>,
     user_agent: NewUserAgent,
     /// How long it lives, in milliseconds.
@@ -182,7 +182,7 @@ impl Command for Create {
 struct Patch {
     key: AggregateKey,
     checks: Checks,
-    proven: Option<Proven>,
+    proven: Option<ProvenPassword>,
     metadata: BTreeMap<String, String>,
     user_agent: NewUserAgent,
     /// How long it lives from now on, in milliseconds, where that changes.
@@ -199,7 +199,7 @@ impl Command for Patch {
         Session::CLASS
     }
 
-    fn shown(&self) -> &[u8] {
+    fn presented_token_hash(&self) -> &[u8] {
         self.shown.digest()
     }
 
@@ -259,7 +259,7 @@ impl Command for Delete {
         Session::CLASS
     }
 
-    fn shown(&self) -> &[u8] {
+    fn presented_token_hash(&self) -> &[u8] {
         self.shown.digest()
     }
 
@@ -306,12 +306,12 @@ fn searched(checks: &Checks) -> Option<&Search> {
 }
 
 /// Verifies the password, if one is to be checked, and returns the person whose it is.
-async fn proven(
+async fn check_password(
     commands: &Commands,
     call: &Call,
     checks: &Checks,
     session: Option<&AggregateKey>,
-) -> Result<Option<Proven>, Error> {
+) -> Result<Option<ProvenPassword>, Error> {
     let Some(CheckPassword { password }) = &checks.password else { return Ok(None) };
     let whose = match (searched(checks), session) {
         (Some(search), _) => PasswordSubject::Named(call.tenant.id.clone(), search.clone()),
@@ -320,7 +320,7 @@ async fn proven(
             return Err(Rejection::invalid("session.checks.user", "is required where a password is checked").into());
         }
     };
-    login::proven(commands, call, whose, password).await.map(Some)
+    login::prove(commands, call, whose, password).await.map(Some)
 }
 
 /// Returns the person that the checks name.
@@ -333,7 +333,7 @@ fn password_checked(
     turn: &mut Turn<'_>,
     instance_id: &str,
     user: Option<&CheckedUser>,
-    proven: Option<&Proven>,
+    proven: Option<&ProvenPassword>,
 ) -> Result<Option<i64>, Refusal> {
     let (Some(user), Some(proven)) = (user, proven) else { return Ok(None) };
     let key = AggregateKey::of::<Standard<User>>(instance_id, user.id.as_str());

@@ -51,7 +51,7 @@ async fn rewrap_data_keys(
     let place = AggregateKey::of::<Standard<System>>(SYSTEM, system::ID);
     // All data keys that another master key wraps are in the log by now: a command that creates one checks in its turn
     // which master key is the newest.
-    let (_, end) = commands.look::<System>(&call, &place).await?;
+    let (_, end) = commands.read_resource::<System>(&call, &place).await?;
     let reached = async { commands.progress.of(&ACCESS).wait_for(|reached| reached.sequence >= end).await.is_ok() };
     let _ = timeout(CATCH_UP, reached).await;
     let outdated = commands.keyring.outdated(call.tenant.shard, end, AT_ONCE).await;
@@ -82,7 +82,7 @@ impl Command for Rewrap {
         let all: Vec<_> = self.outdated.iter().map(|outdated| turn.get::<Standard<DataKey>>(&key(outdated))).collect();
         deciding.permit(turn, &Owner::system(), &Object::of_nobody(DataKey::NAME, true))?;
         let mut count = 0;
-        let mut last = deciding.nothing(turn, system)?;
+        let mut last = deciding.change_nothing(turn, system)?;
         for (current, outdated) in all.into_iter().zip(&self.outdated) {
             if current.resource().is_some_and(|now| now.wrapped == outdated.wrapped) {
                 let wrapped = outdated.anew.clone();

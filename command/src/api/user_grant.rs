@@ -74,7 +74,7 @@ impl Command for Create {
             None => owner_of_project(turn, deciding, &self.project),
         };
         let field = "user_grant.role_keys";
-        let roles = given(turn, &self.project, self.project_grant.as_ref(), field, &self.role_keys);
+        let roles = granted_roles(turn, &self.project, self.project_grant.as_ref(), field, &self.role_keys);
         let owner = owner?;
         let current = turn.unborn::<Standard<UserGrant>>(&self.key, &owner)?;
         // A caller who may not give roles of the project learns nothing about them, nor about users.
@@ -116,7 +116,7 @@ impl Create {
 }
 
 /// Returns the roles that a field of the request names, which must be among those of the project grant.
-fn given(
+fn granted_roles(
     turn: &mut Turn<'_>,
     project: &AggregateKey,
     by: Option<&AggregateKey>,
@@ -166,7 +166,7 @@ impl Command for Change {
         let by = before.project_grant_id.as_ref();
         let by = by.map(|id| AggregateKey::of::<Standard<ProjectGrant>>(&self.key.instance_id, id));
         let field = "user_grant.role_keys.values";
-        let wanted = self.role_keys.as_ref().map(|keys| given(turn, &project, by.as_ref(), field, keys));
+        let wanted = self.role_keys.as_ref().map(|keys| granted_roles(turn, &project, by.as_ref(), field, keys));
         deciding.permit_on(turn, &current)?;
         let roles = wanted.transpose()?;
         Ok((deciding.decide(turn, current, Asked::Patch(UserGrantPatch { roles }))?, ()))

@@ -36,7 +36,7 @@ async fn replay(
     call: Call,
     ReplayViewRequest { view_name }: ReplayViewRequest,
 ) -> Result<Answer<ReplayViewResponse>, Error> {
-    let view = meant(&call, &view_name)?;
+    let view = find_view(&call, &view_name)?;
     if generation::replay(&commands.database, view).await.map_err(unavailable)? {
         tracing::info!(view = view.name, user = call.caller.id, "a view is being rebuilt");
     }
@@ -48,7 +48,7 @@ async fn verify(
     call: Call,
     VerifyViewRequest { view_name, place }: VerifyViewRequest,
 ) -> Result<Answer<VerifyViewResponse>, Error> {
-    let view = meant(&call, &view_name)?;
+    let view = find_view(&call, &view_name)?;
     let is_there = generation::verify_again(&commands.database, view, at(place)).await.map_err(unavailable)?;
     if is_there { Ok(Answer::from(VerifyViewResponse {})) } else { Err(absent(at(place)).into()) }
 }
@@ -78,7 +78,7 @@ async fn exchange(
     place: GenerationSlot,
     is_forced: bool,
 ) -> Result<(), Error> {
-    let view = meant(call, view_name)?;
+    let view = find_view(call, view_name)?;
     let exchanged = generation::exchange(&commands.database, view, place, is_forced).await.map_err(unavailable)?;
     let reason = match exchanged {
         Exchanged::Done => {
@@ -98,7 +98,7 @@ async fn drop_generation(
     call: Call,
     DropViewGenerationRequest { view_name, place }: DropViewGenerationRequest,
 ) -> Result<Answer<DropViewGenerationResponse>, Error> {
-    let (view, place) = (meant(&call, &view_name)?, at(place));
+    let (view, place) = (find_view(&call, &view_name)?, at(place));
     if !generation::drop_at(&commands.database, view, place).await.map_err(unavailable)? {
         return Err(absent(place).into());
     }
@@ -107,7 +107,7 @@ async fn drop_generation(
 }
 
 /// Returns the view with a name. Only roles in the system permit that, since views span all instances.
-fn meant(call: &Call, name: &str) -> Result<&'static Projection, Error> {
+fn find_view(call: &Call, name: &str) -> Result<&'static Projection, Error> {
     if !call.may(&Owner::system()) {
         return Err(permission_denied(call.operation.permission.unwrap_or_default()));
     }

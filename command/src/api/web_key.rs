@@ -24,7 +24,7 @@ use crate::{
     execute::{Command, Commands, Deciding},
     existence,
     removal::remove,
-    seated,
+    seat,
     signing_keys::{Succession, are_enough, sealed},
     standard::{details, key},
     turn::{Decided, Refusal, Turn},
@@ -46,7 +46,7 @@ async fn create(
     let (id, signs) = (commands.ids.next(), words::key_spec(&request));
     let data_key = commands.keyring.key(&call.tenant.id, Purpose::SigningKey).await.map_err(unavailable)?;
     let kid = id.clone();
-    let generated = seated::generated(&commands, &call.tenant.id, move || signing::generate(signs, &kid)).await?;
+    let generated = seat::generate(&commands, &call.tenant.id, move || signing::generate(signs, &kid)).await?;
     let key = AggregateKey::of::<Standard<SigningKey>>(&call.tenant.id, &id);
     let command = Create { key, new: sealed(&call.tenant.id, &data_key, generated) };
     commands.execute(&call, &request, command, move |decided, ()| details(&id, decided).into()).await
@@ -118,7 +118,7 @@ impl Command for Activate {
         deciding.permit_on(turn, &next)?;
         if is_last {
             deciding.compare(&next)?;
-            return Ok((deciding.nothing(turn, next)?, signs_from));
+            return Ok((deciding.change_nothing(turn, next)?, signs_from));
         }
         if signs_until.is_some() {
             return Err(Rejection::Precondition("another key has replaced this one: create a new one").into());

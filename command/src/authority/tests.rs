@@ -20,14 +20,14 @@ const WRITE: &str = "action.target.write";
 fn scene() -> Scene {
     let mut scene = Scene::new();
     scene.add(INSTANCE, &Owner::system(), Instance::new("Instance", "7")).expect("it is new");
-    scene.add(ORGANIZATION, &here(), Organization::new("Acme")).expect("it is new");
+    scene.add(ORGANIZATION, &instance_owner(), Organization::new("Acme")).expect("it is new");
     let user = User { username: "robot".into(), is_active: true, ..User::default() };
     scene.add(USER, &place(), user).expect("it is new");
     scene.switch(INSTANCE, true).expect("it was not set");
     scene
 }
 
-fn here() -> Owner {
+fn instance_owner() -> Owner {
     Owner::instance(INSTANCE)
 }
 
@@ -90,12 +90,12 @@ fn reason(done: Result<(), Refusal>) -> Result<(), Reason> {
 
 fn checked(scene: &mut Scene) -> Result<(), Reason> {
     let authority = authority(scene, &CREATE_TARGET.facts);
-    reason(scene.look(|turn| authority.check(turn)))
+    reason(scene.inspect(|turn| authority.check(turn)))
 }
 
 fn permitted(scene: &mut Scene, context: &Owner, exists: bool) -> Result<(), Reason> {
     let authority = authority(scene, &CREATE_TARGET.facts);
-    reason(scene.look(|turn| authority.permit(turn, context, &Object::of_nobody("target", exists))))
+    reason(scene.inspect(|turn| authority.permit(turn, context, &Object::of_nobody("target", exists))))
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn who_or_what_is_switched_off_may_not() {
         change(&mut scene).expect("it is there");
         assert_eq!(checked(&mut scene), Err(refused), "{case}");
         let operator = of_system(&scene, &["SYSTEM_OWNER"]);
-        assert_eq!(reason(scene.look(|turn| operator.check(turn))), Ok(()), "{case}: an operator may");
+        assert_eq!(reason(scene.inspect(|turn| operator.check(turn))), Ok(()), "{case}: an operator may");
     }
 }
 
@@ -136,9 +136,9 @@ fn a_deleted_personal_access_token_gives_nothing() {
     scene.add("8", &place(), new).expect("it is new");
     let token = Some(key::<PersonalAccessToken>("8"));
     let authority = Authority { token, ..authority(&scene, &CREATE_TARGET.facts) };
-    assert_eq!(reason(scene.look(|turn| authority.check(turn))), Ok(()));
+    assert_eq!(reason(scene.inspect(|turn| authority.check(turn))), Ok(()));
     scene.change::<PersonalAccessToken>("8", Delete).expect("it is there");
-    assert_eq!(reason(scene.look(|turn| authority.check(turn))), Err(TokenInvalid));
+    assert_eq!(reason(scene.inspect(|turn| authority.check(turn))), Err(TokenInvalid));
     assert_eq!(checked(&mut scene), Ok(()), "a token of another kind is what it was");
 }
 
@@ -173,11 +173,11 @@ fn the_nearest_flag_counts() {
             }
         }
         let operator = of_system(&scene, &["SYSTEM_OWNER"]);
-        let checked = reason(scene.look(|turn| operator.check(turn)));
+        let checked = reason(scene.inspect(|turn| operator.check(turn)));
         let wanted = if allowed { Ok(()) } else { Err(FeatureDisabled) };
         assert_eq!(checked, wanted, "{instance:?} in the instance, {system:?} in the system");
         let without = Authority { operation: &SEARCH_SYSTEM_EVENTS.facts, ..operator };
-        assert_eq!(reason(scene.look(|turn| without.check(turn))), Ok(()), "no flag is asked for");
+        assert_eq!(reason(scene.inspect(|turn| without.check(turn))), Ok(()), "no flag is asked for");
     }
 }
 
@@ -185,20 +185,20 @@ fn the_nearest_flag_counts() {
 fn roles_count_in_their_context_and_below() {
     let elsewhere = Owner::organization("4");
     for (held, everywhere, in_place) in [
-        (&here(), Ok(()), Ok(())),
+        (&instance_owner(), Ok(()), Ok(())),
         (&Owner::system(), Ok(()), Ok(())),
         (&place(), Err(PermissionDenied), Ok(())),
         (&elsewhere, Err(PermissionDenied), Err(ResourceNotFound)),
     ] {
         let mut scene = scene();
-        scene.add("4", &here(), Organization::new("Other")).expect("it is new");
+        scene.add("4", &instance_owner(), Organization::new("Other")).expect("it is new");
         let role = if held.kind == OwnerType::Organization { "ORG_OWNER" } else { "IAM_OWNER" };
         gives(&mut scene, "8", held, role);
         let write_of_user = |scene: &mut Scene, context: &Owner| {
             let authority = authority(scene, &proto::operation::CREATE_USER.facts);
-            reason(scene.look(|turn| authority.permit(turn, context, &Object::of_nobody("user", false))))
+            reason(scene.inspect(|turn| authority.permit(turn, context, &Object::of_nobody("user", false))))
         };
-        assert_eq!(write_of_user(&mut scene, &here()), everywhere, "{held:?}");
+        assert_eq!(write_of_user(&mut scene, &instance_owner()), everywhere, "{held:?}");
         assert_eq!(write_of_user(&mut scene, &place()), in_place, "{held:?}");
     }
 }
@@ -206,25 +206,29 @@ fn roles_count_in_their_context_and_below() {
 #[test]
 fn who_may_not_even_read_is_told_that_there_is_nothing() {
     let mut scene = scene();
-    assert_eq!(permitted(&mut scene, &here(), true), Err(ResourceNotFound));
-    assert_eq!(permitted(&mut scene, &here(), false), Err(PermissionDenied), "there is an instance for everybody");
+    assert_eq!(permitted(&mut scene, &instance_owner(), true), Err(ResourceNotFound));
+    assert_eq!(
+        permitted(&mut scene, &instance_owner(), false),
+        Err(PermissionDenied),
+        "there is an instance for everybody"
+    );
     assert_eq!(permitted(&mut scene, &place(), false), Err(ResourceNotFound));
-    gives(&mut scene, "8", &here(), "IAM_OWNER_VIEWER");
-    assert_eq!(permitted(&mut scene, &here(), true), Err(PermissionDenied), "it may read");
+    gives(&mut scene, "8", &instance_owner(), "IAM_OWNER_VIEWER");
+    assert_eq!(permitted(&mut scene, &instance_owner(), true), Err(PermissionDenied), "it may read");
     assert_eq!(permitted(&mut scene, &place(), true), Err(PermissionDenied));
 }
 
 #[test]
 fn where_there_is_nothing_nobody_is_permitted() {
     let mut scene = scene();
-    gives(&mut scene, "8", &here(), "IAM_OWNER");
+    gives(&mut scene, "8", &instance_owner(), "IAM_OWNER");
     assert_eq!(permitted(&mut scene, &place(), true), Ok(()));
     assert_eq!(permitted(&mut scene, &Owner::organization("9"), false), Err(ResourceNotFound));
     let system = of_system(&scene, &["IAM_OWNER"]);
     scene.change::<Instance>(INSTANCE, Delete).expect("it is there");
-    assert_eq!(permitted(&mut scene, &here(), true), Err(ResourceNotFound));
+    assert_eq!(permitted(&mut scene, &instance_owner(), true), Err(ResourceNotFound));
     let target = Object::of_nobody("target", true);
-    let permitted = reason(scene.look(|turn| system.permit(turn, &Owner::system(), &target)));
+    let permitted = reason(scene.inspect(|turn| system.permit(turn, &Owner::system(), &target)));
     assert_eq!(permitted, Ok(()), "the system is always there");
 }
 
@@ -236,10 +240,10 @@ fn a_permission_in_all_contexts_is_one_in_each() {
     let caller = authority(&scene, &CREATE_TARGET.facts);
     let mut may = |contexts: &[Owner]| {
         let places: Vec<RolePlace> = contexts.iter().cloned().map(Into::into).collect();
-        scene.look(|turn| caller.may_in_all(turn, "user.write", &places))
+        scene.inspect(|turn| caller.may_in_all(turn, "user.write", &places))
     };
     assert!(may(&[place()]) && may(&[]));
-    assert!(!may(std::slice::from_ref(&other)) && !may(&[place(), other]) && !may(&[here()]));
+    assert!(!may(std::slice::from_ref(&other)) && !may(&[place(), other]) && !may(&[instance_owner()]));
 }
 
 #[test]
@@ -251,14 +255,14 @@ fn roles_in_a_part_of_a_context_hold_there_and_nowhere_else() {
     let caller = authority(&scene, &CREATE_TARGET.facts);
     let mut may = |context: Owner, parts: &[&Part], permission: &str| {
         let place = RolePlace { context, parts: parts.iter().copied().cloned().collect() };
-        scene.look(|turn| caller.may_at(turn, permission, &place))
+        scene.inspect(|turn| caller.may_at(turn, permission, &place))
     };
     let same_id = Part::project_grant("7");
     assert!(may(place(), &[&part], "project.write") && may(place(), &[&other, &part], "project.app.read"));
     assert!(!may(place(), &[&part], "user.write"), "what the role does not give");
     assert!(!may(place(), &[], "project.write"), "in all of the context");
     assert!(!may(place(), &[&other], "project.write") && !may(place(), &[&same_id], "project.write"));
-    for elsewhere in [Owner::organization("4"), here(), Owner::system()] {
+    for elsewhere in [Owner::organization("4"), instance_owner(), Owner::system()] {
         assert!(!may(elsewhere.clone(), &[&part], "project.write"), "in another context: {elsewhere:?}");
     }
 }
@@ -269,11 +273,11 @@ fn rights_above_the_instance_do_not_count_where_targets_may_have_spoken() {
     gives(&mut scene, "8", &Owner::system(), "IAM_OWNER");
     for is_bounded in [false, true] {
         let caller = Authority { is_bounded, ..authority(&scene, &CREATE_TARGET.facts) };
-        assert_eq!(scene.look(|turn| caller.may(turn, WRITE, &here())), !is_bounded);
+        assert_eq!(scene.inspect(|turn| caller.may(turn, WRITE, &instance_owner())), !is_bounded);
     }
-    gives(&mut scene, "9", &here(), "IAM_OWNER");
+    gives(&mut scene, "9", &instance_owner(), "IAM_OWNER");
     let caller = Authority { is_bounded: true, ..authority(&scene, &CREATE_TARGET.facts) };
-    assert!(scene.look(|turn| caller.may(turn, WRITE, &here())));
+    assert!(scene.inspect(|turn| caller.may(turn, WRITE, &instance_owner())));
 }
 
 #[test]
@@ -281,7 +285,7 @@ fn a_system_user_has_the_roles_of_the_configuration() {
     let mut scene = scene();
     for (roles, may) in [(&["IAM_OWNER"][..], true), (&["IAM_OWNER_VIEWER"], false), (&[], false)] {
         let operator = of_system(&scene, roles);
-        assert_eq!(scene.look(|turn| operator.may(turn, WRITE, &here())), may, "{roles:?}");
+        assert_eq!(scene.inspect(|turn| operator.may(turn, WRITE, &instance_owner())), may, "{roles:?}");
     }
 }
 
@@ -291,8 +295,9 @@ fn an_operation_without_a_permission_is_about_what_is_the_callers_own() {
     let own = |user_id: Option<&str>| Object { user_id: user_id.map(str::to_owned), ..Object::of_nobody("user", true) };
     let operation = Box::leak(Box::new(Facts { permission: None, waived: Waived::Own, ..GET_USER.facts }));
     let caller = authority(&scene, operation);
-    let mut permitted =
-        |caller: &Authority, object: &Object| reason(scene.look(|turn| caller.permit(turn, &here(), object)));
+    let mut permitted = |caller: &Authority, object: &Object| {
+        reason(scene.inspect(|turn| caller.permit(turn, &instance_owner(), object)))
+    };
     let gives = operation.gives(USER, Some(USER));
     let wanted = if gives { Ok(()) } else { Err(ResourceNotFound) };
     assert_eq!(permitted(&caller, &own(Some(USER))), wanted);
@@ -307,15 +312,16 @@ fn an_operation_about_the_caller_takes_a_permission_on_others() {
     let mut scene = scene();
     let own = |user_id: &str| Object { user_id: Some(user_id.to_owned()), ..Object::of_nobody("user", true) };
     let caller = authority(&scene, &END_USER_SESSIONS.facts);
-    let mut permitted =
-        |caller: &Authority, object: &Object| reason(scene.look(|turn| caller.permit(turn, &here(), object)));
+    let mut permitted = |caller: &Authority, object: &Object| {
+        reason(scene.inspect(|turn| caller.permit(turn, &instance_owner(), object)))
+    };
     assert_eq!(permitted(&caller, &own(USER)), Ok(()));
     assert_eq!(permitted(&caller, &own("6")), Err(ResourceNotFound));
     let elsewhere = Authority { home: AggregateKey::of::<Standard<Instance>>("2", "2"), ..caller };
     assert_eq!(permitted(&elsewhere, &own(USER)), Err(ResourceNotFound));
-    gives(&mut scene, "8", &here(), "IAM_OWNER");
+    gives(&mut scene, "8", &instance_owner(), "IAM_OWNER");
     let caller = authority(&scene, &END_USER_SESSIONS.facts);
-    assert_eq!(reason(scene.look(|turn| caller.permit(turn, &here(), &own("6")))), Ok(()));
+    assert_eq!(reason(scene.inspect(|turn| caller.permit(turn, &instance_owner(), &own("6")))), Ok(()));
 }
 
 #[test]

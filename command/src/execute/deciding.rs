@@ -135,7 +135,11 @@ impl Deciding {
     }
 
     /// Leaves an aggregate as it is.
-    pub(crate) fn nothing<A: Aggregate>(&self, turn: &mut Turn<'_>, current: Current<A>) -> Result<Decided, Refusal> {
+    pub(crate) fn change_nothing<A: Aggregate>(
+        &self,
+        turn: &mut Turn<'_>,
+        current: Current<A>,
+    ) -> Result<Decided, Refusal> {
         turn.append(current, &[], &self.keys, &self.cause)
     }
 

@@ -26,10 +26,10 @@ use crate::{
     client_secret::hash_of,
     execute::Commands,
     existence::organization_of_live,
-    login::{self, PasswordOwner, Proven, find},
+    login::{self, PasswordOwner, ProvenPassword, find},
     password::{self, Chosen, Terms, sealed_password},
     person_key::{self, key_unavailable},
-    seated,
+    seat,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
     writer::Decide,
 };
@@ -61,7 +61,7 @@ async fn chosen(commands: &Commands, by: CommandActor, asked: ChangePassword) ->
         return fault(Fault::Over);
     };
     if let Some(current) = current_password
-        && login::tried(commands, &trial, &found, current.into()).await?.is_none()
+        && login::count_and_compare(commands, &trial, &found, current.into()).await?.is_none()
     {
         return fault(Fault::Wrong);
     }
@@ -69,7 +69,7 @@ async fn chosen(commands: &Commands, by: CommandActor, asked: ChangePassword) ->
     let (sealing, sealed) = person_key::key_of_person(commands, &by.instance_id, &user.id, &human).await?;
     let person = sealing.open(sealed).map_err(key_unavailable)?;
     let (kept, said) = (sealing.open_password(&password.hash).map_err(key_unavailable)?, prepared(&new_password));
-    if seated::hashed(commands, &by.instance_id, move || is_hash_of(&kept, &said)).await? {
+    if seat::hash(commands, &by.instance_id, move || is_hash_of(&kept, &said)).await? {
         return fault(Fault::Same);
     }
     let choice = Chosen { password: new_password.into(), person, field: "new_password" };
@@ -78,7 +78,7 @@ async fn chosen(commands: &Commands, by: CommandActor, asked: ChangePassword) ->
         Err(faults) => return fault(fault_of_new(&faults)),
     };
     let new = sealed_password(&sealing, &hash, Terms::default());
-    let proven = Proven { user_id: user.id.clone(), human: human.clone(), password: new.clone() };
+    let proven = ProvenPassword { user_id: user.id.clone(), human: human.clone(), password: new.clone() };
     if !decided(commands, trial.origin(), Set { by: by.clone(), user, before: password, new }).await? {
         return fault(Fault::Over);
     }

@@ -105,7 +105,9 @@ mod tests {
         let end = EndAll { by, asked: EndAllSessions { user_id: PERSON.into() } };
         let ended = |scene: &mut Scene| {
             scene.turn(|turn, _| end.decide(turn)).expect("it is not refused");
-            scene.look(|turn| turn.get::<Standard<User>>(&key::<User>(PERSON)).resource().map(|user| user.sessions_end))
+            scene.inspect(|turn| {
+                turn.get::<Standard<User>>(&key::<User>(PERSON)).resource().map(|user| user.sessions_end)
+            })
         };
         assert_eq!(ended(&mut scene), Some(Some(10)));
         let ends = scene.events().iter().filter(|event| event.r#type == "user.sessions_ended").count();

@@ -33,7 +33,7 @@ use crate::{
     client_secret::{draw, hash_of},
     execute::Commands,
     existence::organization_of_live,
-    login::{self, PasswordOwner, Proven, find_by_name, wrong},
+    login::{self, PasswordOwner, ProvenPassword, find_by_name, wrong},
     named::{Contacts, PersonWithContact, named},
     person_key::{self, key_unavailable},
     trial::Trial,
@@ -54,7 +54,7 @@ pub(super) async fn check(commands: &Commands, by: CommandActor, asked: CheckPas
     let contacts = Contacts { kinds, organization_id };
     let checked = async {
         let (found, kind) = find_person(commands, &by, &trial, login_name, contacts).await?;
-        let proven = login::proven_of(commands, &trial, found, password.into()).await?;
+        let proven = login::prove_owner(commands, &trial, found, password.into()).await?;
         // Only now, so that it takes as long whether or not somebody has such an address.
         if let Some(kind) = kind
             && !is_verified(commands, &by.instance_id, &proven.user_id, &proven.human, kind).await?
@@ -123,7 +123,7 @@ pub(super) fn refusal_of(error: Error) -> Result<Checked, Error> {
 /// A person whose password was right.
 pub(super) struct VerifiedPerson<'a> {
     pub(super) trial: &'a Trial,
-    pub(super) proven: &'a Proven,
+    pub(super) proven: &'a ProvenPassword,
     pub(super) user_agent: Option<SealableUserAgent>,
 }
 
@@ -234,7 +234,7 @@ impl Decide for LookAt {
 struct LogIn {
     by: CommandActor,
     session: AggregateKey,
-    proven: Proven,
+    proven: ProvenPassword,
     user_agent: UserAgentPatch,
     /// The hash of the token of an existing session; `None` for a new one.
     shown: Option<Hashed>,
@@ -318,7 +318,7 @@ mod tests {
         LogIn {
             by: CommandActor { instance_id: INSTANCE.into(), keys: scene.keys.clone(), cause: cause() },
             session: key::<Session>(scene::SESSION),
-            proven: Proven { user_id: PERSON.into(), human: Human::default(), password: scene::password() },
+            proven: ProvenPassword { user_id: PERSON.into(), human: Human::default(), password: scene::password() },
             user_agent,
             shown: Some(Hashed::new(shown)),
             token: Hashed::new("next"),
@@ -334,7 +334,7 @@ mod tests {
         let second = again(&scene, UserAgentPatch::Keep, "next");
         let (_, seen) = scene.turn(|turn, _| second.decide(turn)).expect("it is not refused");
         assert!(seen.is_some(), "the check is added");
-        let user_agent = scene.look(|turn| {
+        let user_agent = scene.inspect(|turn| {
             let current = turn.get::<Standard<Session>>(&key::<Session>(scene::SESSION));
             current.resource().and_then(|session| session.user_agent.clone())
         });

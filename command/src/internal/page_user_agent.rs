@@ -5,7 +5,7 @@ use proto::bus;
 use view::persons::PersonKey;
 
 use super::CommandActor;
-use crate::{execute::Commands, login::Proven, person_key};
+use crate::{execute::Commands, login::ProvenPassword, person_key};
 
 /// The user agent of a person who logs in, and the key to seal it with.
 pub(super) struct SealableUserAgent {
@@ -24,7 +24,7 @@ impl SealableUserAgent {
     pub(super) async fn of(
         commands: &Commands,
         by: &CommandActor,
-        proven: &Proven,
+        proven: &ProvenPassword,
         sent: Option<bus::UserAgent>,
     ) -> Option<Self> {
         let user_agent = of_page(sent)?;

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     execute::Commands,
     existence,
-    login::Proven,
+    login::ProvenPassword,
     named::named,
     new_user::unused,
     password::{self, Chosen, Terms, sealed_password},
@@ -88,7 +88,7 @@ async fn registered(commands: &Commands, by: CommandActor, asked: Register) -> R
         Err(error) if error.reason() == Reason::OutcomeUnknown => return fault(Fault::Made),
         Err(error) => return Err(error),
     }
-    let proven = Proven { user_id: id, human, password };
+    let proven = ProvenPassword { user_id: id, human, password };
     let user_agent = SealableUserAgent::new(user_agent, sealing);
     let logged_in = log_in(commands, &by, VerifiedPerson { trial: &trial, proven: &proven, user_agent }, "").await;
     logged_in.or_else(|error| {

@@ -58,7 +58,7 @@ impl AssetSweeps {
         let mut count = 0_u64;
         for name in self.assets.all().await? {
             let set = self.settings.effective::<Branding>(&name.instance_id, &name.owner()).chain.own;
-            if set.is_some_and(|set| set.shows(&name.digest)) {
+            if set.is_some_and(|set| set.has_file(&name.digest)) {
                 continue;
             }
             let Some(sequence) = self.assets.written_before(&name, grace()).await? else { continue };
@@ -118,8 +118,11 @@ impl Decide for Shows {
     fn decide(&self, turn: &mut Turn<'_>) -> Result<(Decided, bool), Refusal> {
         let key = key::<Branding>(&self.name.instance_id, &self.name.owner(), "");
         let current = turn.get::<Settings<Branding>>(&key);
-        let is_set =
-            current.state.as_ref().as_ref().is_some_and(|set| !set.unknown.is_empty() || set.shows(&self.name.digest));
+        let is_set = current
+            .state
+            .as_ref()
+            .as_ref()
+            .is_some_and(|set| !set.unknown.is_empty() || set.has_file(&self.name.digest));
         let is_fresh = turn.now().duration_since(current.head.changed_at) < grace().try_into().unwrap_or_default();
         Ok((turn.nothing_decided("assets"), is_set || is_fresh))
     }

@@ -12,7 +12,7 @@ use eventlog::{
 use futures::StreamExt;
 use jiff::Timestamp;
 use tokio::time::{Instant, sleep_until};
-use view::reaction::Telling;
+use view::reaction::ReactionReporter;
 
 use super::{
     checkpoint::{CheckpointFailure, CheckpointStore, SavedCheckpoint},
@@ -83,7 +83,7 @@ pub(super) async fn work_off<B: Backlog>(
 ) -> Result<Infallible, BacklogFailure> {
     let name = store.name;
     let mut saved = SavedCheckpoint::begin(store, log).await?;
-    let telling = Telling::start(log, shard, name, saved.at);
+    let telling = ReactionReporter::start(log, shard, name, saved.at);
     let (mut at, mut left) = (saved.at, VecDeque::new());
     let mut records = log.follow(at).await?;
     loop {
@@ -111,7 +111,7 @@ pub(super) async fn work_off<B: Backlog>(
     }
 }
 
-fn report<T>(telling: &Telling, at: Position, left: &VecDeque<Unprocessed<T>>) {
+fn report<T>(telling: &ReactionReporter, at: Position, left: &VecDeque<Unprocessed<T>>) {
     let waits_since = left.iter().map(|left| left.since).min();
     telling.note(|stand| (stand.at, stand.waiting, stand.waits_since) = (at, left.len() as u64, waits_since));
 }

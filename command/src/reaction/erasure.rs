@@ -18,7 +18,7 @@ use view::{
     database::{Database, DatabaseFailure},
     history::past::{Between, ask_at},
     persons::{PersonFailure, Persons, REMOVED, slot_in},
-    reaction::Telling,
+    reaction::ReactionReporter,
 };
 
 use super::{
@@ -90,7 +90,7 @@ impl Reaction for Erasures {
         let store = CheckpointStore::within(self.persons.bucket().await?, "erasures");
         let name = store.name;
         let mut saved = SavedCheckpoint::begin(store, &self.log).await?;
-        let telling = Telling::start(&self.log, self.shard, name, saved.at);
+        let telling = ReactionReporter::start(&self.log, self.shard, name, saved.at);
         let mut records = self.log.follow(saved.at).await?;
         loop {
             let record = records.next().await.ok_or(ErasureFailure::LogEnded)??;

@@ -104,7 +104,7 @@ impl Memory {
     }
 
     /// Caches an aggregate as these events have left it.
-    pub(super) fn keep(&mut self, key: AggregateKey, cached: Cached, events: &[Event]) {
+    pub(super) fn cache(&mut self, key: AggregateKey, cached: Cached, events: &[Event]) {
         let bytes = events.last().map_or(0, |event| event.payload.len());
         self.aggregates.insert_weighing(key, Entry::Cached(cached), bytes);
     }

@@ -24,7 +24,7 @@ fn reason(refusal: Refusal) -> Reason {
     Box::<Error>::from(refusal).reason()
 }
 
-fn here() -> Owner {
+fn instance_owner() -> Owner {
     Owner::instance(INSTANCE)
 }
 
@@ -42,7 +42,7 @@ fn renamed(name: &str) -> Command<Organization> {
 #[test]
 fn what_is_not_in_memory_counts_as_absent_and_is_noted() {
     let mut scene = Scene::new();
-    scene.look(|turn| {
+    scene.inspect(|turn| {
         assert!(turn.get::<Standard<User>>(&key::<User>("5")).resource().is_none());
         assert_eq!(turn.holder(&[3; 32]), None);
         assert!(turn.answer(&"command".into()).is_none());
@@ -57,13 +57,13 @@ fn what_is_not_in_memory_counts_as_absent_and_is_noted() {
 #[test]
 fn who_refers_is_lacked_until_it_is_known_and_nobody_refers_to_what_is_new() {
     let mut scene = scene();
-    scene.look(|turn| {
+    scene.inspect(|turn| {
         turn.referrers(&key::<User>("5"), domain::resource::membership::USER);
         let Some(Lack::Missing(needs)) = turn.lack() else { panic!("it lacks something") };
         assert_eq!(needs.referrers.len(), 1);
     });
     scene.add("5", &Owner::organization("3"), User::default()).expect("it is new");
-    scene.look(|turn| {
+    scene.inspect(|turn| {
         turn.referrers(&key::<User>("5"), domain::resource::membership::USER);
         assert!(turn.lack().is_none());
     });
@@ -72,7 +72,7 @@ fn who_refers_is_lacked_until_it_is_known_and_nobody_refers_to_what_is_new() {
 #[test]
 fn a_turn_that_lacks_nothing_says_so() {
     let mut scene = scene();
-    scene.look(|turn| {
+    scene.inspect(|turn| {
         assert!(turn.get::<Standard<Instance>>(&key::<Instance>(INSTANCE)).resource().is_some());
         assert!(turn.lack().is_none());
     });
@@ -81,7 +81,7 @@ fn a_turn_that_lacks_nothing_says_so() {
 #[test]
 fn an_aggregate_that_was_cached_as_another_type_cannot_be_read() {
     let mut scene = scene();
-    scene.look(|turn| {
+    scene.inspect(|turn| {
         let read = turn.get::<Standard<Organization>>(&key::<Instance>(INSTANCE));
         assert!(read.resource().is_none());
         assert!(matches!(turn.lack(), Some(Lack::Unreadable(_))));
@@ -92,18 +92,21 @@ fn an_aggregate_that_was_cached_as_another_type_cannot_be_read() {
 fn what_was_written_is_read_in_the_next_turn() {
     let mut scene = scene();
     scene.now = Timestamp::from_second(5).expect("it is a time");
-    let made = scene.add("3", &here(), organization("Acme")).expect("the name is free");
+    let made = scene.add("3", &instance_owner(), organization("Acme")).expect("the name is free");
     assert_eq!((made.sequence, made.is_new, made.changed_at), (12, true, scene.now));
-    assert_eq!((made.aggregate_type, &made.owner, &made.place), ("organization", &here(), &Some(here().into())));
+    assert_eq!(
+        (made.aggregate_type, &made.owner, &made.place),
+        ("organization", &instance_owner(), &Some(instance_owner().into()))
+    );
     scene.now = Timestamp::from_second(6).expect("it is a time");
     let changed = scene.change("3", renamed("Other")).expect("it is there");
     assert_eq!((changed.sequence, changed.is_new, changed.changed_at), (13, false, scene.now));
-    scene.look(|turn| {
+    scene.inspect(|turn| {
         let current = turn.get::<Standard<Organization>>(&key::<Organization>("3"));
         assert_eq!(current.resource().map(|found| found.name.as_str()), Some("Other"));
         assert_eq!((current.head.version, current.head.sequence), (2, 13));
         assert_eq!(current.head.created_at, Timestamp::from_second(5).expect("it is a time"));
-        assert_eq!(current.owner().ok(), Some(&here()));
+        assert_eq!(current.owner().ok(), Some(&instance_owner()));
     });
 }
 
@@ -111,7 +114,7 @@ fn what_was_written_is_read_in_the_next_turn() {
 fn an_event_says_all_that_is_known_of_it() {
     let mut scene = scene();
     scene.now = Timestamp::from_second(5).expect("it is a time");
-    scene.add("3", &here(), organization("Acme")).expect("the name is free");
+    scene.add("3", &instance_owner(), organization("Acme")).expect("the name is free");
     scene.change("3", renamed("Other")).expect("it is there");
     let [.., added, changed] = scene.events() else { panic!("there are two") };
     assert_ne!(added.id, changed.id);
@@ -135,7 +138,7 @@ fn an_event_says_all_that_is_known_of_it() {
 #[test]
 fn no_change_is_no_event() {
     let mut scene = scene();
-    let made = scene.add("3", &here(), organization("Acme")).expect("the name is free");
+    let made = scene.add("3", &instance_owner(), organization("Acme")).expect("the name is free");
     let count = scene.events().len();
     let same = scene.change("3", renamed("Acme")).expect("it is there");
     assert_eq!((same.sequence, same.is_new, scene.events().len()), (made.sequence, false, count));
@@ -144,7 +147,7 @@ fn no_change_is_no_event() {
 #[test]
 fn what_was_removed_and_comes_again_is_new() {
     let mut scene = scene();
-    scene.add("3", &here(), organization("Acme")).expect("the name is free");
+    scene.add("3", &instance_owner(), organization("Acme")).expect("the name is free");
     scene.change::<Organization>("3", Command::Delete).expect("it is there");
     scene.now = Timestamp::from_second(9).expect("it is a time");
     let again = scene.change("3", Command::Put(organization("Acme"))).expect("the name is free again");
@@ -155,34 +158,34 @@ fn what_was_removed_and_comes_again_is_new() {
 #[test]
 fn an_id_is_given_once() {
     let mut scene = scene();
-    scene.add("3", &here(), organization("Acme")).expect("it is new");
-    let refused = scene.add("3", &here(), organization("Other")).expect_err("it was used");
+    scene.add("3", &instance_owner(), organization("Acme")).expect("it is new");
+    let refused = scene.add("3", &instance_owner(), organization("Other")).expect_err("it was used");
     assert_eq!(reason(refused), Reason::ResourceExists);
     scene.change::<Organization>("3", Command::Delete).expect("it is there");
-    assert!(scene.add("3", &here(), organization("Other")).is_err(), "not even after its end");
+    assert!(scene.add("3", &instance_owner(), organization("Other")).is_err(), "not even after its end");
     scene.memory.aggregates.insert(key::<Organization>("4"), Entry::Loaded(vec![]));
-    scene.add("4", &here(), organization("Other")).expect("history knows that it was never used");
+    scene.add("4", &instance_owner(), organization("Other")).expect("history knows that it was never used");
 }
 
 #[test]
 fn a_name_is_held_by_one_until_that_lets_it_go() {
     let mut scene = scene();
-    scene.add("3", &here(), organization("Acme")).expect("the name is free");
-    let refused = scene.add("4", &here(), organization("ACME")).expect_err("case does not count");
+    scene.add("3", &instance_owner(), organization("Acme")).expect("the name is free");
+    let refused = scene.add("4", &instance_owner(), organization("ACME")).expect_err("case does not count");
     assert_eq!(reason(refused), Reason::ResourceExists);
     scene.change("3", renamed("acme")).expect("it is its own");
     scene.change("3", renamed("Other")).expect("that is free");
-    scene.add("4", &here(), organization("Acme")).expect("the name was let go");
+    scene.add("4", &instance_owner(), organization("Acme")).expect("the name was let go");
 }
 
 #[test]
 fn what_a_turn_has_changed_counts_in_it() {
     let mut scene = scene();
-    scene.add("3", &here(), organization("Acme")).expect("the name is free");
+    scene.add("3", &instance_owner(), organization("Acme")).expect("the name is free");
     let exchanged = scene.turn(|turn, keys| {
         let current = turn.get::<Standard<Organization>>(&key::<Organization>("3"));
         let first = turn.append(current, &[standard::Event::Removed], keys, &cause())?;
-        let current = turn.unborn::<Standard<Organization>>(&key::<Organization>("4"), &here())?;
+        let current = turn.unborn::<Standard<Organization>>(&key::<Organization>("4"), &instance_owner())?;
         let added = standard::Event::Added(organization("Acme").into());
         let second = turn.append(current, &[added], keys, &cause())?;
         Ok((first.sequence, second.sequence))
@@ -195,7 +198,7 @@ fn two_of_one_command_do_not_have_one_name() {
     let mut scene = scene();
     let founded = scene.turn(|turn, keys| {
         let place = Owner::organization("3");
-        let current = turn.unborn::<Standard<Organization>>(&key::<Organization>("3"), &here())?;
+        let current = turn.unborn::<Standard<Organization>>(&key::<Organization>("3"), &instance_owner())?;
         turn.append(current, &[standard::Event::Added(organization("Acme").into())], keys, &cause())?;
         let mut second = Ok(());
         for (id, username) in [("5", "ada"), ("6", "ADA")] {
@@ -216,15 +219,15 @@ fn what_was_held_in_what_is_gone_is_free() {
     let mut scene = scene();
     let place = Owner::organization("3");
     let user = || User { username: "robot".into(), ..User::default() };
-    scene.add("3", &here(), organization("Acme")).expect("the name is free");
+    scene.add("3", &instance_owner(), organization("Acme")).expect("the name is free");
     scene.add("5", &place, user()).expect("the name is free");
-    let refused = scene.add("6", &here(), user()).expect_err("the other is there");
+    let refused = scene.add("6", &instance_owner(), user()).expect_err("the other is there");
     assert_eq!(reason(refused), Reason::ResourceExists);
     scene.change::<Organization>("3", Command::Delete).expect("it is there");
-    scene.add("6", &here(), user()).expect("the other went with its organization");
+    scene.add("6", &instance_owner(), user()).expect("the other went with its organization");
 
     scene.change::<Instance>(INSTANCE, Command::Delete).expect("it is there");
-    scene.add("7", &here(), user()).expect("all went with the instance");
+    scene.add("7", &instance_owner(), user()).expect("all went with the instance");
 }
 
 #[test]
@@ -235,7 +238,7 @@ fn a_claim_is_not_taken_from_something_of_another_kind() {
         scene.memory.claims.insert(claim, Some(key::<User>("5")));
     }
     scene.change::<Instance>(INSTANCE, Command::Delete).expect("it is there");
-    assert!(scene.add("3", &here(), organization("Acme")).is_err());
+    assert!(scene.add("3", &instance_owner(), organization("Acme")).is_err());
 }
 
 #[test]
@@ -243,27 +246,27 @@ fn references_are_noted_in_the_last_event_and_change_who_refers() {
     let mut scene = scene();
     let place = Owner::organization("3");
     scene.add("5", &place, User::default()).expect("it is new");
-    let held = Membership::new("5", &place, here(), vec!["IAM_OWNER".into()]);
+    let held = Membership::new("5", &place, instance_owner(), vec!["IAM_OWNER".into()]);
     let before =
-        scene.look(|turn| format!("{:?}", turn.referrers(&key::<User>("5"), domain::resource::membership::USER)));
-    scene.add("8", &here(), held).expect("it is new");
+        scene.inspect(|turn| format!("{:?}", turn.referrers(&key::<User>("5"), domain::resource::membership::USER)));
+    scene.add("8", &instance_owner(), held).expect("it is new");
     let taken = scene.events().last().map(|event| (event.references_taken.len(), event.references_released.len()));
     assert_eq!(taken, Some((3, 0)));
     let with =
-        scene.look(|turn| format!("{:?}", turn.referrers(&key::<User>("5"), domain::resource::membership::USER)));
+        scene.inspect(|turn| format!("{:?}", turn.referrers(&key::<User>("5"), domain::resource::membership::USER)));
     assert_ne!(before, with);
     scene.change::<Membership>("8", Command::Delete).expect("it is there");
     let released = scene.events().last().map(|event| (event.references_taken.len(), event.references_released.len()));
     assert_eq!(released, Some((0, 3)));
     let after =
-        scene.look(|turn| format!("{:?}", turn.referrers(&key::<User>("5"), domain::resource::membership::USER)));
+        scene.inspect(|turn| format!("{:?}", turn.referrers(&key::<User>("5"), domain::resource::membership::USER)));
     assert_eq!(before, after);
 }
 
 #[test]
 fn what_is_left_to_sweep_is_noted_in_the_last_event() {
     let mut scene = scene();
-    scene.add("3", &here(), organization("Acme")).expect("the name is free");
+    scene.add("3", &instance_owner(), organization("Acme")).expect("the name is free");
     assert!(scene.events().iter().all(|event| !event.unswept));
     let done = scene.turn(|turn, keys| {
         let current = turn.get::<Standard<Organization>>(&key::<Organization>("3"));
@@ -284,7 +287,7 @@ fn a_command_that_is_larger_than_a_record_is_refused_and_leaves_nothing() {
     let mut size = 0;
     let mut finish = |limit: Option<usize>| {
         let mut turn = Turn::new(&mut scene.memory, &mut scene.draft, scene.now);
-        let current = turn.unborn::<Standard<Organization>>(&key::<Organization>("3"), &here())?;
+        let current = turn.unborn::<Standard<Organization>>(&key::<Organization>("3"), &instance_owner())?;
         turn.append(current, &[standard::Event::Added(organization("Acme").into())], &scene.keys, &cause())?;
         size = written_bytes(&turn.appended[0].events[0]);
         turn.finish(limit.unwrap_or(size))
@@ -298,7 +301,7 @@ fn a_command_that_is_larger_than_a_record_is_refused_and_leaves_nothing() {
 #[test]
 fn a_command_of_the_platform_is_decided_at_the_end_of_the_log() {
     let mut scene = Scene::new();
-    let decided = scene.look(|turn| turn.nothing_decided("user"));
+    let decided = scene.inspect(|turn| turn.nothing_decided("user"));
     assert_eq!((decided.aggregate_type, decided.sequence, decided.is_new), ("user", 10, false));
 }
 
@@ -324,9 +327,9 @@ fn what_nobody_owns_cannot_be_written() {
 fn a_memory_that_forgets_knows_nothing() {
     let mut scene = scene();
     scene.memory.remember_answers(&[Answer { command_id: "command".into(), ..Answer::default() }], scene.now);
-    assert!(scene.look(|turn| turn.answer(&"command".into()).is_some()));
+    assert!(scene.inspect(|turn| turn.answer(&"command".into()).is_some()));
     scene.memory.forget();
-    scene.look(|turn| {
+    scene.inspect(|turn| {
         assert!(turn.answer(&"command".into()).is_none());
         assert!(turn.get::<Standard<Instance>>(&key::<Instance>(INSTANCE)).resource().is_none());
         let Some(Lack::Missing(needs)) = turn.lack() else { panic!("it lacks something") };
@@ -343,7 +346,7 @@ fn of_what_is_damaged_the_last_event_is_known() {
     let mut scene = scene();
     let mut end = |events| {
         scene.memory.aggregates.insert(key::<Organization>("4"), Entry::Loaded(events));
-        scene.look(|turn| turn.end_of_damaged::<Standard<Organization>>(&key::<Organization>("4")))
+        scene.inspect(|turn| turn.end_of_damaged::<Standard<Organization>>(&key::<Organization>("4")))
     };
     let damaged = || event("organization.added", "{");
     assert_eq!(end(vec![damaged()]).as_deref(), Some("organization.added"));

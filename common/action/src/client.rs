@@ -187,7 +187,7 @@ impl Client {
     ) -> Result<Bytes, CallFailure> {
         let begun = Instant::now();
         let limit = Duration::from_millis(called.target.timeout_ms);
-        let answered = timeout(limit, self.seated(called, call, is_answer_wanted)).await;
+        let answered = timeout(limit, self.call_with_seats(called, call, is_answer_wanted)).await;
         let answered = answered.unwrap_or(Err(CallFailure::Timeout));
         let kind = kind(called);
         TARGET_CALLS.with(&[kind, answered.as_ref().map_or_else(CallFailure::name, |_| "ok")]).count();
@@ -195,7 +195,12 @@ impl Client {
         answered
     }
 
-    async fn seated(&self, called: &CallableTarget, call: &Call, is_answer_wanted: bool) -> Result<Bytes, CallFailure> {
+    async fn call_with_seats(
+        &self,
+        called: &CallableTarget,
+        call: &Call,
+        is_answer_wanted: bool,
+    ) -> Result<Bytes, CallFailure> {
         // The target's seat first: calls that wait for a slow target take no seats from the others.
         let _of_target = called.seats.acquire().await.map_err(|_| CallFailure::Timeout)?;
         let _of_node = self.seats.acquire().await.map_err(|_| CallFailure::Timeout)?;

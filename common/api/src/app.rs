@@ -48,7 +48,7 @@ impl Readable for App {
         }
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetApp {
+    fn to_proto(found: &StoredResource<Self>) -> GetApp {
         let Self { project_id, name, config, allow_token_endpoint_audience, secrets, is_active } = found.state.clone();
         let (problems, origins) =
             if let Config::Oidc(oidc) = &config { (oidc.problems(), oidc.origins()) } else { Default::default() };
@@ -178,8 +178,8 @@ fn shown_oidc(oidc: Oidc) -> OidcAppConfig {
         skip_native_app_success_page: oidc.skip_native_app_success_page,
         back_channel_logout_uri: oidc.back_channel_logout_uri,
         login_uri: oidc.login_uri,
-        access_token_alg: token_algorithm::shown(oidc.access_token_alg.as_deref()).into(),
-        id_token_alg: token_algorithm::shown(oidc.id_token_alg.as_deref()).into(),
+        access_token_alg: token_algorithm::to_proto(oidc.access_token_alg.as_deref()).into(),
+        id_token_alg: token_algorithm::to_proto(oidc.id_token_alg.as_deref()).into(),
     }
 }
 

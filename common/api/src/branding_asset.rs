@@ -42,11 +42,11 @@ impl Uploaded {
         let kind = AssetKind::try_from(asset.kind).unwrap_or_default();
         if kind == AssetKind::Font {
             let font = Font::read(digest, &asset.content).map_err(invalid)?;
-            let shown = font.shown(context);
+            let shown = font.to_proto(context);
             return Ok(Self { change: BrandingChange { font: Some(Set::To(font)), ..none() }, shown });
         }
         let picture = Picture::read(digest, &asset.content).map_err(invalid)?;
-        let shown = picture.shown(context);
+        let shown = picture.to_proto(context);
         let set = Some(Set::To(picture));
         let change = match kind {
             AssetKind::LightLogo => BrandingChange { light_logo: set, ..none() },
@@ -63,11 +63,11 @@ impl Uploaded {
 /// A picture or font, which is stored beside the log.
 pub(crate) trait Asset {
     /// Returns what clients see of it in this context.
-    fn shown(&self, context: &Owner) -> BrandingAsset;
+    fn to_proto(&self, context: &Owner) -> BrandingAsset;
 }
 
 impl Asset for Picture {
-    fn shown(&self, context: &Owner) -> BrandingAsset {
+    fn to_proto(&self, context: &Owner) -> BrandingAsset {
         let Self { digest, picture_type, width, height } = self;
         let media_type = picture_type.media_type().to_owned();
         BrandingAsset { path: path(context, digest), media_type, width: *width, height: *height }
@@ -75,7 +75,7 @@ impl Asset for Picture {
 }
 
 impl Asset for Font {
-    fn shown(&self, context: &Owner) -> BrandingAsset {
+    fn to_proto(&self, context: &Owner) -> BrandingAsset {
         BrandingAsset {
             path: path(context, &self.digest),
             media_type: FONT_TYPE.to_owned(),
@@ -87,7 +87,7 @@ impl Asset for Font {
 /// Returns the effective picture or font of a context.
 pub(crate) fn resolved_asset<T: Asset>(context: &Owner, found: Option<Resolved<'_, T>>) -> Option<ResolvedAsset> {
     found.map(|found| ResolvedAsset {
-        value: Some(found.value.shown(found.owner.unwrap_or(context))),
+        value: Some(found.value.to_proto(found.owner.unwrap_or(context))),
         owner: inherited(&found),
     })
 }

@@ -18,7 +18,7 @@ use proto::{
 
 use crate::{
     branding_asset::resolved_asset,
-    settings::{ResolvedSettings, SetSettings, Show, Write, entry_changes, show_entries, shown, written},
+    settings::{ResolvedSettings, SetSettings, ToProto, Write, entry_changes, show_entries, to_proto, written},
 };
 
 impl ResolvedSettings for Branding {
@@ -26,7 +26,7 @@ impl ResolvedSettings for Branding {
 
     fn resolved(context: &Owner, chain: &Chain<Self>) -> ResolvedBrandingSettings {
         let picture = |property: fn(&Self) -> Option<&Picture>| resolved_asset(context, chain.find(property));
-        let shown = |color: fn(&Self) -> Option<&String>| Some(ResolvedString::show(chain.resolve(color)));
+        let shown = |color: fn(&Self) -> Option<&String>| Some(ResolvedString::to_proto(chain.resolve(color)));
         ResolvedBrandingSettings {
             light_theme: Some(ResolvedTheme {
                 primary_color: shown(|settings| settings.light_primary_color.as_ref()),
@@ -44,11 +44,11 @@ impl ResolvedSettings for Branding {
                 logo: picture(|settings| settings.dark_logo.as_ref()),
                 icon: picture(|settings| settings.dark_icon.as_ref()),
             }),
-            theme_mode: Some(Show::show(chain.resolve(|settings| settings.theme_mode.as_ref()))),
-            hide_login_name_suffix: Some(Show::show(
+            theme_mode: Some(ToProto::to_proto(chain.resolve(|settings| settings.theme_mode.as_ref()))),
+            hide_login_name_suffix: Some(ToProto::to_proto(
                 chain.resolve(|settings| settings.hide_login_name_suffix.as_ref()),
             )),
-            disable_watermark: Some(Show::show(chain.resolve(|settings| settings.disable_watermark.as_ref()))),
+            disable_watermark: Some(ToProto::to_proto(chain.resolve(|settings| settings.disable_watermark.as_ref()))),
             custom_settings: show_entries(chain, |settings| &settings.custom_settings),
             font: resolved_asset(context, chain.find(|settings| settings.font.as_ref())),
         }
@@ -83,7 +83,7 @@ impl SetSettings for SetBrandingSettingsRequest {
     }
 }
 
-shown!(ThemeMode: ResolvedThemeMode = |mode| theme_mode(*mode).into());
+to_proto!(ThemeMode: ResolvedThemeMode = |mode| theme_mode(*mode).into());
 written!(String: SetColor / set_color = identity);
 written!(ThemeMode: SetThemeMode / set_theme_mode = known_theme_mode);
 

@@ -134,7 +134,7 @@ pub fn is_known(condition: &Condition, operations: &[&'static Facts]) -> Result<
 
 /// Returns the id of the execution of a condition in an instance: a number of 63 bits as well, always the same.
 pub fn id(instance_id: &str, condition: &Condition) -> String {
-    id::hashed(&format!("{instance_id}\0{condition}"))
+    id::from_hash(&format!("{instance_id}\0{condition}"))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ impl Readable for Domain {
         }
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetDomain {
+    fn to_proto(found: &StoredResource<Self>) -> GetDomain {
         let Self { name, is_primary, is_verified, challenge: _, context: _ } = found.state.clone();
         GetDomain {
             details: Some(details::of(found)),

@@ -58,7 +58,7 @@ fn kind_of(kind: ExecutionType) -> &'static str {
 }
 
 /// Converts an execution to the API.
-pub fn shown(found: &StoredResource<Execution>) -> GetExecution {
+pub fn to_proto(found: &StoredResource<Execution>) -> GetExecution {
     let Execution { condition, targets, includes } = found.state.clone();
     let execution = action::Execution { condition: Some(condition::write(&condition)), targets, includes };
     GetExecution { details: Some(details::of(found)), execution: Some(execution) }

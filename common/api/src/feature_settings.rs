@@ -7,13 +7,13 @@ use domain::{
 };
 use proto::feature_settings::{ResolveFeaturesRequest, ResolvedFeatureSettings, SetFeaturesRequest};
 
-use crate::settings::{ResolvedSettings, SetSettings, Show, Write};
+use crate::settings::{ResolvedSettings, SetSettings, ToProto, Write};
 
 impl ResolvedSettings for Features {
     type Resolve = ResolveFeaturesRequest;
 
     fn resolved(_: &Owner, chain: &Chain<Self>) -> ResolvedFeatureSettings {
-        let of = |flag: fn(&Self) -> Option<&bool>| Some(Show::show(chain.resolve(flag)));
+        let of = |flag: fn(&Self) -> Option<&bool>| Some(ToProto::to_proto(chain.resolve(flag)));
         ResolvedFeatureSettings {
             multitenancy_resources_api: of(|features| features.multitenancy_resources_api.as_ref()),
             multitenancy_settings: of(|features| features.multitenancy_settings.as_ref()),

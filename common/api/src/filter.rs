@@ -11,7 +11,7 @@ pub fn named<R>(column: &'static Column<R>, wanted: NameFilter) -> Filter<R> {
 }
 
 /// Returns a filter for a word in a column that has a space before and after each word; words contain none.
-pub fn word<R>(column: &'static Column<R>, word: &str) -> Filter<R> {
+pub fn contains_word<R>(column: &'static Column<R>, word: &str) -> Filter<R> {
     if word.contains(' ') {
         return Filter::Ids(vec![]);
     }

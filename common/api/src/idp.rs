@@ -79,7 +79,7 @@ impl ShownReusable for Idp {
         })
     }
 
-    fn shown(found: &StoredResource<Self>, seen: &ContextState) -> GetIdp {
+    fn to_proto(found: &StoredResource<Self>, seen: &ContextState) -> GetIdp {
         let Self { name, options, is_active: _, config, secret: _ } = &found.state;
         let r#type = format!("PROVIDER_TYPE_{}", config.r#type().name.to_uppercase());
         GetIdp {
@@ -150,7 +150,7 @@ impl Wish {
 /// # Errors
 /// If answers of that type have other members.
 pub fn response<I: Request>(found: &StoredResource<Idp>, seen: &ContextState) -> Result<I::Response, Malformed> {
-    let mut shown = serde_json::to_value(Idp::shown(found, seen))?;
+    let mut shown = serde_json::to_value(Idp::to_proto(found, seen))?;
     let common = shown["idp"].take();
     shown["idp"] = json!({ "idp": common, "config": found.state.config.members() });
     Ok(serde_json::from_value(json!({ "idp": shown }))?)

@@ -38,7 +38,7 @@ impl Readable for Instance {
         }
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetInstance {
+    fn to_proto(found: &StoredResource<Self>) -> GetInstance {
         let Self { name, platform_project_id: _, default_organization_id: _, is_active, primary_domain, limits } =
             found.state.clone();
         let retention = limits.audit_log_retention_s.map(Duration::from_secs);

@@ -100,7 +100,7 @@ impl<H: KeyHolder> Readable for Key<H> {
         Filter::text(&Self::HOLDER_ID, Method::Equals, id.to_owned())
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetKey {
+    fn to_proto(found: &StoredResource<Self>) -> GetKey {
         let expiration_date = Timestamp::from_millisecond(found.state.expires_at);
         let public_key = named(found.state.public.clone(), &found.id).to_string();
         GetKey { details: Some(details::of(found)), public_key, expiration_date }

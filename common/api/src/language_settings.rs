@@ -12,7 +12,7 @@ use proto::{
 
 use crate::{
     details::owner,
-    settings::{ResolvedSettings, SetSettings, Show, inherited},
+    settings::{ResolvedSettings, SetSettings, ToProto, inherited},
 };
 
 impl ResolvedSettings for Languages {
@@ -23,7 +23,7 @@ impl ResolvedSettings for Languages {
         // The supported languages are inherited everywhere except in the system itself.
         let system = (!chain.above.is_empty()).then(|| owner(&Owner::system()));
         ResolvedLanguageSettings {
-            default_language: Some(Show::show(default)),
+            default_language: Some(ToProto::to_proto(default)),
             restricted_languages: Some(ResolvedLanguages {
                 value: restricted.value.iter().map(|key| language(key)).collect(),
                 owner: inherited(&restricted),

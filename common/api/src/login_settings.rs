@@ -6,7 +6,7 @@ use proto::login_settings::{
     SetLoginSettingsRequest, SetMultiFactors, SetSecondFactors, set_multi_factors, set_second_factors,
 };
 
-use crate::settings::{settings, shown, written};
+use crate::settings::{settings, to_proto, written};
 
 settings! {
     Login / LoginChange: SetLoginSettingsRequest, ResolveLoginSettingsRequest -> ResolvedLoginSettings {
@@ -14,8 +14,8 @@ settings! {
     }
 }
 
-shown!(Vec<SecondFactor>: ResolvedSecondFactors = |all| all.iter().map(|one| second_factor(*one).into()).collect());
-shown!(Vec<MultiFactor>: ResolvedMultiFactors = |all| all.iter().map(|one| multi_factor(*one).into()).collect());
+to_proto!(Vec<SecondFactor>: ResolvedSecondFactors = |all| all.iter().map(|one| second_factor(*one).into()).collect());
+to_proto!(Vec<MultiFactor>: ResolvedMultiFactors = |all| all.iter().map(|one| multi_factor(*one).into()).collect());
 written!(Vec<SecondFactor>: SetSecondFactors / set_second_factors = second_factors);
 written!(Vec<MultiFactor>: SetMultiFactors / set_multi_factors = multi_factors);
 

@@ -13,7 +13,7 @@ use view::rows::StoredResource;
 
 use crate::{
     details,
-    filter::word,
+    filter::contains_word,
     standard::{PatchRequest, Readable},
 };
 
@@ -33,14 +33,14 @@ impl Readable for Membership {
     fn filter(wanted: Wanted) -> Filter<Self> {
         match wanted {
             Wanted::UserId(id) => Filter::text(&column::USER_ID, Method::Equals, id),
-            Wanted::Role(role) => word(&column::ROLES, &role),
+            Wanted::Role(role) => contains_word(&column::ROLES, &role),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
             Wanted::ProjectId(id) => Filter::text(&column::PROJECT_ID, Method::Equals, id),
             Wanted::ProjectGrantId(id) => Filter::text(&column::PROJECT_GRANT_ID, Method::Equals, id),
         }
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetMembership {
+    fn to_proto(found: &StoredResource<Self>) -> GetMembership {
         let Self { user_id, roles, part, context: _, user_organization_id: _ } = found.state.clone();
         let part = part.map(|Part { kind, id }| match kind {
             PartKind::Project => membership::membership::Part::ProjectId(id),

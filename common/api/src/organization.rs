@@ -36,7 +36,7 @@ impl Readable for Organization {
         }
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetOrganization {
+    fn to_proto(found: &StoredResource<Self>) -> GetOrganization {
         let Self { name, is_active, primary_domain } = found.state.clone();
         GetOrganization {
             details: Some(details::of(found)),

@@ -36,7 +36,7 @@ impl Readable for PersonalAccessToken {
         Filter::text(&column::USER_ID, Method::Equals, id.to_owned())
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetPersonalAccessToken {
+    fn to_proto(found: &StoredResource<Self>) -> GetPersonalAccessToken {
         let expiration_date = Timestamp::from_millisecond(found.state.expires_at);
         GetPersonalAccessToken { details: Some(details::of(found)), expiration_date }
     }

@@ -36,7 +36,7 @@ impl Readable for Project {
         }
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetProject {
+    fn to_proto(found: &StoredResource<Self>) -> GetProject {
         let Self { name, policies, is_active } = found.state.clone();
         let Policies { role_assertion, authorization_required, access_required, private_labeling } = policies;
         let private_labeling_setting = match private_labeling {

@@ -10,7 +10,7 @@ use view::rows::StoredResource;
 
 use crate::{
     details,
-    filter::{in_state, state, word},
+    filter::{contains_word, in_state, state},
     standard::Readable,
 };
 
@@ -33,13 +33,13 @@ impl Readable for ProjectGrant {
         match wanted {
             Wanted::ProjectId(id) => Filter::text(&column::PROJECT_ID, Method::Equals, id),
             Wanted::OrgId(id) => Filter::text(&column::ORGANIZATION_ID, Method::Equals, id),
-            Wanted::RoleKey(key) => word(&column::ROLE_KEYS, &key),
+            Wanted::RoleKey(key) => contains_word(&column::ROLE_KEYS, &key),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
             Wanted::State(wanted) => in_state(&column::IS_ACTIVE, wanted.state()),
         }
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetProjectGrant {
+    fn to_proto(found: &StoredResource<Self>) -> GetProjectGrant {
         let Self { project_id, organization_id: org_id, roles, is_active } = found.state.clone();
         let role_keys = roles.into_iter().map(|role| role.key).collect();
         GetProjectGrant {

@@ -39,7 +39,7 @@ impl Readable for ProjectRole {
         }
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetRole {
+    fn to_proto(found: &StoredResource<Self>) -> GetRole {
         let Self { project_id, key, display_name, group } = found.state.clone();
         GetRole { details: Some(details::of(found)), role: Some(Role { project_id, key, display_name, group }) }
     }

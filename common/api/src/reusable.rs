@@ -29,7 +29,7 @@ pub trait ShownReusable: Reusable {
     fn convert_filter(filter: <Self::Search as Search>::Filter) -> ReusableFilter<Self>;
 
     /// Converts it to the API, as seen from a context.
-    fn shown(found: &StoredResource<Self>, seen: &ContextState) -> <Self::Search as Search>::Resource;
+    fn to_proto(found: &StoredResource<Self>, seen: &ContextState) -> <Self::Search as Search>::Resource;
 }
 
 /// A converted filter.

@@ -38,7 +38,7 @@ impl Readable for Session {
         }
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetSession {
+    fn to_proto(found: &StoredResource<Self>) -> GetSession {
         let Self { user, password_checked_at, metadata, user_agent, expires_at, .. } = found.state.clone();
         let password = password_checked_at.map(|at| PasswordFactor { verified_at: time(at) });
         GetSession {
@@ -46,7 +46,7 @@ impl Readable for Session {
             factors: Some(Factors { user: user.map(user_factor), password }),
             metadata,
             expiration_date: time(expires_at),
-            user_agent: user_agent.as_ref().and_then(PersonalUserAgent::opened).map(shown_user_agent),
+            user_agent: user_agent.as_ref().and_then(PersonalUserAgent::opened).map(user_agent_to_proto),
         }
     }
 }
@@ -59,7 +59,7 @@ pub fn user_agent(message: proto::session::UserAgent) -> UserAgent {
 }
 
 /// Converts a user agent to the API.
-fn shown_user_agent(user_agent: &UserAgent) -> proto::session::UserAgent {
+fn user_agent_to_proto(user_agent: &UserAgent) -> proto::session::UserAgent {
     let UserAgent { fingerprint_id, ip, description, header } = user_agent.clone();
     let header = header.into_iter().map(|(name, values)| (name, HeaderValues { values })).collect();
     proto::session::UserAgent { fingerprint_id, ip, description, header }

@@ -84,7 +84,7 @@ macro_rules! settings {
 
             fn resolved(_: &domain::context::Owner, chain: &domain::settings::Chain<Self>) -> $resolved {
                 $resolved {
-                    $($name: Some(crate::settings::Show::show(chain.resolve(|settings| settings.$name.as_ref()))),)+
+                    $($name: Some(crate::settings::ToProto::to_proto(chain.resolve(|settings| settings.$name.as_ref()))),)+
                 }
             }
         }
@@ -107,9 +107,9 @@ pub(crate) fn inherited<T>(found: &Resolved<'_, T>) -> Option<proto::object::Own
 }
 
 /// Converts a property for its readers.
-pub(crate) trait Show<T> {
+pub(crate) trait ToProto<T> {
     /// Converts the effective value.
-    fn show(found: Resolved<'_, T>) -> Self;
+    fn to_proto(found: Resolved<'_, T>) -> Self;
 }
 
 /// Converts a write to a property.
@@ -123,18 +123,18 @@ pub(crate) trait Write<T>: Sized {
     }
 }
 
-/// Implements [`Show`] for the message in which a property of a type is shown.
-macro_rules! shown {
-    ($type:ty: $shown:ident = $show:expr) => {
-        impl crate::settings::Show<$type> for $shown {
-            fn show(found: domain::settings::Resolved<'_, $type>) -> Self {
-                let show: fn(&$type) -> _ = $show;
-                Self { value: show(found.value), owner: crate::settings::inherited(&found) }
+/// Implements [`ToProto`] for the message in which a property of a type is shown.
+macro_rules! to_proto {
+    ($type:ty: $message:ident = $convert:expr) => {
+        impl crate::settings::ToProto<$type> for $message {
+            fn to_proto(found: domain::settings::Resolved<'_, $type>) -> Self {
+                let convert: fn(&$type) -> _ = $convert;
+                Self { value: convert(found.value), owner: crate::settings::inherited(&found) }
             }
         }
     };
 }
-pub(crate) use shown;
+pub(crate) use to_proto;
 
 /// Implements [`Write`] for the message by which a property of a type is written.
 macro_rules! written {
@@ -156,7 +156,7 @@ pub(crate) fn show_entries<P: Properties>(
     chain: &Chain<P>,
     property: for<'a> fn(&'a P) -> &'a Entries,
 ) -> BTreeMap<String, ResolvedString> {
-    chain.entries(property).into_iter().map(|(name, found)| (name.to_owned(), Show::show(found))).collect()
+    chain.entries(property).into_iter().map(|(name, found)| (name.to_owned(), ToProto::to_proto(found))).collect()
 }
 
 /// Converts writes to named values.
@@ -164,10 +164,10 @@ pub(crate) fn entry_changes(wanted: BTreeMap<String, SetStringLong>) -> EntryCha
     wanted.into_iter().filter_map(|(name, set)| Some((name, set.requested()?))).collect()
 }
 
-shown!(bool: ResolvedBool = |value| *value);
-shown!(u64: ResolvedUInt64 = |value| *value);
-shown!(String: ResolvedString = String::clone);
-shown!(Milliseconds: ResolvedDuration = |value| duration(value.0));
+to_proto!(bool: ResolvedBool = |value| *value);
+to_proto!(u64: ResolvedUInt64 = |value| *value);
+to_proto!(String: ResolvedString = String::clone);
+to_proto!(Milliseconds: ResolvedDuration = |value| duration(value.0));
 written!(bool: SetBool / set_bool = identity);
 written!(u64: SetUInt64 / set_u_int64 = identity);
 written!(String: SetString / set_string = identity);

@@ -25,7 +25,7 @@ pub trait Readable: Resource {
     }
 
     /// Converts it to the API.
-    fn shown(found: &StoredResource<Self>) -> <Self::Get as Get>::Resource;
+    fn to_proto(found: &StoredResource<Self>) -> <Self::Get as Get>::Resource;
 }
 
 /// A request that changes a standard resource and needs nothing else.

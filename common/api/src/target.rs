@@ -45,7 +45,7 @@ impl Readable for Target {
         }
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetTarget {
+    fn to_proto(found: &StoredResource<Self>) -> GetTarget {
         let Self { name, kind, url, timeout_ms, mode, signing_keys: _ } = found.state.clone();
         let target = action::Target {
             name,

@@ -18,7 +18,7 @@ pub(crate) fn name(algorithm: TokenAlgorithm) -> Option<String> {
 }
 
 /// Returns the algorithm with a name.
-pub(crate) fn shown(name: Option<&str>) -> TokenAlgorithm {
+pub(crate) fn to_proto(name: Option<&str>) -> TokenAlgorithm {
     let found = NAMES.iter().find(|(_, known)| Some(*known) == name);
     found.map_or(TokenAlgorithm::Unspecified, |(algorithm, _)| *algorithm)
 }

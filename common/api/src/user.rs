@@ -25,11 +25,11 @@ use crate::{
 };
 
 fn each(filters: Vec<UserSearchFilter>) -> Vec<Filter<User>> {
-    filters.into_iter().map(|filter| filter.filter.map_or_else(nothing, User::filter)).collect()
+    filters.into_iter().map(|filter| filter.filter.map_or_else(match_nothing, User::filter)).collect()
 }
 
 /// Matches nothing: the filter for an empty one, which the rules of the API refuse earlier.
-fn nothing() -> Filter<User> {
+fn match_nothing() -> Filter<User> {
     Filter::Any(vec![])
 }
 
@@ -73,22 +73,22 @@ impl Readable for User {
             Wanted::OrFilter(any) => Filter::Any(each(any.filters)),
             Wanted::NotFilter(not) => match not.filter.and_then(|filter| filter.filter) {
                 Some(filter) => Filter::Not(Box::new(Self::filter(filter))),
-                None => nothing(),
+                None => match_nothing(),
             },
         }
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetUser {
+    fn to_proto(found: &StoredResource<Self>) -> GetUser {
         let User { username, human, password, secrets, is_active, is_locked, .. } = found.state.clone();
         let r#type = match human {
-            Some(human) => Type::Human(shown(&human)),
+            Some(human) => Type::Human(human_to_proto(&human)),
             None => Type::Service(ServiceUser {
                 name: found.state.name.clone(),
                 description: found.state.description.clone(),
                 allow_token_endpoint_audience: found.state.allow_token_endpoint_audience,
                 access_token_type: shown_token_type(found.state.has_opaque_tokens()).into(),
-                access_token_alg: token_algorithm::shown(found.state.access_token_alg.as_deref()).into(),
-                id_token_alg: token_algorithm::shown(found.state.id_token_alg.as_deref()).into(),
+                access_token_alg: token_algorithm::to_proto(found.state.access_token_alg.as_deref()).into(),
+                id_token_alg: token_algorithm::to_proto(found.state.id_token_alg.as_deref()).into(),
             }),
         };
         GetUser {
@@ -129,7 +129,7 @@ fn user_state(is_active: bool, is_locked: bool) -> UserState {
     }
 }
 
-fn shown(human: &Human) -> HumanUser {
+fn human_to_proto(human: &Human) -> HumanUser {
     let person = human.person().cloned().unwrap_or_default();
     HumanUser {
         schema_id: human.schema_id.clone(),

@@ -10,7 +10,7 @@ use view::rows::StoredResource;
 
 use crate::{
     details,
-    filter::{in_state, state, word},
+    filter::{contains_word, in_state, state},
     standard::Readable,
 };
 
@@ -34,13 +34,13 @@ impl Readable for UserGrant {
             Wanted::UserId(id) => Filter::text(&column::USER_ID, Method::Equals, id),
             Wanted::ProjectId(id) => Filter::text(&column::PROJECT_ID, Method::Equals, id),
             Wanted::ProjectGrantId(id) => Filter::text(&column::PROJECT_GRANT_ID, Method::Equals, id),
-            Wanted::RoleKey(key) => word(&column::ROLE_KEYS, &key),
+            Wanted::RoleKey(key) => contains_word(&column::ROLE_KEYS, &key),
             Wanted::InIds(ids) => Filter::Ids(ids.ids),
             Wanted::State(wanted) => in_state(&column::IS_ACTIVE, wanted.state()),
         }
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetUserGrant {
+    fn to_proto(found: &StoredResource<Self>) -> GetUserGrant {
         let Self { user_id, project_id, project_grant_id, roles, is_active } = found.state.clone();
         let project_grant_id = project_grant_id.unwrap_or_default();
         let role_keys = roles.into_iter().map(|role| role.key).collect();

@@ -35,7 +35,7 @@ impl Readable for UserMetadata {
         Filter::text(&column::USER_ID, Method::Equals, id.to_owned())
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetMetadata {
+    fn to_proto(found: &StoredResource<Self>) -> GetMetadata {
         let details = Details { id: found.state.key.clone(), ..details::of(found) };
         GetMetadata { details: Some(details), value: found.state.value.clone().unwrap_or_default() }
     }

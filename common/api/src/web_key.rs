@@ -36,7 +36,7 @@ impl Readable for SigningKey {
         }
     }
 
-    fn shown(found: &StoredResource<Self>) -> GetWebKey {
+    fn to_proto(found: &StoredResource<Self>) -> GetWebKey {
         let key = &found.state;
         let date = |time: Option<i64>| time.and_then(|time| Timestamp::from_millisecond(time).ok()).map(Into::into);
         let state = match key.stage(clock::now().as_millisecond()) {

@@ -53,12 +53,12 @@ impl Ids {
 }
 
 /// Derives an id from a text: a number of 63 bits as well, always the same for the same text.
-pub fn hashed(text: &str) -> String {
-    hashed_number(text).to_string()
+pub fn from_hash(text: &str) -> String {
+    number_from_hash(text).to_string()
 }
 
 /// Like [`hashed`], as a number.
-pub fn hashed_number(text: &str) -> u64 {
+pub fn number_from_hash(text: &str) -> u64 {
     sha256(text.as_bytes()).first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)) >> 1
 }
 

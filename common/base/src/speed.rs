@@ -51,7 +51,7 @@ impl Looks {
 mod tests {
     use super::*;
 
-    fn looks(looks: &[(u64, u64)]) -> Looks {
+    fn samples(looks: &[(u64, u64)]) -> Looks {
         let mut all = Looks::default();
         for (second, reached) in looks {
             all.add(Duration::from_secs(*second), *reached);
@@ -70,11 +70,11 @@ mod tests {
     #[test]
     fn a_speed_is_that_of_the_last_looks() {
         let speed = |per_second, seconds_left| Some(Speed { per_second, seconds_left });
-        assert_eq!(looks(&[(0, 0), (2, 200)]).speed(1000), speed(100, 8));
-        assert_eq!(looks(&[(0, 0), (2, 200)]).speed(201), speed(100, 1));
+        assert_eq!(samples(&[(0, 0), (2, 200)]).speed(1000), speed(100, 8));
+        assert_eq!(samples(&[(0, 0), (2, 200)]).speed(201), speed(100, 1));
         let slower: Vec<_> =
             (0..30).map(|second| (second, if second < 15 { second * 100 } else { 1400 + second })).collect();
-        assert_eq!(looks(&slower).speed(2000), speed(1, 571));
+        assert_eq!(samples(&slower).speed(2000), speed(1, 571));
     }
 
     #[test]
@@ -82,9 +82,9 @@ mod tests {
         for (seen, end) in
             [(&[][..], 10), (&[(0, 1)], 10), (&[(0, 1), (1, 1)], 10), (&[(0, 1), (1, 10)], 10), (&[(0, 9), (1, 3)], 10)]
         {
-            assert_eq!(looks(seen).speed(end), None, "{seen:?}");
+            assert_eq!(samples(seen).speed(end), None, "{seen:?}");
         }
-        assert_eq!(looks(&[(0, 1), (0, 5)]).speed(10), None, "in no time");
-        assert_eq!(looks(&[(0, 1), (1, 20)]).speed(10), None, "beyond the end");
+        assert_eq!(samples(&[(0, 1), (0, 5)]).speed(10), None, "in no time");
+        assert_eq!(samples(&[(0, 1), (1, 20)]).speed(10), None, "beyond the end");
     }
 }

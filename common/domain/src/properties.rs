@@ -11,7 +11,7 @@ use crate::{
 /// [`Properties`](crate::settings::Properties) with the items after `is`. A property has a default, or is unset until
 /// somebody sets it, and after a comma the rule for its values; `entries` are values by names.
 macro_rules! properties {
-    (@rule) => { crate::properties::anything };
+    (@rule) => { crate::properties::any_value };
     (@rule $rule:expr) => { $rule };
     (@default) => { None };
     (@default $default:expr) => { Some($default) };
@@ -59,7 +59,7 @@ macro_rules! properties {
             fn check(change: &$change) -> Result<(), crate::rejection::Rejection> {
                 let $change { $($name,)* $($map: _,)? } = change;
                 crate::properties::Refused::default()
-                    $(.look(concat!("settings.", stringify!($name), ".set"), $name.as_ref(), properties!(@rule $($($rule)?)?)))*
+                    $(.check(concat!("settings.", stringify!($name), ".set"), $name.as_ref(), properties!(@rule $($($rule)?)?)))*
                     .end()
             }
 
@@ -84,7 +84,7 @@ pub(crate) enum Refusal {
 }
 
 /// Permits any value of the type.
-pub(crate) fn anything<T>(_: &T) -> Option<Refusal> {
+pub(crate) fn any_value<T>(_: &T) -> Option<Refusal> {
     None
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Refused {
 impl Refused {
     /// Applies the rule of a property, if it is set.
     #[must_use]
-    pub(crate) fn look<T>(
+    pub(crate) fn check<T>(
         mut self,
         field: &'static str,
         change: Option<&Set<T>>,

@@ -47,11 +47,11 @@ impl Visitor for PermissionList {
 /// Returns the permissions that a role gives.
 pub fn of(role: &Role) -> &'static BTreeSet<String> {
     static GIVEN: LazyLock<HashMap<&str, BTreeSet<String>>> =
-        LazyLock::new(|| ROLES.iter().map(|role| (role.name, given(role))).collect());
+        LazyLock::new(|| ROLES.iter().map(|role| (role.name, permissions_of(role))).collect());
     &GIVEN[role.name]
 }
 
-fn given(role: &Role) -> BTreeSet<String> {
+fn permissions_of(role: &Role) -> BTreeSet<String> {
     let at_level = || PERMISSIONS.iter().filter(|permissions| permissions.levels.contains(&role.level));
     let named = |only: fn(&str) -> bool| {
         let names = at_level().flat_map(|Permissions { about, verbs, .. }| {

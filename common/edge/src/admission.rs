@@ -180,7 +180,7 @@ impl Edge {
         let asked = self.tokens.with_own(asked, &tenant.id, &token.user_id);
         let consistency = asked.events;
         if operation.only_reads() {
-            self.insist(consistency).await?;
+            self.wait_for_rights(consistency).await?;
         }
         let request = VerifiedRequest { operation, parts, tenant: &tenant, token: &token };
         let (tenant, caller) = match self.rights(request, consistency.required).await {
@@ -247,7 +247,7 @@ impl Edge {
     }
 
     /// Waits until rights are known as of what a read requires. While Postgres is down, older rights are used.
-    async fn insist(&self, consistency: Consistency) -> Result<(), Error> {
+    async fn wait_for_rights(&self, consistency: Consistency) -> Result<(), Error> {
         for known in [self.settings.position(), self.ended.position()] {
             let processed = known.processed_by(consistency.required, consistency.left()).await;
             consistency.accept(processed).inspect_err(|_| waited(consistency, None))?;

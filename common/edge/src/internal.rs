@@ -86,7 +86,7 @@ fn request(key: &SymmetricKey, command: &InternalCommand) -> InternalRequest {
 }
 
 /// Opens the outcome of a command, if a node with the key has signed it.
-fn outcome(key: &SymmetricKey, nonce: &[u8], answer: &InternalAnswer) -> Option<InternalOutcome> {
+fn open_outcome(key: &SymmetricKey, nonce: &[u8], answer: &InternalAnswer) -> Option<InternalOutcome> {
     let is_ours = secret::constant_time_eq(&key.mac(&[OF_OUTCOME, &answer.outcome]), &answer.mac);
     let outcome = is_ours.then(|| InternalOutcome::decode(&*answer.outcome).ok())??;
     (outcome.nonce == nonce).then_some(outcome)
@@ -136,7 +136,7 @@ impl Internal {
                     // The node is not the writer.
                     Ok(answer) if answer.outcome.is_empty() => {}
                     Ok(answer) => {
-                        let outcome = outcome(&key, &nonce, &answer).filter(|outcome| !outcome.refused);
+                        let outcome = open_outcome(&key, &nonce, &answer).filter(|outcome| !outcome.refused);
                         return outcome.ok_or(CommandFailure::Unknown);
                     }
                     Err(_) => return Err(CommandFailure::Unknown),
@@ -201,8 +201,8 @@ mod tests {
     fn an_outcome_is_that_of_its_command() {
         let key = SymmetricKey::random();
         let told = InternalOutcome { nonce: "n".into(), sequence: 7, ..InternalOutcome::default() };
-        assert_eq!(outcome(&key, b"n", &answer(&key, &told)), Some(told.clone()));
-        assert_eq!(outcome(&key, b"m", &answer(&key, &told)), None);
-        assert_eq!(outcome(&key, b"n", &answer(&SymmetricKey::random(), &told)), None);
+        assert_eq!(open_outcome(&key, b"n", &answer(&key, &told)), Some(told.clone()));
+        assert_eq!(open_outcome(&key, b"m", &answer(&key, &told)), None);
+        assert_eq!(open_outcome(&key, b"n", &answer(&SymmetricKey::random(), &told)), None);
     }
 }

@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(lines: &[&str]) -> Option<IfMatch> {
+    fn parse(lines: &[&str]) -> Option<IfMatch> {
         let name = http::HeaderName::from_static("if-match");
         let mut headers = HeaderMap::new();
         for line in lines {
@@ -108,10 +108,10 @@ mod tests {
             (&[""], &[]),
             (&["*, \"1\""], &[1]),
         ] {
-            assert_eq!(asked(lines), Some(IfMatch::OneOf(sequences.to_vec())), "{lines:?}");
+            assert_eq!(parse(lines), Some(IfMatch::OneOf(sequences.to_vec())), "{lines:?}");
         }
-        assert_eq!(asked(&[" * "]), Some(IfMatch::Any));
-        assert_eq!(asked(&[]), None);
+        assert_eq!(parse(&[" * "]), Some(IfMatch::Any));
+        assert_eq!(parse(&[]), None);
     }
 
     #[test]

@@ -129,7 +129,7 @@ pub enum StreamState {
 
 impl SideStream {
     /// Checks the stream.
-    pub async fn look(&self, context: &jetstream::Context, replicas: usize) -> Result<StreamState, LogFailure> {
+    pub async fn check(&self, context: &jetstream::Context, replicas: usize) -> Result<StreamState, LogFailure> {
         let stream = match context.get_stream(self.stream).await {
             Ok(stream) => stream,
             Err(error) if is_absent(&error) => return Ok(StreamState::Absent),

@@ -169,21 +169,22 @@ impl RecordedTries {
 mod tests {
     use super::*;
 
-    fn made(count: u64) -> RecordedTries {
+    fn recorded(count: u64) -> RecordedTries {
         RecordedTries { of: "a".to_owned(), since: 7, count, at: 1000 }
     }
 
     #[test]
     fn the_first_tries_are_free_and_later_ones_wait_longer_up_to_a_bound() {
-        let seconds = [0, 1, 4, 5, 9, 10, 49, 50, 54, 5000, u64::MAX].map(|count| made(count).wait_at(1000).as_secs());
+        let seconds =
+            [0, 1, 4, 5, 9, 10, 49, 50, 54, 5000, u64::MAX].map(|count| recorded(count).wait_at(1000).as_secs());
         assert_eq!(seconds, [0, 0, 0, 1, 1, 2, 9, 10, 10, 10, 10]);
-        let millis = [0, 1000, 1001, 1999, 2000, i64::MAX].map(|now| made(5).wait_at(now).as_millis());
+        let millis = [0, 1000, 1001, 1999, 2000, i64::MAX].map(|now| recorded(5).wait_at(now).as_millis());
         assert_eq!(millis, [1000, 1000, 999, 1, 0, 0], "a clock that goes back lets nobody wait longer");
     }
 
     #[test]
     fn a_count_is_read_as_it_was_written_and_nothing_else_is_one() {
-        for written in [made(12), RecordedTries::default()] {
+        for written in [recorded(12), RecordedTries::default()] {
             assert_eq!(RecordedTries::read(written.text().as_bytes()).unwrap(), written);
         }
         for value in ["", "12", "a:1:1", "a:1:-1:0", "a:1:x:0", "a:1:1:0:0", "a:1:1.5:0", "a:-1:1:0"] {

@@ -2,7 +2,7 @@
 
 use base::{
     fold::{self, fold},
-    id::hashed_number,
+    id::number_from_hash,
     secret::sha256,
 };
 use domain::{
@@ -143,7 +143,7 @@ pub(crate) fn context(context: &Owner) -> String {
 /// Returns the number for an id: a generated id is a number of 63 bits itself, others are above these.
 pub(crate) fn number(id: &str) -> u64 {
     let generated = id.parse().ok().filter(|number: &u64| *number < FIRST_HASHED && number.to_string() == id);
-    generated.unwrap_or_else(|| FIRST_HASHED | hashed_number(id))
+    generated.unwrap_or_else(|| FIRST_HASHED | number_from_hash(id))
 }
 
 /// The first number above all generated ids.

@@ -50,7 +50,7 @@ impl Replica {
     /// # Errors
     /// [`IndexFailure::Missing`] if a pack is gone or was changed: there is a newer manifest, or will be.
     pub async fn install(&mut self, manifest: &Manifest, remote: &Remote) -> Result<Arc<Snapshot>, IndexFailure> {
-        self.look(manifest).await?;
+        self.verify_files(manifest).await?;
         for pack in &manifest.packs {
             if pack.files.iter().any(|file| !self.has(file)) {
                 self.fetch(pack, remote).await?;
@@ -73,7 +73,7 @@ impl Replica {
     }
 
     /// Checks the files that an earlier process left.
-    async fn look(&mut self, manifest: &Manifest) -> Result<(), IndexFailure> {
+    async fn verify_files(&mut self, manifest: &Manifest) -> Result<(), IndexFailure> {
         let unknown: Vec<File> = manifest.files().filter(|file| !self.has(file)).cloned().collect();
         let folder = self.folder.clone();
         let found = self.folder.work(move || {

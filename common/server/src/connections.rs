@@ -225,7 +225,7 @@ impl Server {
     ) -> impl Future<Output = Result<Response<Answer>, Infallible>> + use<> {
         proxy::believe(&self.proxies, peer, &mut request);
         let in_flight = activity.request();
-        let known = headers::known(&request);
+        let known = headers::none_match(&request);
         let answer = self.router.clone().oneshot(request.map(Body::new));
         let has_tls = self.certificate.is_some();
         async move {

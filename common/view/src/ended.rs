@@ -46,10 +46,10 @@ use self::{
 use crate::{
     database::Database,
     failed_event::Baseline,
-    hearing::{Hearing, Hears, hear},
     projection::ENDED,
     revoked::Revoked,
     table::{Effect, Table},
+    up_to_date::{FollowsLog, UpToDate, watch_log_end},
 };
 
 /// How long tokens are accepted by default while it is unknown what has ended.
@@ -72,7 +72,7 @@ struct State {
     forgotten: AtomicU64,
     /// The sequence up to which some of the grants that ended may be forgotten.
     forgotten_grants: AtomicU64,
-    hearing: Hearing,
+    up_to_date: UpToDate,
     /// The tokens that were revoked.
     revoked: Revoked,
 }
@@ -123,7 +123,7 @@ impl Ended {
         let at = baseline.position;
         let ended = Self::new(ends, baseline, silence, revoked);
         tokio::spawn(log::keep_updated(log.clone(), ended.clone(), at).await?);
-        tokio::spawn(hear(ended.clone(), log, database.clone(), shard));
+        tokio::spawn(watch_log_end(ended.clone(), log, database.clone(), shard));
         Ok(ended)
     }
 
@@ -131,7 +131,7 @@ impl Ended {
         // More grants are loaded than are remembered.
         let [forgotten, forgotten_grants] = [baseline.processed, 0].map(AtomicU64::new);
         let at = baseline.position;
-        let (reached, hearing) = (Reached::new(at.sequence), Hearing::new(at, silence));
+        let (reached, up_to_date) = (Reached::new(at.sequence), UpToDate::new(at, silence));
         let lately = Lately::default();
         lately.add_all(&ends);
         Self(Arc::new(State {
@@ -141,14 +141,14 @@ impl Ended {
             reached,
             forgotten,
             forgotten_grants,
-            hearing,
+            up_to_date,
             revoked,
         }))
     }
 
     /// Whether it is known what has ended. Nothing may be taken for alive otherwise.
     pub fn is_known(&self) -> bool {
-        self.0.hearing.is_known() && self.0.revoked.is_known()
+        self.0.up_to_date.is_known() && self.0.revoked.is_known()
     }
 
     /// The tokens that were revoked.
@@ -173,7 +173,7 @@ impl Ended {
     }
 
     /// Adapts rows that were loaded again, unless the log was read as far and it is known what the rows lack.
-    fn beside(&self, loaded: Loaded) -> Loaded {
+    fn adapt(&self, loaded: Loaded) -> Loaded {
         let has_all = *self.0.reached.changes().borrow() >= loaded.baseline.processed;
         if has_all { loaded } else { loaded.without_log() }
     }
@@ -198,7 +198,7 @@ impl Ended {
             }
             self.has_ended(&recorded.event.instance_id, kind, id.clone(), end);
         }
-        self.0.hearing.reach(record.stream_sequence);
+        self.0.up_to_date.set_reached(record.stream_sequence);
         self.0.reached.advance(record.position().sequence);
     }
 
@@ -292,14 +292,14 @@ fn removed<'a>(of: impl IntoIterator<Item = &'a HashMap<(&'static str, String), 
     removed.map(|((_, id), _)| Owner::organization(id)).collect()
 }
 
-impl Hears for Ended {
-    fn hearing(&self) -> &Hearing {
-        &self.0.hearing
+impl FollowsLog for Ended {
+    fn up_to_date(&self) -> &UpToDate {
+        &self.0.up_to_date
     }
 
     async fn look_up(&self, database: &Database, shard: u16) {
         let asked = since_start();
-        match load(database, shard).await.map(|loaded| self.beside(loaded)) {
+        match load(database, shard).await.map(|loaded| self.adapt(loaded)) {
             Ok(Loaded { ends: found, age, .. }) => {
                 self.0.lately.add_all(&found);
                 for (instance_id, of_instance) in found {
@@ -308,7 +308,7 @@ impl Hears for Ended {
                     }
                 }
                 if let Some(at) = age.and_then(|age| asked.checked_sub(age)) {
-                    self.0.hearing.heard(at);
+                    self.0.up_to_date.set_complete_at(at);
                 }
             }
             Err(error) => {

@@ -21,7 +21,7 @@ pub use self::{
 use crate::{
     checkpoint::{CHANGING, Checkpoint, unsigned},
     database::{Database, DatabaseFailure},
-    projection::{GenerationSlot, PROJECTIONS, Projection, beside},
+    projection::{GenerationSlot, PROJECTIONS, Projection, generation_at},
 };
 
 /// How long an exchange is tried again while the other generation lags a little or others hold locks, and the pause
@@ -85,7 +85,7 @@ pub async fn generations(database: &Database, shard: u16) -> Result<Vec<Generati
             let (name, version): (&str, i32) = (row.get("projection"), row.get("version"));
             let known = PROJECTIONS.iter().find(|known| known.name == name && known.version == version);
             let place = GenerationSlot::ALL.into_iter().find(|place| place.name() == row.get::<_, &str>("place"));
-            let of = |place| known.and_then(|known| Some((place, beside(known, place)?)));
+            let of = |place| known.and_then(|known| Some((place, generation_at(known, place)?)));
             let Some((place, projection)) = place.and_then(of) else { continue };
             let verified = row.get::<_, Option<Timestamp>>("verified_at").map(|at| Verified {
                 at,
@@ -262,7 +262,7 @@ async fn change<'a>(connection: &'a mut Client, projection: &Projection) -> Resu
 
 /// The generation of a projection at a place beside it.
 fn at(projection: &Projection, place: GenerationSlot) -> Result<&'static Projection, DatabaseFailure> {
-    beside(projection, place).ok_or(DatabaseFailure::Elsewhere(projection.view))
+    generation_at(projection, place).ok_or(DatabaseFailure::Elsewhere(projection.view))
 }
 
 async fn note(

@@ -26,13 +26,13 @@ const LONGEST_REASON: usize = 1000;
 /// What a node has heard of the projections of its shard.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    heard: Arc<HashMap<&'static str, Heard>>,
+    heard: Arc<HashMap<&'static str, ReportedProgress>>,
     /// How far reactions are.
     pub reactions: Reactions,
 }
 
 #[derive(Debug, Default)]
-struct Heard {
+struct ReportedProgress {
     reached: watch::Sender<Reached>,
     stopped: Mutex<Option<StopReason>>,
 }
@@ -62,22 +62,22 @@ impl Progress {
         let told = progress.clone();
         tokio::spawn(async move {
             while let Some(message) = messages.next().await {
-                told.hear(&message);
+                told.receive(&message);
             }
         });
         Ok(progress)
     }
 
     fn new() -> Self {
-        let heard = PROJECTIONS.iter().map(|projection| (projection.name, Heard::default())).collect();
+        let heard = PROJECTIONS.iter().map(|projection| (projection.name, ReportedProgress::default())).collect();
         Self { heard: Arc::new(heard), reactions: Reactions::default() }
     }
 
-    fn hear(&self, message: &async_nats::Message) {
+    fn receive(&self, message: &async_nats::Message) {
         let mut parts = message.subject.split('.').skip(2);
         let (name, version) = match (parts.next(), parts.next()) {
             (Some(name), Some(version)) => (name, version),
-            (Some("reaction"), None) => return self.reactions.hear(&message.payload),
+            (Some("reaction"), None) => return self.reactions.receive(&message.payload),
             _ => return,
         };
         let known = PROJECTIONS.iter().find(|known| known.name == name && known.version.to_string() == version);

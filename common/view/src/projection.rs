@@ -94,18 +94,18 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
 /// The generations that can exist beside the projections in Postgres.
 static BESIDE: LazyLock<Vec<(GenerationSlot, Projection)>> = LazyLock::new(|| {
     let in_postgres = PROJECTIONS.iter().filter(|projection| projection.schema().is_some());
-    in_postgres.flat_map(|projection| GenerationSlot::ALL.map(|place| (place, projection.beside_at(place)))).collect()
+    in_postgres.flat_map(|projection| GenerationSlot::ALL.map(|place| (place, projection.at_slot(place)))).collect()
 });
 
 /// The generation of a projection in Postgres at a place beside it; `None` for one that is stored elsewhere.
-pub fn beside(projection: &Projection, place: GenerationSlot) -> Option<&'static Projection> {
-    let is_it = |(at, beside): &&(GenerationSlot, Projection)| *at == place && beside.view == projection.view;
-    BESIDE.iter().find(is_it).map(|(_, beside)| beside)
+pub fn generation_at(projection: &Projection, place: GenerationSlot) -> Option<&'static Projection> {
+    let is_it = |(at, generation): &&(GenerationSlot, Projection)| *at == place && generation.view == projection.view;
+    BESIDE.iter().find(is_it).map(|(_, generation)| generation)
 }
 
 /// Every projection, and every generation that can exist beside one.
 pub(crate) fn with_beside() -> impl Iterator<Item = &'static Projection> {
-    PROJECTIONS.iter().chain(BESIDE.iter().map(|(_, beside)| beside))
+    PROJECTIONS.iter().chain(BESIDE.iter().map(|(_, generation)| generation))
 }
 
 const ENVELOPES: Name = Name { name: "history", version: 2 };
@@ -232,7 +232,7 @@ impl Projection {
         Self { name, view: name, version, class, kind }
     }
 
-    fn beside_at(&self, place: GenerationSlot) -> Self {
+    fn at_slot(&self, place: GenerationSlot) -> Self {
         let Self { view, version, class, ref kind, .. } = *self;
         Self { name: format!("{view}_{}", place.name()).leak(), view, version, class, kind: kind.clone() }
     }

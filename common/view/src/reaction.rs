@@ -61,10 +61,10 @@ pub fn subject(shard: u16) -> String {
 
 /// What this node has heard of reactions.
 #[derive(Debug, Clone, Default)]
-pub struct Reactions(Arc<Mutex<HashMap<&'static str, Heard>>>);
+pub struct Reactions(Arc<Mutex<HashMap<&'static str, ReportedReaction>>>);
 
 #[derive(Debug)]
-struct Heard {
+struct ReportedReaction {
     reaction: Reaction,
     /// When it was heard, by the monotonic clock.
     at: Duration,
@@ -72,10 +72,10 @@ struct Heard {
 
 impl Reactions {
     /// Stores a report. Reactions that this build does not know are ignored.
-    pub(crate) fn hear(&self, payload: &[u8]) {
+    pub(crate) fn receive(&self, payload: &[u8]) {
         let Ok(reaction) = serde_json::from_slice::<Reaction>(payload) else { return };
         let Some(name) = REACTIONS.iter().find(|name| **name == reaction.name) else { return };
-        let heard = Heard { reaction, at: since_start() };
+        let heard = ReportedReaction { reaction, at: since_start() };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, heard);
     }
 
@@ -88,7 +88,7 @@ impl Reactions {
 
 /// The progress of a reaction, as its worker knows it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Stand {
+pub struct ReactionProgress {
     /// The position up to which it has taken up all events.
     pub at: Position,
     /// How much of that is not finished.
@@ -101,16 +101,16 @@ pub struct Stand {
 
 /// Reports one reaction of one shard in the background until this is dropped, since a step of it may take long.
 #[derive(Debug)]
-pub struct Telling {
-    stand: watch::Sender<Stand>,
+pub struct ReactionReporter {
+    stand: watch::Sender<ReactionProgress>,
     _task: JoinSet<()>,
 }
 
-impl Telling {
+impl ReactionReporter {
     /// Begins to report a reaction that is at a position.
     pub fn start(log: &Log, shard: u16, name: &'static str, at: Position) -> Self {
         debug_assert!(REACTIONS.contains(&name), "{name} is one of the known reactions");
-        let (stand, noted) = watch::channel(Stand { at, ..Stand::default() });
+        let (stand, noted) = watch::channel(ReactionProgress { at, ..ReactionProgress::default() });
         let (log, subject) = (log.clone(), subject(shard));
         let mut task = JoinSet::new();
         task.spawn(async move {
@@ -131,14 +131,14 @@ impl Telling {
     }
 
     /// Changes what is reported next.
-    pub fn note(&self, change: impl FnOnce(&mut Stand)) {
+    pub fn note(&self, change: impl FnOnce(&mut ReactionProgress)) {
         self.stand.send_modify(change);
     }
 }
 
 /// Reports once.
-async fn publish(log: &Log, subject: String, name: &str, stand: Stand) -> Result<(), LogFailure> {
-    let Stand { at, waiting, waits_since, given_up } = stand;
+async fn publish(log: &Log, subject: String, name: &str, stand: ReactionProgress) -> Result<(), LogFailure> {
+    let ReactionProgress { at, waiting, waits_since, given_up } = stand;
     // Most of the time there is nothing that it lacks, and no record needs to be read.
     let lag = if log.end().await? > at.stream_sequence {
         let end = log.last().await?.map(|record| record.position()).unwrap_or_default();
@@ -171,10 +171,10 @@ mod tests {
     fn what_is_not_known_is_not_heard() {
         let reactions = Reactions::default();
         let told = |name: &str| Reaction { name: name.to_owned(), sequence: 7, ..Reaction::default() };
-        let hear = |reaction: &Reaction| reactions.hear(&serde_json::to_vec(reaction).expect("it can be written"));
+        let hear = |reaction: &Reaction| reactions.receive(&serde_json::to_vec(reaction).expect("it can be written"));
         hear(&told("sweep"));
         hear(&told("of the next version"));
-        reactions.hear(b"{");
+        reactions.receive(b"{");
         assert_eq!(reactions.of("sweep"), Some(told("sweep")));
         assert_eq!(reactions.of("of the next version"), None);
         assert_eq!(reactions.of("mending"), None);

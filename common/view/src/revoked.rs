@@ -31,13 +31,13 @@ use tokio_postgres::types::ToSql;
 
 use self::of_instance::{All, CLOCKS, OfInstance, Single};
 pub use self::of_instance::{MOST_OF_CLIENT, MOST_SINGLE, TokenId};
-pub use crate::hearing::{LONGEST_LIFE, REMEMBERED};
+pub use crate::up_to_date::{LONGEST_LIFE, REMEMBERED};
 use crate::{
     checkpoint::{Checkpoint, signed},
     database::{Database, DatabaseFailure, snapshot},
-    hearing::{Hearing, Hears, hear},
     heartbeat, history,
     projection::{SESSION_HISTORY, Sql},
+    up_to_date::{FollowsLog, UpToDate, watch_log_end},
 };
 
 /// The event that ends a session and all tokens that were issued in it.
@@ -50,7 +50,7 @@ pub struct Revoked(Arc<State>);
 struct State {
     known: RwLock<HashMap<String, OfInstance>>,
     reached: Reached,
-    hearing: Hearing,
+    up_to_date: UpToDate,
     /// The sequence up to which history was read.
     read: AtomicU64,
 }
@@ -82,18 +82,18 @@ impl Revoked {
         let revoked = Self::new(at, silence);
         revoked.take_all_up(&loaded.events);
         tokio::spawn(log::keep_updated(log.clone(), revoked.clone(), at).await?);
-        tokio::spawn(hear(revoked.clone(), log, database.clone(), shard));
+        tokio::spawn(watch_log_end(revoked.clone(), log, database.clone(), shard));
         Ok(revoked)
     }
 
     pub(crate) fn new(at: Position, silence: Duration) -> Self {
-        let (reached, hearing) = (Reached::new(at.sequence), Hearing::new(at, silence));
-        Self(Arc::new(State { known: RwLock::default(), reached, hearing, read: AtomicU64::new(at.sequence) }))
+        let (reached, up_to_date) = (Reached::new(at.sequence), UpToDate::new(at, silence));
+        Self(Arc::new(State { known: RwLock::default(), reached, up_to_date, read: AtomicU64::new(at.sequence) }))
     }
 
     /// Whether it is known what was revoked.
     pub(crate) fn is_known(&self) -> bool {
-        self.0.hearing.is_known()
+        self.0.up_to_date.is_known()
     }
 
     /// How far the log was followed.
@@ -125,7 +125,7 @@ impl Revoked {
     }
 
     fn advance(&self, record: &Record) {
-        self.0.hearing.reach(record.stream_sequence);
+        self.0.up_to_date.set_reached(record.stream_sequence);
         self.0.reached.advance(record.position().sequence);
     }
 
@@ -197,9 +197,9 @@ impl Follower for Revoked {
     }
 }
 
-impl Hears for Revoked {
-    fn hearing(&self) -> &Hearing {
-        &self.0.hearing
+impl FollowsLog for Revoked {
+    fn up_to_date(&self) -> &UpToDate {
+        &self.0.up_to_date
     }
 
     async fn look_up(&self, database: &Database, shard: u16) {
@@ -209,7 +209,7 @@ impl Hears for Revoked {
                 self.take_all_up(&events);
                 self.0.read.store(at.sequence, Ordering::Release);
                 if let Some(at) = age.and_then(|age| asked.checked_sub(age)) {
-                    self.0.hearing.heard(at);
+                    self.0.up_to_date.set_complete_at(at);
                 }
             }
             Err(error) => {

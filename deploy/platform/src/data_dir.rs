@@ -175,7 +175,7 @@ impl DataDir {
     }
 
     /// Fails where a folder is not the data directory of a platform.
-    pub(crate) fn insist(path: &Path) -> Result<(), String> {
+    pub(crate) fn require(path: &Path) -> Result<(), String> {
         let refusal = || format!("{} is not the data directory of a platform: check --data-dir", path.display());
         path.join("version").exists().then_some(()).ok_or_else(refusal)
     }

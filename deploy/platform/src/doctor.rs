@@ -96,7 +96,7 @@ impl Ahead {
 }
 
 /// Formats a number of bytes for people.
-fn shown(bytes: u64) -> String {
+fn readable_size(bytes: u64) -> String {
     let (mib, gib) = (bytes >> 20, bytes >> 30);
     if gib >= 10 { format!("{gib} GiB") } else { format!("{mib} MiB") }
 }

@@ -61,7 +61,7 @@ pub(crate) async fn prepare(
 impl Prepared {
     /// Writes `bootstrap.json`, unless an earlier start has, and the file of the first login. Returns whether the
     /// latter was written.
-    pub(crate) fn keep(self, data: &DataDir, issuer: &str, first_login: &Path) -> Result<bool, Failure> {
+    pub(crate) fn write(self, data: &DataDir, issuer: &str, first_login: &Path) -> Result<bool, Failure> {
         let Self::Now(plan) = self else { return Ok(false) };
         let has_person = plan.person.is_some();
         Bootstrap::write(data, issuer.to_owned(), *plan, first_login)?;

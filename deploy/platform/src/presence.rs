@@ -61,7 +61,7 @@ pub(crate) async fn listen(client: &async_nats::Client, shard: u16, nodes: Nodes
         while let Some(message) = messages.next().await {
             let Ok(presence) = serde_json::from_slice::<Presence>(&message.payload) else { continue };
             let Presence { role, node: name, version, state, since, .. } = presence;
-            nodes.hear(NodeStatus { role, name, version, state, since });
+            nodes.receive(NodeStatus { role, name, version, state, since });
         }
     });
     Ok(())

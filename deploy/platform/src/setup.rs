@@ -28,7 +28,7 @@ pub(crate) async fn run(options: Box<cli::Setup>, shutdown: CancellationToken) -
     check_servers(options.nats.nats_url.as_deref(), Some(&options.postgres.postgres_url))?;
     let has_person = options.first_person_file.is_some();
     let wanted = bootstrap::additions(options.setup.as_deref(), options.features.clone(), has_person)?;
-    if DataDir::insist(&options.data.data_dir).is_err() && is_set_up(&options).await? {
+    if DataDir::require(&options.data.data_dir).is_err() && is_set_up(&options).await? {
         let folder = options.data.data_dir.display();
         output::notice(format_args!(
             "the log was set up before, from another folder than {folder}; nothing was changed, and no key was made"
@@ -102,7 +102,7 @@ async fn prepare_in(
         Some(file) => std::path::absolute(file)?,
         None => path_in(data.path()),
     };
-    let kept = prepared.and_then(|prepared| prepared.keep(data, &issuer, &first_login));
+    let kept = prepared.and_then(|prepared| prepared.write(data, &issuer, &first_login));
     shutdown.cancel();
     roles.end().await?;
     print_summary(options, data, kept?.then_some(&first_login));

@@ -95,7 +95,7 @@ impl Sole {
             let heard = client.subscribe(own.subject.clone()).await?;
             let (client, claim, tell) = (client.clone(), claim.clone(), tell.clone());
             tokio::spawn(async move {
-                if let Some(taken) = keep(&client, &own, &claim, heard).await {
+                if let Some(taken) = publish_claim(&client, &own, &claim, heard).await {
                     tell.send_replace(Some(taken));
                 }
             });
@@ -132,7 +132,7 @@ impl Sole {
 }
 
 /// Publishes a claim until an older one is received, or the connection has ended.
-async fn keep(
+async fn publish_claim(
     client: &async_nats::Client,
     own: &Exclusive,
     claim: &Claim,

@@ -178,7 +178,7 @@ impl StandaloneStart<'_> {
             Ok(Some(prepared)) => {
                 let ready = || {
                     let first_login = path_in(data.path());
-                    let is_left = prepared.keep(data, &issuer, &first_login)?;
+                    let is_left = prepared.write(data, &issuer, &first_login)?;
                     output::print(Bootstrap::commands(data, &issuer, is_left.then_some(&first_login)));
                     managed.serves();
                     Ok(())

@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Sends SIGTERM to the platform of the folder, and waits until it has ended.
 pub(crate) async fn run(folder: &Path) -> Result<(), Failure> {
     let Some(pid) = DataDir::running(folder)? else {
-        DataDir::insist(folder)?;
+        DataDir::require(folder)?;
         output::print(format_args!("nothing runs on {}", folder.display()));
         return Ok(());
     };

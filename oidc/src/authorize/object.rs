@@ -199,7 +199,7 @@ mod tests {
         };
         assert_eq!(fault(|_| {}), None);
         assert_eq!(fault(|it| it["aud"] = json!(["https://rs.example", "https://id.example"])), None);
-        for (change, told) in [
+        for (change, expected) in [
             ((|it| it["iss"] = json!("9")) as fn(&mut Value), "iss"),
             (|it| it["aud"] = json!("https://id.example/"), "aud"),
             (|it| it["aud"] = json!(null), "aud"),
@@ -212,7 +212,7 @@ mod tests {
             (|it| it["iat"] = json!(1000 - 3601), "an hour ago"),
             (|it| it["request_uri"] = json!("https://a.example"), "another one"),
         ] {
-            assert!(fault(change).is_some_and(|text| text.contains(told)), "{told}");
+            assert!(fault(change).is_some_and(|text| text.contains(expected)), "{expected}");
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
     shell::Shell,
     visit::{AccountView, Instead, KnownAccount, Posted, Visit},
 };
-use crate::told::Notice;
+use crate::notice::Notice;
 
 #[derive(Template)]
 #[template(path = "accounts.html")]
@@ -30,13 +30,17 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
     }
     let message = visit.words.with("accounts.message", &[("app", &visit.app.app.name)]);
     let (frame, shell) = Shell::new(&visit, visit.words.get("accounts.title").to_owned());
-    let page =
-        Accounts { frame, shell, message, accounts: known.iter().rev().map(|it| shown(&visit, it, &known)).collect() };
+    let page = Accounts {
+        frame,
+        shell,
+        message,
+        accounts: known.iter().rev().map(|it| account_view(&visit, it, &known)).collect(),
+    };
     Ok(visit.visitor.page(StatusCode::OK, &page))
 }
 
 /// Returns an account as the list shows it.
-fn shown(visit: &Visit, account: &KnownAccount, known: &[KnownAccount]) -> AccountView {
+fn account_view(visit: &Visit, account: &KnownAccount, known: &[KnownAccount]) -> AccountView {
     AccountView { login_name: visit.shown_name_among(&account.user, known).to_owned(), ..AccountView::from(account) }
 }
 
@@ -74,7 +78,7 @@ pub(super) async fn removal(visit: Visit) -> Result<Response, Instead> {
 pub(super) async fn remove(Posted(mut visit): Posted) -> Result<Response, Instead> {
     let user_id = visit.visitor.form.get("account").unwrap_or_default().to_owned();
     if let Some(account) = visit.visitor.browser.account(&user_id).cloned() {
-        end(&visit.visitor, &account).await.map_err(|_| visit.told(Notice::MAYBE_SIGNED_OUT))?;
+        end(&visit.visitor, &account).await.map_err(|_| visit.notice(Notice::MAYBE_SIGNED_OUT))?;
         visit.visitor.browser.forget(&user_id);
     }
     Ok(visit.visitor.step("/ui/login/accounts"))

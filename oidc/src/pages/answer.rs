@@ -16,7 +16,7 @@ use super::{
     shell::Shell,
     visit::{Instead, Visitor},
 };
-use crate::{Oidc, answer::ByForm, files::FILES, told::Notice};
+use crate::{Oidc, answer::ByForm, files::FILES, notice::Notice};
 
 #[derive(Template)]
 #[template(path = "answer.html")]
@@ -33,8 +33,8 @@ pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
     let words = visitor.words(&context, &[]);
     let sealed = visitor.form.get("answer").unwrap_or_default();
     let opened = ByForm::open(&oidc, &visitor.tenant.id, sealed).await;
-    let opened = opened.map_err(|_| visitor.told(Notice::AWAY, &words))?;
-    let by_form = opened.ok_or_else(|| visitor.told(Notice::EXPIRED, &words))?;
+    let opened = opened.map_err(|_| visitor.notice(Notice::AWAY, &words))?;
+    let by_form = opened.ok_or_else(|| visitor.notice(Notice::EXPIRED, &words))?;
     let (frame, shell) = Shell::of(&visitor, &words, &context, words.get("name.submit").to_owned());
     let frame = Frame { script: Some(FILES.sends.path.clone()), ..frame };
     // Without a choice of language: the form opens only once.

@@ -115,7 +115,7 @@ pub(crate) async fn is_signed_in_to(
         return Ok(Some(true));
     }
     for account in accounts {
-        if session::shown(oidc, tenant, &account.token).await?.is_some() {
+        if session::session_by_token(oidc, tenant, &account.token).await?.is_some() {
             return Ok(Some(false));
         }
     }

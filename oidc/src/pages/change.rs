@@ -28,13 +28,13 @@ struct Page<'a> {
 }
 
 /// The user whose password is changed, and the rules for a new one.
-struct Whose {
+struct PasswordChange {
     user_id: String,
     login_name: String,
     new: NewPassword,
 }
 
-impl Whose {
+impl PasswordChange {
     /// Returns the user of the account that the form names; nothing where this browser has no such account.
     async fn of(visit: &Visit) -> Result<Option<Self>, Instead> {
         let user_id = visit.visitor.form.get("account").unwrap_or_default();
@@ -47,13 +47,13 @@ impl Whose {
 
 /// Asks for another password.
 pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
-    let Some(whose) = Whose::of(&visit).await? else { return Ok(visit.visitor.step(endpoint::LOGIN)) };
+    let Some(whose) = PasswordChange::of(&visit).await? else { return Ok(visit.visitor.step(endpoint::LOGIN)) };
     Ok(page(&visit, &whose, StatusCode::OK, vec![]))
 }
 
 /// Changes the password.
 pub(super) async fn change(Posted(mut visit): Posted) -> Result<Response, Instead> {
-    let Some(whose) = Whose::of(&visit).await? else { return Ok(visit.visitor.step(endpoint::LOGIN)) };
+    let Some(whose) = PasswordChange::of(&visit).await? else { return Ok(visit.visitor.step(endpoint::LOGIN)) };
     let wrong = |visit: &Visit, errors| Ok(page(visit, &whose, StatusCode::UNPROCESSABLE_ENTITY, errors));
     let new_password = visit.visitor.form.raw("password").unwrap_or_default().to_owned();
     let faults = whose.new.faults(&visit.words, &new_password);
@@ -84,7 +84,7 @@ pub(super) async fn change(Posted(mut visit): Posted) -> Result<Response, Instea
     }
 }
 
-fn page(visit: &Visit, whose: &Whose, status: StatusCode, errors: Vec<String>) -> Response {
+fn page(visit: &Visit, whose: &PasswordChange, status: StatusCode, errors: Vec<String>) -> Response {
     let (frame, shell) = Shell::new(visit, visit.words.get("change.title").to_owned());
     let shell = shell.wrong(!errors.is_empty());
     let (rules, passwordrules) = (whose.new.hints(&visit.words, &errors), whose.new.for_managers());

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     Oidc,
     endpoint::{LOGIN, LOGIN_DONE, OWN_PASSWORD, REQUEST},
-    told::Notice,
+    notice::Notice,
 };
 
 /// The `state` of a login after which the browser goes on to change the password.
@@ -56,7 +56,7 @@ pub(super) async fn enter(State(oidc): State<Arc<Oidc>>, request: Request) -> Re
     }
     let visitor = Visitor::read(&oidc, request).await?;
     let (context, words) = (Owner::instance(&visitor.tenant.id), visitor.in_general());
-    let mut known = visitor.accounts().await.map_err(|_| visitor.told(Notice::AWAY, &words))?;
+    let mut known = visitor.accounts().await.map_err(|_| visitor.notice(Notice::AWAY, &words))?;
     known.retain(KnownAccount::is_logged_in);
     if known.is_empty() {
         return Ok(visitor.leave(&login(&visitor, LoginPurpose::Home)));
@@ -84,7 +84,7 @@ pub(super) async fn done(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
             Ok(visitor.leave(if elsewhere.is_empty() { LOGIN } else { elsewhere }))
         }
         Some("access_denied") => Ok(visitor.leave(LOGIN)),
-        Some(_) => Err(visitor.told(Notice::AWAY, &visitor.in_general())),
+        Some(_) => Err(visitor.notice(Notice::AWAY, &visitor.in_general())),
     }
 }
 

@@ -25,8 +25,8 @@ use crate::{
     endpoint::LOGOUT,
     error::Error,
     hinted::{self, Hinted},
+    notice::Notice,
     revoke,
-    told::Notice,
     words::Words,
 };
 
@@ -53,7 +53,7 @@ pub(super) async fn show(State(oidc): State<Arc<Oidc>>, request: Request) -> Res
     let (context, words) = instance_words(&visitor);
     let next = next_of(&visitor, &words).await?;
     let mut hinted = hinted_of(&visitor, &words).await?;
-    let unknown = |_| visitor.told(Notice::MAYBE_SIGNED_OUT, &words);
+    let unknown = |_| visitor.notice(Notice::MAYBE_SIGNED_OUT, &words);
     let known = visitor.accounts().await.map_err(unknown)?;
     let is_it = |hinted: &Hinted| known.iter().any(|known| known.account.session_id() == Some(hinted.sid.as_str()));
     // No question is needed: an app has named the session, and the page "signed out" will be true for this browser.
@@ -79,7 +79,7 @@ pub(super) async fn sign_out(State(oidc): State<Arc<Oidc>>, request: Request) ->
         let query = serde_urlencoded::to_string(visitor.sent(&ALONG)).unwrap_or_default();
         return Ok(visitor.leave(&format!("{LOGOUT}?{query}")));
     }
-    let unknown = |_| visitor.told(Notice::MAYBE_SIGNED_OUT, &words);
+    let unknown = |_| visitor.notice(Notice::MAYBE_SIGNED_OUT, &words);
     if let Some(hinted) = hinted_of(&visitor, &words).await? {
         hinted.end(&visitor.oidc, &visitor.tenant, &visitor.headers).await.map_err(unknown)?;
     }
@@ -100,21 +100,21 @@ async fn next_of(visitor: &Visitor, words: &Words) -> Result<Option<String>, Ins
         uri: visitor.form.get("post_logout_redirect_uri"),
         state: visitor.form.get("state"),
     };
-    along.next(&visitor.oidc, &visitor.tenant).await.map_err(|told| visitor.told(told, words))
+    along.next(&visitor.oidc, &visitor.tenant).await.map_err(|notice| visitor.notice(notice, words))
 }
 
 /// Returns the session that an app has named, which ends, too.
 async fn hinted_of(visitor: &Visitor, words: &Words) -> Result<Option<Hinted>, Instead> {
     let Some(sealed) = visitor.form.get(hinted::PARAMETER) else { return Ok(None) };
     let opened = Hinted::open(&visitor.oidc, &visitor.tenant, sealed).await;
-    let opened = opened.map_err(|_| visitor.told(Notice::MAYBE_SIGNED_OUT, words))?;
-    opened.map(Some).ok_or_else(|| visitor.told(Notice::BAD_HINT, words))
+    let opened = opened.map_err(|_| visitor.notice(Notice::MAYBE_SIGNED_OUT, words))?;
+    opened.map(Some).ok_or_else(|| visitor.notice(Notice::BAD_HINT, words))
 }
 
 fn over(visitor: &Visitor, next: Option<String>, words: &Words) -> Response {
     match next {
         Some(url) => visitor.leave(&url),
-        None => visitor.tells(Notice::SIGNED_OUT, words),
+        None => visitor.render_notice(Notice::SIGNED_OUT, words),
     }
 }
 

@@ -26,7 +26,7 @@ struct Page<'a> {
 
 /// Asks for the login name.
 pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
-    visit.insist_on_passwords()?;
+    visit.require_passwords()?;
     let said = visit.visitor.browser.named(&visit.visitor.request).or(visit.waiting.request.login_hint.as_deref());
     let name = said.unwrap_or_default().to_owned();
     page(&visit, StatusCode::OK, name).await
@@ -34,7 +34,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
 
 /// Goes on to the password, without disclosing whether a user has that name.
 pub(super) async fn take(Posted(mut visit): Posted) -> Result<Response, Instead> {
-    visit.insist_on_passwords()?;
+    visit.require_passwords()?;
     let Some(name) = visit.visitor.form.get("username").map(str::to_owned) else {
         return page(&visit, StatusCode::UNPROCESSABLE_ENTITY, String::new()).await;
     };

@@ -31,8 +31,8 @@ impl NewPassword {
     }
 
     /// Returns the texts of the rules, except for those that are shown as faults already.
-    pub(super) fn hints(&self, words: &Words, told: &[String]) -> Vec<String> {
-        self.0.iter().map(|rule| rule_text(words, *rule)).filter(|rule| !told.contains(rule)).collect()
+    pub(super) fn hints(&self, words: &Words, shown: &[String]) -> Vec<String> {
+        self.0.iter().map(|rule| rule_text(words, *rule)).filter(|rule| !shown.contains(rule)).collect()
     }
 
     /// Returns the rules in the format of password managers (`passwordrules`).

@@ -19,7 +19,7 @@ use crate::{
     endpoint::LOGIN,
     finish::{self, Lack, Unfinished},
     logged_in::LoggedIn,
-    told::Notice,
+    notice::Notice,
 };
 
 /// Whether an account satisfies the request of the app.
@@ -43,7 +43,7 @@ pub(super) async fn go_on(visit: &Visit, user_id: &str, has_consented: bool) -> 
     match readiness(visit, user_id, has_consented).await? {
         AccountReadiness::Enough(logged_in) => Ok(done::lead(visit, &finish(visit, logged_in).await?)),
         AccountReadiness::Unconsented => step("/ui/login/consent"),
-        AccountReadiness::WithoutPasswords => Err(visit.told(Notice::NO_PASSWORD)),
+        AccountReadiness::WithoutPasswords => Err(visit.notice(Notice::NO_PASSWORD)),
         AccountReadiness::Lacks(Lack::Session | Lack::Check | Lack::Late | Lack::Changed) => step("/ui/login/password"),
         AccountReadiness::Lacks(Lack::Choice) => step("/ui/login/change"),
         AccountReadiness::Lacks(Lack::Inactive | Lack::User | Lack::Organization | Lack::Project) => {
@@ -148,5 +148,5 @@ pub(super) async fn refuse(visit: &Visit, error: &str, description: &str) -> Res
 
 /// Returns the URL that answers the app, if the request had not ended before.
 fn answered(visit: &Visit, ended: Result<Option<String>, crate::error::Error>) -> Result<String, Instead> {
-    ended.map_err(|_| visit.away())?.ok_or_else(|| visit.told(Notice::EXPIRED))
+    ended.map_err(|_| visit.away())?.ok_or_else(|| visit.notice(Notice::EXPIRED))
 }

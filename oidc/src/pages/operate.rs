@@ -18,14 +18,14 @@ use page::cookie;
 use tokio::time::timeout;
 
 use super::visit::{Instead, Visitor};
-use crate::{Oidc, error::Error, token, told::Notice};
+use crate::{Oidc, error::Error, notice::Notice, token};
 
 /// Begins an operators' session for somebody who has logged in.
 pub(super) async fn begin(State(oidc): State<Arc<Oidc>>, request: Request) -> Result<Response, Instead> {
     let visitor = Visitor::read(&oidc, request).await?;
     let Visitor { tenant, site, headers, form, .. } = &visitor;
     let words = visitor.words(&Owner::instance(&tenant.id), &[]);
-    let keys = Keys::of(&oidc.keyring).await.map_err(|_| visitor.told(Notice::AWAY, &words))?;
+    let keys = Keys::of(&oidc.keyring).await.map_err(|_| visitor.notice(Notice::AWAY, &words))?;
     let kept = cookie::read(headers, site, LOGIN).and_then(|text| keys.open(For::Login, &tenant.id, text));
     // Only an answer to the request of this browser, from the issuer it was sent to (RFC 6749, section 10.12; RFC 9207,
     // section 2.4).
@@ -37,15 +37,15 @@ pub(super) async fn begin(State(oidc): State<Arc<Oidc>>, request: Request) -> Re
     let Some(Sealed { token: verifier, .. }) = kept else { return Ok(visitor.leave(PATH)) };
     let code = match (form.get("code"), form.get("error")) {
         (Some(code), _) => code,
-        (None, Some("server_error" | "temporarily_unavailable")) => return Err(visitor.told(Notice::AWAY, &words)),
+        (None, Some("server_error" | "temporarily_unavailable")) => return Err(visitor.notice(Notice::AWAY, &words)),
         (None, _) => return Ok(visitor.leave(PATH)),
     };
     let taken_up = token::of_own_app(&oidc, tenant, code, &verifier, headers);
     let taken_up = timeout(LONGEST, Box::pin(taken_up)).await.unwrap_or(Err(Error::Unavailable));
     let (token, lasts) = taken_up.map_err(|error| match error {
-        Error::Unavailable | Error::Server => visitor.told(Notice::AWAY, &words),
-        Error::AccessDenied(_) | Error::InvalidScope(_) => visitor.told(Notice::NOT_ADMITTED, &words),
-        _ => visitor.told(Notice::EXPIRED, &words),
+        Error::Unavailable | Error::Server => visitor.notice(Notice::AWAY, &words),
+        Error::AccessDenied(_) | Error::InvalidScope(_) => visitor.notice(Notice::NOT_ADMITTED, &words),
+        _ => visitor.notice(Notice::EXPIRED, &words),
     })?;
     tracing::info!(instance = tenant.id, "a person has signed in to the pages of operators");
     let expires = clock::now().as_second().saturating_add_unsigned(lasts);

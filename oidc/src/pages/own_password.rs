@@ -25,7 +25,7 @@ use super::{
 use crate::{
     Oidc,
     endpoint::{LOGIN, OWN_PASSWORD},
-    told::Notice,
+    notice::Notice,
     words::Words,
 };
 
@@ -81,7 +81,7 @@ impl OwnPassword {
     /// choose where there are several accounts.
     async fn of(visitor: &Visitor) -> Result<Self, Instead> {
         let instance = visitor.in_general();
-        let known = visitor.accounts().await.map_err(|_| visitor.told(Notice::AWAY, &instance))?;
+        let known = visitor.accounts().await.map_err(|_| visitor.notice(Notice::AWAY, &instance))?;
         let mut known: Vec<_> = known.into_iter().filter(KnownAccount::is_logged_in).collect();
         if known.is_empty() {
             return Err(visitor.leave(&login(visitor, LoginPurpose::OwnPassword)).into());
@@ -92,7 +92,7 @@ impl OwnPassword {
         let Ok([account]) = <[KnownAccount; 1]>::try_from(known) else { return Err(visitor.leave(LOGIN).into()) };
         let words = visitor.words(&account.user.owner, &[]);
         if !visitor.has_password(&account.user) {
-            return Err(visitor.told(Notice::NO_PASSWORD, &words));
+            return Err(visitor.notice(Notice::NO_PASSWORD, &words));
         }
         Ok(Self { new: NewPassword::of(visitor, &account.user.owner), account, words })
     }
@@ -161,10 +161,10 @@ pub(super) async fn change(State(oidc): State<Arc<Oidc>>, request: Request) -> R
     match checked.fault() {
         Fault::Unspecified if !checked.session_token.is_empty() => {
             visitor.browser.logged_in(checked.user_id, checked.session_token, checked.seen);
-            Ok(visitor.tells(Notice::PASSWORD_CHANGED, &own.words))
+            Ok(visitor.render_notice(Notice::PASSWORD_CHANGED, &own.words))
         }
         // The password is changed, but the browser has no session: the next login asks for it.
-        Fault::Made => Ok(visitor.tells(Notice::PASSWORD_CHANGED, &own.words)),
+        Fault::Made => Ok(visitor.render_notice(Notice::PASSWORD_CHANGED, &own.words)),
         _ => Ok(own.refused(&visitor, &checked)),
     }
 }

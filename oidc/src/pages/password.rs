@@ -52,7 +52,7 @@ impl Addressee {
 
 /// Asks for the password.
 pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
-    visit.insist_on_passwords()?;
+    visit.require_passwords()?;
     let form = &visit.visitor.form;
     let account = form.get("account").and_then(|user_id| visit.visitor.browser.account(user_id));
     let user = match account {
@@ -68,7 +68,7 @@ pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
 
 /// Checks the password.
 pub(super) async fn check(Posted(mut visit): Posted) -> Result<Response, Instead> {
-    visit.insist_on_passwords()?;
+    visit.require_passwords()?;
     let form = &visit.visitor.form;
     let (name, password) = (form.get("username"), form.raw("password").unwrap_or_default().to_owned());
     let Some(login_name) = name.map(str::to_owned) else { return Ok(visit.visitor.step("/ui/login/name")) };

@@ -35,7 +35,7 @@ impl KnownAccount {
     fn contact(&self, kinds: &[Kind], said: &str) -> Option<&Contact> {
         let person = self.user.user.person()?;
         let is_said = |kind: &Kind, contact: &Contact| {
-            let plain = |written: &str| fold(&kind.hashed(written).value);
+            let plain = |written: &str| fold(&kind.claim(written).value);
             plain(&contact.value) == plain(said)
         };
         kinds.iter().find_map(|kind| kind.of(person).filter(|contact| is_said(kind, contact)))

@@ -18,7 +18,7 @@ use super::{
     shell::Shell,
     visit::{Instead, Posted, Visit},
 };
-use crate::told::Notice;
+use crate::notice::Notice;
 
 #[derive(Template)]
 #[template(path = "register.html")]
@@ -65,13 +65,13 @@ struct Wrong {
 
 /// Shows the form.
 pub(super) async fn show(visit: Visit) -> Result<Response, Instead> {
-    let owner = insist(&visit).await?;
+    let owner = require_organization(&visit).await?;
     Ok(page(&visit, &owner, StatusCode::OK, Wrong::default()))
 }
 
 /// Creates the account, and goes on with it.
 pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Instead> {
-    let owner = insist(&visit).await?;
+    let owner = require_organization(&visit).await?;
     let said = |name: &str| visit.visitor.form.get(name).unwrap_or_default().to_owned();
     let [given_name, family_name, email, username] = FIELDS.map(|(name, ..)| said(name));
     let password = visit.visitor.form.raw("password").unwrap_or_default().to_owned();
@@ -100,7 +100,7 @@ pub(super) async fn register(Posted(mut visit): Posted) -> Result<Response, Inst
             visit.visitor.browser.name(&request, &name);
             Ok(visit.visitor.step("/ui/login/password"))
         }
-        Fault::Closed => Err(visit.told(Notice::NO_REGISTRATION)),
+        Fault::Closed => Err(visit.notice(Notice::NO_REGISTRATION)),
         Fault::Tries => {
             let wrong = otherwise(&visit, "password.tries");
             let page = page(&visit, &owner, StatusCode::TOO_MANY_REQUESTS, wrong);
@@ -148,8 +148,8 @@ pub(super) async fn place(visit: &Visit) -> Result<Option<Owner>, Instead> {
 }
 
 /// Returns the organization of the new account, or the page that refuses registration.
-async fn insist(visit: &Visit) -> Result<Owner, Instead> {
-    place(visit).await?.ok_or_else(|| visit.told(Notice::NO_REGISTRATION))
+async fn require_organization(visit: &Visit) -> Result<Owner, Instead> {
+    place(visit).await?.ok_or_else(|| visit.notice(Notice::NO_REGISTRATION))
 }
 
 fn wrong(visit: &Visit, newcomer: &Newcomer, password: Vec<String>) -> Wrong {

@@ -44,8 +44,9 @@ use crate::{
     endpoint::{LOGIN, REQUEST},
     error::{Error, no_store},
     files::FILES,
-    known, session,
-    told::Notice,
+    known,
+    notice::Notice,
+    session,
     words::Words,
 };
 
@@ -96,25 +97,25 @@ impl Visitor {
         let body = if is_post { Some(read_body(body, form::LARGEST).await) } else { None };
         let Parts { uri, headers, .. } = &parts;
         let words = Words::built_in(headers);
-        let told = |told: Notice, site: Option<&Site>| Instead::from(told.answer(site, &words));
+        let notice = |notice: Notice, site: Option<&Site>| Instead::from(notice.answer(site, &words));
         let site = oidc.site(uri, headers);
         let tenant = oidc.edge.open_tenant(&parts).await.map_err(|error| Instead::from(error.into_response()))?;
-        let site = site.ok_or_else(|| told(Notice::NO_PAGES, None))?;
+        let site = site.ok_or_else(|| notice(Notice::NO_PAGES, None))?;
         // Cookies belong to one host.
         if host(uri, headers).is_ok_and(|named| named != tenant.primary_domain) {
             if is_post {
-                return Err(told(Notice::FOREIGN, Some(&site)));
+                return Err(notice(Notice::FOREIGN, Some(&site)));
             }
             let path = uri.path_and_query().map_or(LOGIN, |path| path.as_str());
             return Err(see_other(&format!("{}{path}", oidc.edge.external.issuer(&tenant))).into());
         }
-        let keys = Keys::of(oidc, &tenant.id).await.map_err(|_| told(Notice::AWAY, Some(&site)))?;
+        let keys = Keys::of(oidc, &tenant.id).await.map_err(|_| notice(Notice::AWAY, Some(&site)))?;
         let before = Browser::read(&keys, &tenant.id, &site, headers);
         let form = match body {
             None => Form::of_query(uri.query()),
             Some(body) => {
                 let read = body.ok().and_then(|body| Form::read(headers, &body));
-                read.filter(|_| origin::is_own(headers, &site)).ok_or_else(|| told(Notice::FOREIGN, Some(&site)))?
+                read.filter(|_| origin::is_own(headers, &site)).ok_or_else(|| notice(Notice::FOREIGN, Some(&site)))?
             }
         };
         let request = form.get(REQUEST).unwrap_or_default().to_owned();
@@ -180,17 +181,17 @@ impl Visitor {
     /// Renders a page with a script of its own.
     pub(super) fn page_with(&self, script: &Asset, status: StatusCode, template: &impl Template) -> Response {
         let policy = Policy { scripts: vec![script.path.clone()], connects: false, leaves: true };
-        self.known(page(status, template, &policy.text(&self.site)))
+        self.with_cookie(page(status, template, &policy.text(&self.site)))
     }
 
     /// Makes a message page that ends the request early.
-    pub(super) fn told(&self, told: Notice, words: &Words) -> Instead {
-        self.tells(told, words).into()
+    pub(super) fn notice(&self, notice: Notice, words: &Words) -> Instead {
+        self.render_notice(notice, words).into()
     }
 
     /// Renders a message page.
-    pub(super) fn tells(&self, told: Notice, words: &Words) -> Response {
-        self.known(told.answer(Some(&self.site), words))
+    pub(super) fn render_notice(&self, notice: Notice, words: &Words) -> Response {
+        self.with_cookie(notice.answer(Some(&self.site), words))
     }
 
     /// Returns a MAC of texts under the key of the instance's forms.
@@ -212,18 +213,18 @@ impl Visitor {
     pub(super) fn step_by(&self, path: &str, more: &[(&str, &str)]) -> Response {
         let pairs = [&[(REQUEST, self.request.as_str())], more].concat();
         let query = serde_urlencoded::to_string(pairs).unwrap_or_default();
-        self.known(see_other(&format!("{path}?{query}")))
+        self.with_cookie(see_other(&format!("{path}?{query}")))
     }
 
     /// Redirects the browser to another URL.
     pub(super) fn leave(&self, url: &str) -> Response {
         let mut response = see_other(url);
         no_store(&mut response);
-        self.known(response)
+        self.with_cookie(response)
     }
 
     /// Sets the cookie in an answer, where the browser has changed.
-    fn known(&self, mut response: Response) -> Response {
+    fn with_cookie(&self, mut response: Response) -> Response {
         if self.before.as_ref() != Some(&self.browser) {
             let cookie: Option<HeaderValue> = self.browser.cookie(&self.keys, &self.tenant.id, &self.site);
             response.headers_mut().extend(cookie.map(|cookie| (header::SET_COOKIE, cookie)));
@@ -238,7 +239,9 @@ impl Visitor {
     pub(super) async fn accounts(&self) -> Result<Vec<KnownAccount>, Error> {
         let mut known = vec![];
         for account in self.browser.accounts() {
-            let Some(session) = session::shown(&self.oidc, &self.tenant, &account.token).await? else { continue };
+            let Some(session) = session::session_by_token(&self.oidc, &self.tenant, &account.token).await? else {
+                continue;
+            };
             let checked_at = session.state.password_checked_at;
             let user = self.user(account).await?;
             known.extend(user.map(|user| KnownAccount { account: account.clone(), user, checked_at }));
@@ -279,12 +282,12 @@ impl Visit {
     async fn read(oidc: &Arc<Oidc>, request: Request) -> Result<Self, Instead> {
         let visitor = Visitor::read(oidc, request).await?;
         let words = visitor.in_general();
-        let away = |_: Error| visitor.told(Notice::AWAY, &words);
+        let away = |_: Error| visitor.notice(Notice::AWAY, &words);
         let found = ending::waiting(oidc, &visitor.tenant, &visitor.request).await.map_err(away)?;
         // A request with login pages of somebody else ends there, where more may be checked than here.
         let is_ours = |app: &Client| app.app.config.oidc().is_some_and(|settings| settings.login_uri.is_empty());
         let found = found.filter(|(_, app)| is_ours(app));
-        let (waiting, app) = found.ok_or_else(|| visitor.told(Notice::EXPIRED, &words))?;
+        let (waiting, app) = found.ok_or_else(|| visitor.notice(Notice::EXPIRED, &words))?;
         let context = context(&visitor, &waiting).await.map_err(away)?;
         let hidden_domain = HiddenDomain::read(oidc, &visitor.tenant, &waiting).await.map_err(away)?;
         let words = visitor.words(&context, &waiting.request.ui_locales);
@@ -311,18 +314,18 @@ impl Visit {
     }
 
     /// Makes a message page for a person who cannot go on.
-    pub(super) fn told(&self, told: Notice) -> Instead {
-        self.visitor.told(told, &self.words)
+    pub(super) fn notice(&self, notice: Notice) -> Instead {
+        self.visitor.notice(notice, &self.words)
     }
 
     /// Makes the message page for something that is unavailable.
     pub(super) fn away(&self) -> Instead {
-        self.told(Notice::AWAY)
+        self.notice(Notice::AWAY)
     }
 
     /// Refuses the page where nobody may log in with a password.
-    pub(super) fn insist_on_passwords(&self) -> Result<(), Instead> {
-        if self.visitor.has_passwords(&self.context) { Ok(()) } else { Err(self.told(Notice::NO_PASSWORD)) }
+    pub(super) fn require_passwords(&self) -> Result<(), Instead> {
+        if self.visitor.has_passwords(&self.context) { Ok(()) } else { Err(self.notice(Notice::NO_PASSWORD)) }
     }
 
     /// Returns the kinds of contacts that people may enter instead of their login name.
@@ -381,7 +384,7 @@ impl FromRequest<Arc<Oidc>> for Posted {
             return Ok(Self(visit));
         }
         if visitor.before.is_none() {
-            return Err(visit.told(Notice::NO_COOKIE));
+            return Err(visit.notice(Notice::NO_COOKIE));
         }
         // Somebody else may have logged in meanwhile, and must not go on unasked.
         let step = if visitor.browser.accounts().is_empty() { LOGIN } else { "/ui/login/accounts" };

@@ -58,7 +58,7 @@ pub(super) async fn grant(
                 client = app.client.id,
                 "a refresh token was used twice: its family ends"
             );
-            revoke::known(oidc, sequence).await?;
+            revoke::wait_until_known(oidc, sequence).await?;
             Err(USED)
         }
         InternalOutcome { generation: 0, .. } => Err(OVER),

@@ -65,7 +65,7 @@ impl Due {
     }
 
     /// Notes events of parked aggregates, which wait.
-    pub(super) fn saw<'a>(&mut self, events: impl Iterator<Item = &'a Recorded>) {
+    pub(super) fn note_waiting<'a>(&mut self, events: impl Iterator<Item = &'a Recorded>) {
         self.last.extend(events.map(|event| (event.key(), event.sequence)));
     }
 
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn what_history_has_all_of_comes_first_and_what_it_has_nothing_of_does_not_come() {
         let mut due = Due::new(vec![(key("all"), 3), (key("part"), 4), (key("nothing"), 6)], 0);
-        due.saw([event("all", 3), event("part", 4), event("nothing", 6), event("part", 8)].iter());
+        due.note_waiting([event("all", 3), event("part", 4), event("nothing", 6), event("part", 8)].iter());
         assert_eq!(due.next(5), vec![(key("all"), 3), (key("part"), 4)]);
         assert!(due.has_all(&key("all"), 5) && !due.has_all(&key("part"), 5));
         due.done(2);

@@ -92,7 +92,7 @@ impl Parked {
             let (folded, retry) = self.fold_waiting(table, due)?;
             fault::point_of("retry.folded", self.projection.name);
             self.settle(database, &retry.postponed()).await;
-            self.tried(&retry, &folded.failed);
+            self.note_retry(&retry, &folded.failed);
             tried.extend(retry.waiting.iter().filter_map(|waiting| waiting.events.first().cloned()));
             changes.extend(folded.changes);
         }
@@ -104,7 +104,7 @@ impl Parked {
         changes.extend(others);
         self.insist_on_few(&failed)?;
         self.add(&failed);
-        self.saw(&batch.events);
+        self.note_waiting(&batch.events);
         self.obey(decisions);
         Ok(IndexBatch { batch, changes: changes.into_iter().flat_map(|(_, changes)| changes).collect(), tried })
     }

@@ -110,7 +110,7 @@ impl<'de> Deserialize<'de> for Struct {
                 Err(de::Error::invalid_value(de::Unexpected::Map, &"an object that is nested at most 16 deep"))
             }
             Json::Object(members) => Ok(members.into()),
-            other => Err(de::Error::invalid_type(found(&other), &"an object")),
+            other => Err(de::Error::invalid_type(unexpected(&other), &"an object")),
         }
     }
 }
@@ -124,7 +124,7 @@ fn is_deeper(value: &Json, than: usize) -> bool {
     }
 }
 
-fn found(value: &Json) -> de::Unexpected<'_> {
+fn unexpected(value: &Json) -> de::Unexpected<'_> {
     match value {
         Json::Null => de::Unexpected::Unit,
         Json::Bool(value) => de::Unexpected::Bool(*value),

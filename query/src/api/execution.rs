@@ -29,7 +29,7 @@ async fn search(
     let list = List { query: request.query, key: SortKey::Created, filters: filters.collect::<Result<_, Error>>()? };
     let answer = |details, hits: Hits<Execution>| SearchExecutionsResponse {
         details: Some(details),
-        result: hits.page.iter().map(execution::shown).collect(),
+        result: hits.page.iter().map(execution::to_proto).collect(),
     };
     queries.search(&call, list, answer).await
 }

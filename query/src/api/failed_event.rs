@@ -35,7 +35,7 @@ use view::{
     failed_event::{
         ParkedAt, View as Failing,
         decided::with_followers,
-        search::{self, Decided, Page, Stand},
+        search::{self, Decided, Page, ProjectionProgress},
     },
     generation::{Generation, Verified, generations},
     projection::{GenerationSlot, HISTORY},
@@ -165,7 +165,7 @@ async fn views(
     SearchViewsRequest {}: SearchViewsRequest,
 ) -> Result<Answer<SearchViewsResponse>, Error> {
     insist_on_right(&call, &Owner::system())?;
-    let read = || search::stands(&queries.database, call.tenant.shard);
+    let read = || search::progress(&queries.database, call.tenant.shard);
     let Fresh { processed, timestamp, answer: stands, .. } = queries.as_fresh(&call, &HISTORY, read).await?;
     let beside = generations(&queries.database, call.tenant.shard).await;
     let beside = beside.map_err(|failure| read_model(Arc::new(failure)))?;
@@ -174,7 +174,7 @@ async fn views(
     let counted = Counted { found: total, total: total as u64 };
     let details = Some(page_details(0, limit, counted, processed, timestamp));
     let mut ends = OfEach::<u64>::default();
-    for Stand { projection, sequence, .. } in &stands {
+    for ProjectionProgress { projection, sequence, .. } in &stands {
         ends[projection.class] = ends[projection.class].max(*sequence);
     }
     let result = stands.into_iter().map(|stand| view(&queries, &stand, &beside, &ends)).collect();
@@ -186,7 +186,7 @@ async fn views(
 
 fn view(
     queries: &Queries,
-    Stand { projection, sequence, committed_at, failed }: &Stand,
+    ProjectionProgress { projection, sequence, committed_at, failed }: &ProjectionProgress,
     beside: &[Generation],
     ends: &OfEach<u64>,
 ) -> View {
@@ -211,9 +211,9 @@ fn view(
 
 /// Returns how far a reaction is, as its node has reported it.
 fn reaction(queries: &Queries, name: &str) -> Reaction {
-    let told = queries.progress.reactions.of(name);
-    let state = if told.is_some() { ReactionState::Working } else { ReactionState::Silent };
-    let reaction::Reaction { sequence, lag_events, lag_seconds, waiting, given_up, .. } = told.unwrap_or_default();
+    let reported = queries.progress.reactions.of(name);
+    let state = if reported.is_some() { ReactionState::Working } else { ReactionState::Silent };
+    let reaction::Reaction { sequence, lag_events, lag_seconds, waiting, given_up, .. } = reported.unwrap_or_default();
     Reaction {
         name: name.to_owned(),
         state: state.into(),

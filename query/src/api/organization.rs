@@ -25,6 +25,6 @@ async fn instance_default(
     let instance = queries.fresh::<Instance>(&call, &call.tenant.id).await?.answer;
     let id =
         instance.and_then(|found| found.state.default_organization_id).ok_or(Rejection::NotFound("organization"))?;
-    let answer = |found| GetInstanceDefaultResponse { organization: Some(Organization::shown(&found)) };
+    let answer = |found| GetInstanceDefaultResponse { organization: Some(Organization::to_proto(&found)) };
     queries.get::<Organization, _>(&call, &id, |_| true, answer).await
 }

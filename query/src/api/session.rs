@@ -37,6 +37,6 @@ async fn get(
         };
         !session.user.as_ref().is_some_and(is_dead)
     };
-    let answer = |found| GetSessionRequest::response(Session::shown(&found));
+    let answer = |found| GetSessionRequest::response(Session::to_proto(&found));
     queries.get(&call, &request.id, lives, answer).await
 }

@@ -118,11 +118,16 @@ pub(super) async fn form(State(operate): State<Arc<Operate>>, parts: Parts) -> R
     if stranger.keys.open(For::Link, &stranger.tenant.id, &link).is_none() {
         return Err(used(&stranger.site));
     }
-    Ok(shown(&stranger, link, "", &parts))
+    Ok(render_sign_in(&stranger, link, "", &parts))
 }
 
 /// Renders the form, with a cookie by which this browser is recognised.
-fn shown(Stranger { site, keys, .. }: &Stranger, link: String, error: &'static str, parts: &Parts) -> Response {
+fn render_sign_in(
+    Stranger { site, keys, .. }: &Stranger,
+    link: String,
+    error: &'static str,
+    parts: &Parts,
+) -> Response {
     let known = cookie::read(&parts.headers, site, BROWSER).map(str::to_owned);
     let browser = known.unwrap_or_else(secret::random_secret);
     let frame = frame(None);
@@ -148,7 +153,7 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
     let Some(Sealed { id, token, expires }) = keys.open(For::Link, &tenant.id, link) else { return Err(used(site)) };
     let browser = cookie::read(&parts.headers, site, BROWSER);
     if !browser.is_some_and(|browser| form::is_of(&keys.form, browser, &form)) {
-        return Ok(shown(
+        return Ok(render_sign_in(
             &stranger,
             link.to_owned(),
             "Your browser did not send its cookie. Press the button again.",
@@ -165,9 +170,9 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
                 error = explain(&failure),
                 "a sign-in link was refused, because it is unknown whether it was used before"
             );
-            let told =
+            let notice =
                 NoticePage::new("Not available", &["The platform does not answer at the moment. Make another link."]);
-            return Err(told.answer(StatusCode::SERVICE_UNAVAILABLE, site).into());
+            return Err(notice.answer(StatusCode::SERVICE_UNAVAILABLE, site).into());
         }
     }
     tracing::info!(user = caller.principal.id, "a system user has signed in to the pages of operators");
@@ -182,9 +187,10 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
 /// Ends a session in this browser.
 pub(super) async fn sign_out(Posted { visit, .. }: Posted) -> Response {
     let text = "Your session of these pages was removed from this browser.";
-    let told = NoticePage::signed_out("You are signed out", text);
-    let told = if visit.caller.is_system { told } else { told.back("/ui/logout", "Log out of your account, too") };
-    let mut response = told.answer(StatusCode::OK, &visit.site);
+    let notice = NoticePage::signed_out("You are signed out", text);
+    let notice =
+        if visit.caller.is_system { notice } else { notice.back("/ui/logout", "Log out of your account, too") };
+    let mut response = notice.answer(StatusCode::OK, &visit.site);
     add(&mut response, cookie::remove(&visit.site, SESSION));
     response
 }

@@ -24,7 +24,7 @@ use super::{
     level::{Act, ListPart},
     refused::Refused,
     shell::{FAILED_EVENTS, Notice, Shell, frame},
-    text::{SHOWN, When, failed_events, number, payload, text, word},
+    text::{SHOWN, ShownTime, enum_name, failed_events, number, payload, text},
     visit::{Instead, Visit},
 };
 
@@ -41,18 +41,18 @@ pub(super) struct Row {
     pub(super) target: String,
     pub(super) error: String,
     pub(super) tries: u64,
-    pub(super) first: Option<When>,
-    pub(super) last: Option<When>,
+    pub(super) first: Option<ShownTime>,
+    pub(super) last: Option<ShownTime>,
     /// The last failure, as the API formats it.
     failed_at: String,
     pub(super) badge: Badge,
     pub(super) state: &'static str,
     /// Who requested a retry; empty if nobody did.
     pub(super) retried_by: String,
-    pub(super) retried_at: Option<When>,
+    pub(super) retried_at: Option<ShownTime>,
     /// Who discarded it; empty if it waits.
     pub(super) discarded_by: String,
-    pub(super) discarded_at: Option<When>,
+    pub(super) discarded_at: Option<ShownTime>,
     pub(super) reason: String,
 }
 
@@ -119,14 +119,14 @@ pub(super) struct Event {
     pub(super) aggregate: String,
     pub(super) instance: String,
     pub(super) actor: String,
-    pub(super) at: Option<When>,
+    pub(super) at: Option<ShownTime>,
     pub(super) payload: String,
     pub(super) is_whole: bool,
 }
 
 impl Row {
     fn of(event: &Value) -> Self {
-        let state = word(&event["state"], "FAILED_EVENT_STATE_");
+        let state = enum_name(&event["state"], "FAILED_EVENT_STATE_");
         let (badge, state) = match state.as_str() {
             "failed" if text(&event["targetId"]).is_empty() => (Badge::Parked, "Parked"),
             "failed" => (Badge::Parked, "Given up"),
@@ -144,15 +144,15 @@ impl Row {
             target: text(&event["targetId"]),
             error: text(&event["errorMessage"]),
             tries: number(&event["failureCount"]),
-            first: When::of(&event["firstFailed"]),
-            last: When::of(&event["lastFailed"]),
+            first: ShownTime::of(&event["firstFailed"]),
+            last: ShownTime::of(&event["lastFailed"]),
             failed_at: text(&event["lastFailed"]),
             badge,
             state,
             retried_by: text(&event["retriedBy"]),
-            retried_at: When::of(&event["retriedAt"]),
+            retried_at: ShownTime::of(&event["retriedAt"]),
             discarded_by: text(&event["discardedBy"]),
-            discarded_at: When::of(&event["discardedAt"]),
+            discarded_at: ShownTime::of(&event["discardedAt"]),
             reason: text(&event["reason"]),
         }
     }
@@ -183,7 +183,7 @@ impl Event {
             aggregate: text(&event["aggregateId"]),
             instance: text(&event["instanceId"]),
             actor: text(&event["actorId"]),
-            at: When::of(&event["creationDate"]),
+            at: ShownTime::of(&event["creationDate"]),
             payload,
             is_whole,
         }
@@ -245,7 +245,7 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     let shown = [("page", "failed".to_owned()), ("total", total.to_string()), ("newest", newest)];
     let frame = frame(error.is_empty().then(|| chosen.path("/ui/operate/live", &shown)));
     let mut shell = visit.shell(FAILED_EVENTS);
-    shell.notice = outcome(&visit);
+    shell.notice = outcome_notice(&visit);
     if let Some(notice) = &mut shell.notice {
         notice.more = operate.failed_since(&visit, &chosen).await;
     }
@@ -279,7 +279,7 @@ fn retry_parameters(visit: &Visit) -> Vec<(&'static str, String)> {
 }
 
 /// The outcome of the last action, in numbers only: anybody who makes a link can make this sentence.
-fn outcome(visit: &Visit) -> Option<Notice> {
+fn outcome_notice(visit: &Visit) -> Option<Notice> {
     let (done, gone) = (visit.query.number("done")?, visit.query.number("gone").unwrap_or_default());
     let (verb, rest) = match visit.query.get("what")? {
         "retried" => ("retried", "The others were not: retry them in another step."),

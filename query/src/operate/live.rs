@@ -68,7 +68,7 @@ struct Message {
 struct Following {
     operate: Arc<Operate>,
     visit: Visit,
-    told: Message,
+    previous: Message,
     /// The observed progress of each generation, by its place.
     building: HashMap<String, Looks>,
     /// The first message, until it is sent.
@@ -100,8 +100,8 @@ pub(super) async fn follow(State(operate): State<Arc<Operate>>, headers: HeaderM
     });
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let until = Instant::now() + LASTS.min(Duration::from_secs(left));
-    let (told, building) = (Message::default(), HashMap::new());
-    let mut following = Following { operate, visit, told, building, first: None, beat, until, _seat: seat };
+    let (previous, building) = (Message::default(), HashMap::new());
+    let mut following = Following { operate, visit, previous, building, first: None, beat, until, _seat: seat };
     // Browsers reconnect within seconds after a stream ends, and half a minute after a refusal.
     match following.now().await {
         Ok(now) => following.first = Some(now),
@@ -125,8 +125,8 @@ impl Following {
             Some(first) => first,
             None => self.now().await.ok()?,
         };
-        let text = serde_json::to_string(&now.since(&self.told)).ok()?;
-        self.told = now;
+        let text = serde_json::to_string(&now.since(&self.previous)).ok()?;
+        self.previous = now;
         Some((Ok(format!("data: {text}\n\n").into()), self))
     }
 
@@ -137,7 +137,7 @@ impl Following {
             Some("overview") => now.add_overview(&operate.overview(visit).await?, visit.query.number("shown")),
             // The nodes are in memory, and are shown even if nothing else answers.
             Some("nodes") => {
-                visit.insist(operate).await?;
+                visit.require_level(operate).await?;
                 now.add_nodes(&operate.nodes().await, visit.query.number("shown"));
             }
             Some("projections") => {
@@ -152,7 +152,7 @@ impl Following {
                 let row = row.ok_or_else(Refused::not_found)?;
                 now.add(row, LARGE);
                 now.add_generations(row, &mut self.building);
-                now.differs(visit.query.number("shown") != Some(row.shown()));
+                now.differs(visit.query.number("shown") != Some(row.page_digest()));
             }
             Some("failed") => {
                 let chosen = Chosen::of(visit.level.filters(), &visit.query);
@@ -183,7 +183,7 @@ impl Message {
         for (id, text) in [("end", end), ("lag", lag), ("failed", failed), ("nodes", nodes), ("oldest", oldest)] {
             self.t.insert(id.to_owned(), text.to_owned());
         }
-        let is_other = shown != Some(overview.shown());
+        let is_other = shown != Some(overview.page_digest());
         self.differs(is_other);
         // Other sentences do not fit in the places of the shown ones.
         let sentences = sentences.iter().enumerate().filter(|_| !is_other);
@@ -191,7 +191,7 @@ impl Message {
     }
 
     fn add_nodes(&mut self, nodes: &[Node], shown: Option<u64>) {
-        self.differs(shown != Some(nodes::shown(nodes)));
+        self.differs(shown != Some(nodes::page_digest(nodes)));
         for node in nodes {
             let id = node.id();
             self.t.insert(format!("b-{id}"), format!("{} {}", node.badge.shape(), node.state));
@@ -253,7 +253,7 @@ impl Message {
     }
 
     /// The difference from the previous message.
-    fn since(&self, told: &Self) -> Self {
+    fn since(&self, previous: &Self) -> Self {
         fn changed<T: Clone + PartialEq>(
             now: &BTreeMap<String, T>,
             before: &BTreeMap<String, T>,
@@ -262,10 +262,10 @@ impl Message {
             now.iter().filter(is_new).map(|(id, value)| (id.clone(), value.clone())).collect()
         }
         Self {
-            t: changed(&self.t, &told.t),
-            c: changed(&self.c, &told.c),
-            p: changed(&self.p, &told.p),
-            v: changed(&self.v, &told.v),
+            t: changed(&self.t, &previous.t),
+            c: changed(&self.c, &previous.c),
+            p: changed(&self.p, &previous.p),
+            v: changed(&self.v, &previous.v),
         }
     }
 }
@@ -281,7 +281,7 @@ mod tests {
         before.t.insert("end".to_owned(), "7".to_owned());
         let mut now = before.clone();
         now.fresh(3, "new");
-        let told = now.since(&before);
-        assert_eq!(told.t, BTreeMap::from([("fresh".to_owned(), "Show 3 new".to_owned())]));
+        let sent = now.since(&before);
+        assert_eq!(sent.t, BTreeMap::from([("fresh".to_owned(), "Show 3 new".to_owned())]));
     }
 }

@@ -27,7 +27,7 @@ use super::{
     level::{Act, ListPart, OperatorLevel},
     refused::Refused,
     shell::{FAILED_EVENTS, Shell, frame},
-    text::{When, failed_events, number, text},
+    text::{ShownTime, failed_events, number, text},
     visit::{Instead, Posted, Visit},
 };
 
@@ -114,13 +114,13 @@ const PAGE_MOST: usize = PAGE as usize;
 
 impl Operate {
     /// Finds the failed events that an action concerns, of those that had failed by a time, and how many match.
-    async fn meant(&self, visit: &Visit, meant: &Selection, until: Timestamp) -> Result<MatchPage, Refused> {
-        if meant.is_all {
+    async fn select(&self, visit: &Visit, selection: &Selection, until: Timestamp) -> Result<MatchPage, Refused> {
+        if selection.is_all {
             let part = ListPart { offset: 0, limit: MOST, asc: true };
-            return self.search(visit, meant.chosen.failed_by(until), part).await;
+            return self.search(visit, selection.chosen.failed_by(until), part).await;
         }
         let mut rows = vec![];
-        for id in &meant.ids {
+        for id in &selection.ids {
             match self.one(visit, id).await {
                 Ok(found) => rows.push(row(&found)),
                 Err(Refused { status: StatusCode::NOT_FOUND, .. }) => {}
@@ -160,7 +160,7 @@ impl Operate {
 
 impl Outcome {
     /// Redirects to the list, which reports the outcome; if nothing was done, returns why.
-    fn answer(self, visit: &Visit, meant: &Selection, what: &str, wanted: u64) -> Result<Response, Instead> {
+    fn answer(self, visit: &Visit, selection: &Selection, what: &str, wanted: u64) -> Result<Response, Instead> {
         if let Some(refused) = self.refused.as_ref().filter(|_| self.done == 0) {
             return Err(visit.refused(refused));
         }
@@ -172,7 +172,7 @@ impl Outcome {
         if self.done + self.gone < wanted || self.refused.is_some() {
             more.push(("rest", "1".to_owned()));
         }
-        Ok(see_other(&meant.list(&more)))
+        Ok(see_other(&selection.list(&more)))
     }
 }
 
@@ -192,28 +192,28 @@ async fn confirm(operate: &Operate, visit: &Visit, is_discard: bool) -> Result<R
         let message = visit.level.permission(act).to_owned();
         return Err(visit.refused(&Refused { status: StatusCode::FORBIDDEN, message }));
     }
-    let (meant, until) = (Selection::of(visit.level, &visit.query), clock::now());
-    if meant.is_nothing() {
-        return Ok(see_other(&nothing(&meant)));
+    let (selection, until) = (Selection::of(visit.level, &visit.query), clock::now());
+    if selection.is_nothing() {
+        return Ok(see_other(&nothing_selected(&selection)));
     }
-    let found = operate.meant(visit, &meant, until).await.map_err(|refused| visit.refused(&refused))?;
-    Ok(confirmation(visit, &meant, found, Confirm::new(visit, is_discard, until)))
+    let found = operate.select(visit, &selection, until).await.map_err(|refused| visit.refused(&refused))?;
+    Ok(confirmation(visit, &selection, found, Confirm::new(visit, is_discard, until)))
 }
 
 /// The page that asks for confirmation.
-fn confirmation(visit: &Visit, meant: &Selection, found: MatchPage, confirm: Confirm) -> Response {
+fn confirmation(visit: &Visit, selection: &Selection, found: MatchPage, confirm: Confirm) -> Response {
     let is_wrong = !confirm.reason_error.is_empty() || !confirm.count_error.is_empty();
     let status = if is_wrong { StatusCode::BAD_REQUEST } else { StatusCode::OK };
     let steps = if confirm.is_discard { found.rows.len() as u64 } else { found.total };
-    let back = meant.list(&[]);
-    let ids = if meant.is_all { vec![] } else { found.rows.iter().map(|row| row.id.clone()).collect() };
+    let back = selection.list(&[]);
+    let ids = if selection.is_all { vec![] } else { found.rows.iter().map(|row| row.id.clone()).collect() };
     let confirm = Confirm {
         steps,
         total: found.total,
         is_typed: confirm.is_discard && steps > TYPED,
         samples: found.rows.into_iter().take(SAMPLES).collect(),
-        filters: if meant.is_all { meant.chosen.set() } else { vec![] },
-        is_all: meant.is_all,
+        filters: if selection.is_all { selection.chosen.set() } else { vec![] },
+        is_all: selection.is_all,
         ids,
         back,
         ..confirm
@@ -245,7 +245,7 @@ impl Confirm {
 
     /// The time by which they had failed, for people.
     fn shown_until(&self) -> String {
-        When::at(self.until).shown
+        ShownTime::at(self.until).shown
     }
 
     /// The text of the button.
@@ -265,23 +265,23 @@ pub(super) async fn retry(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
 ) -> Result<Response, Instead> {
-    let (meant, key) = (Selection::of(visit.level, &form), key(&form));
-    if meant.is_nothing() {
-        return Ok(see_other(&nothing(&meant)));
+    let (selection, key) = (Selection::of(visit.level, &form), key(&form));
+    if selection.is_nothing() {
+        return Ok(see_other(&nothing_selected(&selection)));
     }
-    if !meant.is_all {
+    if !selection.is_all {
         let command = RowCommand { what: "_retry", body: json!({}), key: &key };
-        let outcome = operate.each(&visit, meant.ids.clone(), command).await;
-        return outcome.answer(&visit, &meant, "retried", meant.ids.len() as u64);
+        let outcome = operate.each(&visit, selection.ids.clone(), command).await;
+        return outcome.answer(&visit, &selection, "retried", selection.ids.len() as u64);
     }
-    let (path, body) = visit.level.retry(meant.chosen.failed_by(until(&form)));
+    let (path, body) = visit.level.retry(selection.chosen.failed_by(until(&form)));
     let done = operate
         .api
         .send(&visit, ApiRequest::command(path, body, key))
         .await
         .map_err(|refused| visit.refused(&refused))?;
     let outcome = Outcome { done: number(&done["count"]), decided: decided(&done), ..Outcome::default() };
-    outcome.answer(&visit, &meant, "retried", 0)
+    outcome.answer(&visit, &selection, "retried", 0)
 }
 
 /// Discards the confirmed failed events.
@@ -289,16 +289,16 @@ pub(super) async fn discard(
     State(operate): State<Arc<Operate>>,
     Posted { visit, form }: Posted,
 ) -> Result<Response, Instead> {
-    let meant = Selection::of(visit.level, &form);
-    if meant.is_nothing() {
-        return Ok(see_other(&nothing(&meant)));
+    let selection = Selection::of(visit.level, &form);
+    if selection.is_nothing() {
+        return Ok(see_other(&nothing_selected(&selection)));
     }
     if form.get("confirmed").is_none() {
-        let ids: Vec<(&str, String)> = meant.ids.iter().map(|id| ("id", id.clone())).collect();
-        return Ok(see_other(&meant.chosen.path("/ui/operate/failed/discard", &ids)));
+        let ids: Vec<(&str, String)> = selection.ids.iter().map(|id| ("id", id.clone())).collect();
+        return Ok(see_other(&selection.chosen.path("/ui/operate/failed/discard", &ids)));
     }
     let until = until(&form);
-    let found = operate.meant(&visit, &meant, until).await.map_err(|refused| visit.refused(&refused))?;
+    let found = operate.select(&visit, &selection, until).await.map_err(|refused| visit.refused(&refused))?;
     let mut confirm = Confirm::new(&visit, true, until);
     confirm.reason = form.get("reason").unwrap_or_default().to_owned();
     let steps = found.rows.len() as u64;
@@ -307,14 +307,14 @@ pub(super) async fn discard(
         confirm.count_error = format!("Enter {}, the number of failed events", count(steps));
     }
     if !confirm.reason_error.is_empty() || !confirm.count_error.is_empty() {
-        return Ok(confirmation(&visit, &meant, found, confirm));
+        return Ok(confirmation(&visit, &selection, found, confirm));
     }
-    let wanted = if meant.is_all { found.total } else { steps };
+    let wanted = if selection.is_all { found.total } else { steps };
     let ids = found.rows.into_iter().map(|row| row.id).collect();
     let (body, key) = (json!({ "reason": confirm.reason }), key(&form));
     let command = RowCommand { what: "_discard", body, key: &key };
     let outcome = operate.each(&visit, ids, command).await;
-    outcome.answer(&visit, &meant, "discarded", wanted)
+    outcome.answer(&visit, &selection, "discarded", wanted)
 }
 
 /// What is wrong with a reason.
@@ -338,8 +338,8 @@ fn key(form: &Form) -> String {
     given.map_or_else(|| secret::random_text(22), str::to_owned)
 }
 
-fn nothing(meant: &Selection) -> String {
-    meant.list(&[("what", "nothing".to_owned()), ("done", "0".to_owned())])
+fn nothing_selected(selection: &Selection) -> String {
+    selection.list(&[("what", "nothing".to_owned()), ("done", "0".to_owned())])
 }
 
 /// When the confirmed page was shown.
@@ -367,8 +367,8 @@ mod tests {
 
     #[test]
     fn boxes_come_before_all() {
-        let meant = Selection::of(OperatorLevel::System, &Form::of_query(Some("id=1&id=2&all=1")));
-        assert!(!meant.is_all && meant.ids == ["1", "2"]);
+        let selection = Selection::of(OperatorLevel::System, &Form::of_query(Some("id=1&id=2&all=1")));
+        assert!(!selection.is_all && selection.ids == ["1", "2"]);
         assert!(Selection::of(OperatorLevel::System, &Form::of_query(Some("all=1"))).is_all);
         assert!(Selection::of(OperatorLevel::System, &Form::default()).is_nothing());
     }

@@ -16,7 +16,7 @@ use page::component::{Badge, Frame};
 use super::{
     Operate,
     shell::{Shell, frame},
-    text::{When, digest},
+    text::{ShownTime, digest},
     visit::OfSystem,
     writer::Writes,
 };
@@ -44,14 +44,14 @@ pub struct NodeStatus {
 
 /// The nodes that have sent heartbeats.
 #[derive(Debug, Clone, Default)]
-pub struct Nodes(Arc<Mutex<Heard>>);
+pub struct Nodes(Arc<Mutex<NodesByName>>);
 
 /// Nodes by role and name, and when each was heard last.
-type Heard = BTreeMap<(String, String), (NodeStatus, Duration)>;
+type NodesByName = BTreeMap<(String, String), (NodeStatus, Duration)>;
 
 impl Nodes {
     /// Notes a heartbeat of a node.
-    pub fn hear(&self, seen: NodeStatus) {
+    pub fn receive(&self, seen: NodeStatus) {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = since_start();
         nodes.retain(|_, (_, heard)| now.saturating_sub(*heard) < FORGOTTEN);
@@ -81,7 +81,7 @@ pub(super) struct Node {
     role: String,
     name: String,
     version: String,
-    since: When,
+    since: ShownTime,
     pub(super) badge: Badge,
     pub(super) state: String,
     pub(super) heard: String,
@@ -108,7 +108,7 @@ impl Node {
         let heard = if is_silent { format!("No heartbeat for {seconds} s") } else { "Less than 5 s ago".to_owned() };
         let is_writer = writer == Some(seen.name.as_str()) && matches!(seen.role.as_str(), "command" | "standalone");
         let NodeStatus { role, name, version, since, .. } = seen;
-        Self { role, name, version, since: When::at(since), badge, state, heard, is_writer }
+        Self { role, name, version, since: ShownTime::at(since), badge, state, heard, is_writer }
     }
 
     /// The id of the node on the page.
@@ -134,14 +134,14 @@ impl Operate {
 }
 
 /// A digest of these nodes, by which a page detects that it shows others.
-pub(super) fn shown(nodes: &[Node]) -> u64 {
+pub(super) fn page_digest(nodes: &[Node]) -> u64 {
     digest(nodes.iter().map(|node| (&node.role, &node.name, &node.version, &node.since.iso)).collect::<Vec<_>>())
 }
 
 /// Shows the nodes.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Response {
     let nodes = operate.nodes().await;
-    let frame = frame(Some(format!("/ui/operate/live?page=nodes&shown={}", shown(&nodes))));
+    let frame = frame(Some(format!("/ui/operate/live?page=nodes&shown={}", page_digest(&nodes))));
     let page = Page { frame: frame.clone(), shell: visit.shell("/ui/operate/nodes"), nodes };
     visit.page(StatusCode::OK, &frame, &page)
 }
@@ -166,8 +166,8 @@ mod tests {
         );
         assert_eq!(Node::of(seen("draining"), Duration::ZERO, None).badge, Badge::Lagging);
         let nodes = Nodes::default();
-        nodes.hear(seen("ready"));
-        nodes.hear(seen("draining"));
+        nodes.receive(seen("ready"));
+        nodes.receive(seen("draining"));
         assert_eq!((nodes.all().len(), nodes.counts()), (1, (1, 0)));
     }
 }

@@ -19,7 +19,7 @@ use super::{
     reactions::Reaction,
     refused::Refused,
     shell::{FAILED_EVENTS, Shell, frame},
-    text::{When, counted, digest, failed_events},
+    text::{ShownTime, counted, digest, failed_events},
     visit::{Instead, Visit},
 };
 
@@ -39,13 +39,13 @@ pub(super) struct Overview {
     /// The longest lag, in events.
     pub(super) lag: String,
     pub(super) failed: String,
-    pub(super) oldest: Option<When>,
+    pub(super) oldest: Option<ShownTime>,
     pub(super) nodes: String,
 }
 
 impl Overview {
     /// A digest of what the sentences are about, by which a page detects that it may replace one by another.
-    pub(super) fn shown(&self) -> u64 {
+    pub(super) fn page_digest(&self) -> u64 {
         digest(self.sentences.iter().map(|(badge, _, path)| (badge.shape(), *path)).collect::<Vec<_>>())
     }
 }
@@ -74,7 +74,7 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
         return Ok(see_other(FAILED_EVENTS));
     }
     let overview = operate.overview(&visit).await.map_err(|refused| visit.refused(&refused))?;
-    let frame = frame(Some(format!("/ui/operate/live?page=overview&shown={}", overview.shown())));
+    let frame = frame(Some(format!("/ui/operate/live?page=overview&shown={}", overview.page_digest())));
     let page = Page { frame: frame.clone(), shell: visit.shell(PATH), overview };
     Ok(visit.page(StatusCode::OK, &frame, &page))
 }
@@ -91,9 +91,9 @@ fn sentences(
     silent: u64,
 ) -> Vec<(Badge, String, &'static str)> {
     const PROJECTIONS: &str = "/ui/operate/projections";
-    let mut told = vec![];
+    let mut sentences = vec![];
     for row in rows.iter().filter(|row| row.badge == Badge::Stopped) {
-        told.push((
+        sentences.push((
             Badge::Stopped,
             format!("{} has stopped until an operator acts: {}", row.name, row.stopped),
             PROJECTIONS,
@@ -102,15 +102,15 @@ fn sentences(
     if failed > 0 {
         let waits = if failed == 1 { "waits" } else { "wait" };
         let text = format!("{} {waits} to be retried or discarded.", failed_events(failed));
-        told.push((Badge::Parked, text, FAILED_EVENTS));
+        sentences.push((Badge::Parked, text, FAILED_EVENTS));
     }
     for row in rows.iter().filter(|row| row.badge == Badge::Lagging) {
         let is = counted(row.lag.events, "event", "events");
-        told.push((Badge::Lagging, format!("{} lags by {is}.", row.name), PROJECTIONS));
+        sentences.push((Badge::Lagging, format!("{} lags by {is}.", row.name), PROJECTIONS));
     }
     for Reaction { name, seconds, events, waiting, .. } in reactions.iter().filter(|one| one.badge == Badge::Lagging) {
         let text = format!("{name} lags by {seconds} s. Events not processed: {events}; not done: {waiting}.");
-        told.push((Badge::Lagging, text, PROJECTIONS));
+        sentences.push((Badge::Lagging, text, PROJECTIONS));
     }
     let unknown = rows.iter().filter(|row| row.badge == Badge::Unknown).count() as u64;
     if unknown > 0 {
@@ -118,7 +118,7 @@ fn sentences(
             "{} sent no report yet. Check that a projector runs.",
             counted(unknown, "projection has", "projections have")
         );
-        told.push((Badge::Unknown, text, PROJECTIONS));
+        sentences.push((Badge::Unknown, text, PROJECTIONS));
     }
     let unheard = reactions.iter().filter(|reaction| reaction.is_silent()).count() as u64;
     if unheard > 0 {
@@ -126,15 +126,15 @@ fn sentences(
             "{} sent no report lately. Check that a command node runs, and that it may publish progress.0.reaction.",
             counted(unheard, "reaction has", "reactions have")
         );
-        told.push((Badge::Unknown, text, PROJECTIONS));
+        sentences.push((Badge::Unknown, text, PROJECTIONS));
     }
     if silent > 0 {
         let text = format!("{} fallen silent.", counted(silent, "node has", "nodes have"));
-        told.push((Badge::Stopped, text, "/ui/operate/nodes"));
+        sentences.push((Badge::Stopped, text, "/ui/operate/nodes"));
     }
     let lags = |row: &&Row| matches!(row.badge, Badge::Stopped | Badge::Lagging | Badge::Unknown);
     if !rows.iter().any(|row| lags(&row)) {
-        told.push((Badge::Current, format!("All {} projections are current.", rows.len()), PROJECTIONS));
+        sentences.push((Badge::Current, format!("All {} projections are current.", rows.len()), PROJECTIONS));
     }
-    told
+    sentences
 }

@@ -27,7 +27,7 @@ use super::{
     refused::Refused,
     samples::Lag,
     shell::{Shell, frame},
-    text::{When, digest, number, text, word},
+    text::{ShownTime, digest, enum_name, number, text},
     visit::{Instead, OfSystem, Posted, Visit},
 };
 
@@ -52,15 +52,15 @@ pub(super) struct Row {
     pub(super) failed: u64,
     pub(super) position: String,
     pub(super) lag: Lag,
-    pub(super) at: Option<When>,
-    pub(super) generations: Vec<Beside>,
+    pub(super) at: Option<ShownTime>,
+    pub(super) generations: Vec<GenerationRow>,
 }
 
 /// A generation beside the one that answers.
-pub(super) struct Beside {
+pub(super) struct GenerationRow {
     /// `next` or `previous`.
     pub(super) place: String,
-    since: Option<When>,
+    since: Option<ShownTime>,
     /// Its position, and that of the one that answers.
     pub(super) reached: u64,
     end: u64,
@@ -112,16 +112,16 @@ impl ProjectionPage {
     }
 }
 
-impl Beside {
+impl GenerationRow {
     fn of(generation: &Value, end: u64) -> Self {
-        let compared = match (When::of(&generation["verifiedAt"]), number(&generation["differingRows"])) {
+        let compared = match (ShownTime::of(&generation["verifiedAt"]), number(&generation["differingRows"])) {
             (None, _) => "Not yet".to_owned(),
             (Some(_), 0) => EQUAL.to_owned(),
             (Some(_), differing) => format!("{} rows differ", count(differing)),
         };
         Self {
-            place: word(&generation["place"], "VIEW_GENERATION_PLACE_"),
-            since: When::of(&generation["since"]),
+            place: enum_name(&generation["place"], "VIEW_GENERATION_PLACE_"),
+            since: ShownTime::of(&generation["since"]),
             reached: number(&generation["processedSequence"]),
             end,
             failed: number(&generation["failedEventCount"]),
@@ -154,7 +154,7 @@ impl Beside {
 impl Row {
     fn of(view: &Value, lag: Lag) -> Self {
         let failed = number(&view["failedEventCount"]);
-        let (badge, state) = state(&word(&view["state"], "VIEW_STATE_"), failed, &lag);
+        let (badge, state) = state(&enum_name(&view["state"], "VIEW_STATE_"), failed, &lag);
         let position = lag.position.unwrap_or_else(|| number(&view["processedSequence"]));
         let generations = view["generations"].as_array().map(Vec::as_slice).unwrap_or_default();
         Self {
@@ -167,13 +167,13 @@ impl Row {
             failed,
             position: count(position),
             lag,
-            at: When::of(&view["timestamp"]),
-            generations: generations.iter().map(|generation| Beside::of(generation, position)).collect(),
+            at: ShownTime::of(&view["timestamp"]),
+            generations: generations.iter().map(|generation| GenerationRow::of(generation, position)).collect(),
         }
     }
 
     /// A digest of the generations, by which a page detects that it shows others.
-    pub(super) fn shown(&self) -> u64 {
+    pub(super) fn page_digest(&self) -> u64 {
         digest(self.generations.iter().map(|beside| (&beside.place, &beside.compared)).collect::<Vec<_>>())
     }
 
@@ -207,8 +207,8 @@ impl Row {
     }
 }
 
-fn state(told: &str, failed: u64, lag: &Lag) -> (Badge, &'static str) {
-    match told {
+fn state(name: &str, failed: u64, lag: &Lag) -> (Badge, &'static str) {
+    match name {
         "stopped" => (Badge::Stopped, "Stopped"),
         "building" => (Badge::Working, "Building"),
         _ if lag.position.is_none() => (Badge::Unknown, "Unknown"),
@@ -224,7 +224,8 @@ impl Operate {
         let found = self.api.send(visit, ApiRequest::list("/system/v1/views/_search", json!({}))).await?;
         let list = |name: &str| found[name].as_array().map(Vec::as_slice).unwrap_or_default();
         let row = |view| Row::of(view, self.samples.lag(view["viewName"].as_str().unwrap_or_default()));
-        let reaction = |told| Reaction::of(told, self.samples.pace(told["name"].as_str().unwrap_or_default()));
+        let reaction =
+            |reported| Reaction::of(reported, self.samples.pace(reported["name"].as_str().unwrap_or_default()));
         let (rows, reactions) = (list("result").iter().map(row), list("reactions").iter().map(reaction));
         Ok(Followers { rows: rows.collect(), reactions: reactions.collect() })
     }
@@ -257,7 +258,7 @@ pub(super) async fn show_one(
     let found = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
     let unknown = || Refused::not_found();
     let row = found.rows.into_iter().find(|row| row.name == name).ok_or_else(|| visit.refused(&unknown()))?;
-    let frame = frame(Some(format!("/ui/operate/live?page=projection&name={}&shown={}", row.name, row.shown())));
+    let frame = frame(Some(format!("/ui/operate/live?page=projection&name={}&shown={}", row.name, row.page_digest())));
     let newest = row.lag.values.iter().rev().enumerate();
     let values = newest.step_by(5).map(|(ago, value)| (ago, count(*value))).collect();
     let (shell, chart) = (visit.shell(LIST), row.chart(LARGE));
@@ -298,14 +299,14 @@ mod tests {
     #[test]
     fn what_is_built_says_how_far_how_fast_and_how_long() {
         let found = |at: &str| json!({ "place": "VIEW_GENERATION_PLACE_NEXT", "processedSequence": at });
-        let beside = Beside::of(&found("4000"), 10_000);
+        let beside = GenerationRow::of(&found("4000"), 10_000);
         let mut looks = Looks::default();
         assert_eq!((beside.percent(), beside.built(&looks)), (40, "40 %".to_owned()));
         for (second, reached) in [(1, 1000), (2, 4000)] {
             looks.add(Duration::from_secs(second), reached);
         }
         assert_eq!(beside.built(&looks), "40 %, 3,000 events a second, 2 s left");
-        assert_eq!(Beside::of(&found("7"), 0).percent(), 100, "an empty log is all built");
+        assert_eq!(GenerationRow::of(&found("7"), 0).percent(), 100, "an empty log is all built");
     }
 
     #[test]

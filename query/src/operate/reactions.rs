@@ -6,7 +6,7 @@ use view::reaction::DELIVERIES;
 
 use super::{
     samples::Pace,
-    text::{number, text, word},
+    text::{enum_name, number, text},
 };
 
 /// How many seconds old missing or unfinished events of a reaction may be while it counts as current.
@@ -32,7 +32,7 @@ impl Reaction {
     pub(super) fn of(reaction: &Value, pace: Pace) -> Self {
         let (name, seconds) = (text(&reaction["name"]), number(&reaction["lagSeconds"]));
         let failed = number(&reaction["failedEventCount"]);
-        let (badge, state) = match word(&reaction["state"], "REACTION_STATE_").as_str() {
+        let (badge, state) = match enum_name(&reaction["state"], "REACTION_STATE_").as_str() {
             "working" if seconds > CURRENT => (Badge::Lagging, "Lagging"),
             "working" if failed > 0 => (Badge::Parked, "Given up"),
             "working" => (Badge::Current, "Current"),
@@ -104,8 +104,8 @@ mod tests {
     fn that_one_is_behind_comes_before_what_was_given_up() {
         let badge = |seconds: u64, failed: u64, state: &str| {
             let state = format!("REACTION_STATE_{state}");
-            let told = json!({ "state": state, "lagSeconds": seconds, "failedEventCount": failed });
-            Reaction::of(&told, Pace::default()).badge
+            let reported = json!({ "state": state, "lagSeconds": seconds, "failedEventCount": failed });
+            Reaction::of(&reported, Pace::default()).badge
         };
         assert_eq!(badge(0, 0, "WORKING"), Badge::Current);
         assert_eq!(badge(60, 0, "WORKING"), Badge::Lagging);

@@ -21,7 +21,7 @@ use super::{
     mend::reason_error,
     refused::Refused,
     shell::FAILED_EVENTS,
-    text::{text, word},
+    text::{enum_name, text},
     visit::{Instead, Posted, Visit},
 };
 
@@ -59,7 +59,7 @@ pub(super) async fn reveal(
 
 impl Personal {
     fn of(member: &Value) -> Self {
-        let became = match word(&member["state"], "PERSONAL_MEMBER_STATE_").as_str() {
+        let became = match enum_name(&member["state"], "PERSONAL_MEMBER_STATE_").as_str() {
             "shown" => "Shown",
             "erased" => "Gone: the person was erased",
             "key_lost" => "Cannot be decrypted: the key of the person is lost",

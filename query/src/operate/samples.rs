@@ -117,16 +117,16 @@ impl SampleWindow {
 
     fn add_reactions(&mut self, reactions: impl Iterator<Item = (&'static str, Option<Reaction>)>) {
         for (name, reaction) in reactions {
-            let told = reaction.map(|told| (told.sequence, told.lag_events + told.waiting));
-            push(self.reactions.entry(name).or_default(), told);
+            let reported = reaction.map(|reported| (reported.sequence, reported.lag_events + reported.waiting));
+            push(self.reactions.entry(name).or_default(), reported);
         }
     }
 
     fn pace(&self, name: &str) -> Pace {
-        let Some(told) = self.reactions.get(name) else { return Pace::default() };
+        let Some(reported) = self.reactions.get(name) else { return Pace::default() };
         Pace {
-            rate: rate(told.iter().map(|told| told.map(|(sequence, _)| sequence))),
-            values: told.iter().map(|told| told.map_or(0, |(_, undone)| undone)).collect(),
+            rate: rate(reported.iter().map(|reported| reported.map(|(sequence, _)| sequence))),
+            values: reported.iter().map(|reported| reported.map_or(0, |(_, undone)| undone)).collect(),
         }
     }
 
@@ -151,9 +151,9 @@ impl SampleWindow {
 
 /// The average events a second between the first and the last known position, given one position a second.
 fn rate(positions: impl Iterator<Item = Option<u64>>) -> u64 {
-    let mut told = (0..).zip(positions).filter_map(|(second, position)| Some((second, position?)));
-    let Some(first) = told.next() else { return 0 };
-    let last = told.last().unwrap_or(first);
+    let mut reported = (0..).zip(positions).filter_map(|(second, position)| Some((second, position?)));
+    let Some(first) = reported.next() else { return 0 };
+    let last = reported.last().unwrap_or(first);
     last.1.saturating_sub(first.1) / (last.0 - first.0).max(1_u64)
 }
 
@@ -192,9 +192,10 @@ mod tests {
     fn a_reaction_is_as_fast_as_it_takes_events_up_and_what_waits_is_not_done() {
         let mut seen = SampleWindow::default();
         assert_eq!(seen.pace("sweep"), Pace::default());
-        let told = |sequence, lag_events, waiting| Reaction { sequence, lag_events, waiting, ..Reaction::default() };
-        for told in [None, Some(told(10, 0, 0)), Some(told(10, 6, 1)), Some(told(16, 0, 3))] {
-            seen.add_reactions([("sweep", told)].into_iter());
+        let reported =
+            |sequence, lag_events, waiting| Reaction { sequence, lag_events, waiting, ..Reaction::default() };
+        for reported in [None, Some(reported(10, 0, 0)), Some(reported(10, 6, 1)), Some(reported(16, 0, 3))] {
+            seen.add_reactions([("sweep", reported)].into_iter());
         }
         assert_eq!(seen.pace("sweep"), Pace { rate: 3, values: vec![0, 0, 7, 3] });
     }

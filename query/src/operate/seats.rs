@@ -36,7 +36,7 @@ impl Default for Seats {
 impl Seats {
     /// Takes a seat of operators, if one is left.
     pub(super) fn of_system(&self) -> Option<Seat> {
-        taken([self.system.clone()])
+        acquire([self.system.clone()])
     }
 
     /// Takes a seat of an administrator of an instance, if one is left.
@@ -46,11 +46,11 @@ impl Seats {
         let known = instances.get(id).and_then(Weak::upgrade);
         let own = known.unwrap_or_else(|| Arc::new(Semaphore::new(OF_INSTANCE)));
         instances.insert(id.to_owned(), Arc::downgrade(&own));
-        taken([own, self.instances.clone()])
+        acquire([own, self.instances.clone()])
     }
 }
 
-fn taken<const N: usize>(all: [Arc<Semaphore>; N]) -> Option<Seat> {
+fn acquire<const N: usize>(all: [Arc<Semaphore>; N]) -> Option<Seat> {
     let permits = all.into_iter().map(Semaphore::try_acquire_owned).collect::<Result<_, _>>();
     Some(Seat { _permits: permits.ok()? })
 }

@@ -12,7 +12,7 @@ use page::{
 use super::{
     FILES, LOG_IN,
     level::OperatorLevel,
-    text::{When, time_of_day},
+    text::{ShownTime, time_of_day},
 };
 
 /// The path of the list of failed events.
@@ -41,7 +41,7 @@ pub(super) struct Shell {
     /// Who is signed in.
     pub(super) user: String,
     /// When the session ends.
-    pub(super) until: When,
+    pub(super) until: ShownTime,
     /// The token of the page's forms.
     pub(super) token: String,
     /// The time as of which the page is.
@@ -63,7 +63,7 @@ pub(super) struct Notice {
 
 /// A page for somebody who is not signed in, or about a problem.
 #[derive(Template)]
-#[template(path = "told.html")]
+#[template(path = "notice.html")]
 pub(super) struct NoticePage {
     frame: Frame,
     title: String,
@@ -116,7 +116,13 @@ impl NoticePage {
 
 impl Shell {
     /// The frame of a page in this part of the menu, for a visitor at this level.
-    pub(super) fn new(level: OperatorLevel, active: &'static str, user: String, until: When, token: String) -> Self {
+    pub(super) fn new(
+        level: OperatorLevel,
+        active: &'static str,
+        user: String,
+        until: ShownTime,
+        token: String,
+    ) -> Self {
         let is_of_all = level == OperatorLevel::System;
         let menu = MENU.into_iter().filter(|(path, _)| is_of_all || *path == FAILED_EVENTS).collect();
         Self { menu, is_of_all, active, user, until, token, now: time_of_day(), notice: None }

@@ -12,7 +12,7 @@ pub(super) const SHOWN: usize = 64 * 1024;
 
 /// A time, and how long ago it was.
 #[derive(Debug, Clone)]
-pub(super) struct When {
+pub(super) struct ShownTime {
     /// The time for programs.
     pub(super) iso: String,
     /// The time for people, in UTC.
@@ -21,7 +21,7 @@ pub(super) struct When {
     pub(super) age: String,
 }
 
-impl When {
+impl ShownTime {
     /// Formats a time.
     pub(super) fn at(at: Timestamp) -> Self {
         let seconds = u64::try_from(clock::now().as_second() - at.as_second()).unwrap_or_default();
@@ -93,7 +93,7 @@ pub(super) fn payload(value: &Value, most: usize) -> (String, bool) {
 }
 
 /// The name of an enum value in lower case, without the common prefix.
-pub(super) fn word(value: &Value, prefix: &str) -> String {
+pub(super) fn enum_name(value: &Value, prefix: &str) -> String {
     let name = value.as_str().unwrap_or_default();
     name.strip_prefix(prefix).unwrap_or(name).to_ascii_lowercase()
 }

@@ -32,7 +32,7 @@ use super::{
     level::{Act, OperatorLevel},
     refused::Refused,
     shell::{NoticePage, Shell, policy},
-    text::When,
+    text::ShownTime,
 };
 
 /// A visitor who is signed in.
@@ -160,7 +160,7 @@ impl Visit {
     }
 
     /// Fails if the visitor does not have this level any more.
-    pub(super) async fn insist(&self, operate: &Operate) -> Result<(), Refused> {
+    pub(super) async fn require_level(&self, operate: &Operate) -> Result<(), Refused> {
         let mut parts = http::Request::new(()).into_parts().0;
         parts.headers.insert(header::HOST, self.authority.clone());
         let caller = operate.caller(&parts, &self.token).await;
@@ -177,7 +177,7 @@ impl Visit {
     /// The frame around a page.
     pub(super) fn shell(&self, active: &'static str) -> Shell {
         let token = form::token(&self.keys.form, &self.binding);
-        Shell::new(self.level, active, name(&self.caller), When::at(self.until()), token)
+        Shell::new(self.level, active, name(&self.caller), ShownTime::at(self.until()), token)
     }
 
     /// Renders a page.
@@ -192,16 +192,16 @@ impl Visit {
             StatusCode::UNAUTHORIZED => signed_out(site, "Sign in again", "Your session has ended."),
             StatusCode::NOT_FOUND => not_found(site),
             StatusCode::FORBIDDEN => {
-                let told = NoticePage::new("You may not do this", &["You lack a permission:", message]);
-                told.back("/ui/operate", "Go to the first page").answer(StatusCode::FORBIDDEN, site).into()
+                let notice = NoticePage::new("You may not do this", &["You lack a permission:", message]);
+                notice.back("/ui/operate", "Go to the first page").answer(StatusCode::FORBIDDEN, site).into()
             }
             status if status.is_server_error() => {
                 tracing::debug!(%status, message, "a request of a page was refused");
                 away(site)
             }
             status => {
-                let told = NoticePage::new("This cannot be done", &[&format!("The platform says: {message}.")]);
-                told.back("/ui/operate", "Go to the first page").answer(status, site).into()
+                let notice = NoticePage::new("This cannot be done", &[&format!("The platform says: {message}.")]);
+                notice.back("/ui/operate", "Go to the first page").answer(status, site).into()
             }
         }
     }
@@ -214,14 +214,14 @@ pub(super) async fn nowhere(State(_): State<Arc<Operate>>, visit: Visit) -> Inst
 
 fn not_found(site: &Site) -> Instead {
     let text = ["This page does not exist, or what it showed no longer exists, for example because it was fixed."];
-    let told = NoticePage::new("Not found", &text).back("/ui/operate/failed", "Go to the failed events");
-    told.answer(StatusCode::NOT_FOUND, site).into()
+    let notice = NoticePage::new("Not found", &text).back("/ui/operate/failed", "Go to the failed events");
+    notice.answer(StatusCode::NOT_FOUND, site).into()
 }
 
 fn away(site: &Site) -> Instead {
     let text = ["The platform does not answer at the moment. Try again in a few seconds."];
-    let told = NoticePage::new("Not available", &text).back("/ui/operate", "Go to the first page");
-    told.answer(StatusCode::SERVICE_UNAVAILABLE, site).into()
+    let notice = NoticePage::new("Not available", &text).back("/ui/operate", "Go to the first page");
+    notice.answer(StatusCode::SERVICE_UNAVAILABLE, site).into()
 }
 
 /// The name of a visitor.
@@ -249,9 +249,9 @@ fn no_access(site: &Site, caller: &Caller) -> Instead {
          platform, or with {instance} in the instance to see its failed events.",
         name(caller)
     );
-    let told = NoticePage::new("You may not look at this", &[&text]);
-    let told = if caller.is_system { told } else { told.another().back("/ui/logout", "Log out") };
-    told.answer(StatusCode::FORBIDDEN, site).into()
+    let notice = NoticePage::new("You may not look at this", &[&text]);
+    let notice = if caller.is_system { notice } else { notice.another().back("/ui/logout", "Log out") };
+    notice.answer(StatusCode::FORBIDDEN, site).into()
 }
 
 /// The page for somebody who is not signed in.
@@ -263,14 +263,14 @@ pub(super) fn signed_out(site: &Site, title: &str, text: &str) -> Instead {
 pub(super) fn foreign(site: &Site) -> Instead {
     let text =
         ["Nothing was done: this form was not served to this browser. Open the page again and send it from there."];
-    let told = NoticePage::new("Send it again", &text).back("/ui/operate", "Go to the first page");
-    told.answer(StatusCode::FORBIDDEN, site).into()
+    let notice = NoticePage::new("Send it again", &text).back("/ui/operate", "Go to the first page");
+    notice.answer(StatusCode::FORBIDDEN, site).into()
 }
 
 pub(super) fn unread(site: &Site) -> Instead {
     let text = ["Nothing was done: the request is not a form of these pages."];
-    let told = NoticePage::new("This cannot be read", &text).back("/ui/operate", "Go to the first page");
-    told.answer(StatusCode::BAD_REQUEST, site).into()
+    let notice = NoticePage::new("This cannot be read", &text).back("/ui/operate", "Go to the first page");
+    notice.answer(StatusCode::BAD_REQUEST, site).into()
 }
 
 fn bearer(token: &str) -> HeaderValue {

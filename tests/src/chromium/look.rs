@@ -15,7 +15,7 @@ pub enum Colours {
 
 /// A way to look at a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Appearance {
     /// The name, as in the names of screenshots.
     pub name: &'static str,
     /// The width of the window.
@@ -41,27 +41,27 @@ const ALL_BUT_CONTRAST: Option<&str> = Some("{ rules: { 'color-contrast': { enab
 const LONGEST: usize = 200;
 
 /// On a phone by day.
-pub const PHONE: Look =
-    Look { name: "phone-light", width: 390, height: 844, colours: Colours::Light, text: 16, rules: ALL };
+pub const PHONE: Appearance =
+    Appearance { name: "phone-light", width: 390, height: 844, colours: Colours::Light, text: 16, rules: ALL };
 /// On a desk by night.
-pub const DESKTOP: Look =
-    Look { name: "desktop-dark", width: 1280, height: 800, colours: Colours::Dark, text: 16, rules: ALL };
+pub const DESKTOP: Appearance =
+    Appearance { name: "desktop-dark", width: 1280, height: 800, colours: Colours::Dark, text: 16, rules: ALL };
 /// The narrowest window.
-pub const NARROW: Look =
-    Look { name: "narrow-dark", width: 320, height: 640, colours: Colours::Dark, text: 16, rules: None };
+pub const NARROW: Appearance =
+    Appearance { name: "narrow-dark", width: 320, height: 640, colours: Colours::Dark, text: 16, rules: None };
 
 /// All looks; the page is used in the last one, the narrowest window.
-pub const LOOKS: [Look; 7] = [
+pub const LOOKS: [Appearance; 7] = [
     PHONE,
-    Look { name: "phone-dark", colours: Colours::Dark, rules: CONTRAST, ..PHONE },
-    Look { name: "desktop-light", colours: Colours::Light, rules: CONTRAST, ..DESKTOP },
+    Appearance { name: "phone-dark", colours: Colours::Dark, rules: CONTRAST, ..PHONE },
+    Appearance { name: "desktop-light", colours: Colours::Light, rules: CONTRAST, ..DESKTOP },
     DESKTOP,
-    Look { name: "desktop-forced", colours: Colours::Forced, rules: None, ..DESKTOP },
-    Look { name: "narrow-large", colours: Colours::Light, text: 32, rules: ALL_BUT_CONTRAST, ..NARROW },
+    Appearance { name: "desktop-forced", colours: Colours::Forced, rules: None, ..DESKTOP },
+    Appearance { name: "narrow-large", colours: Colours::Light, text: 32, rules: ALL_BUT_CONTRAST, ..NARROW },
     NARROW,
 ];
 
-impl Look {
+impl Appearance {
     /// Returns the commands that set the look in a browser, by name.
     pub(super) fn commands(&self) -> [(&'static str, Value); 3] {
         let Self { height, colours, text, .. } = *self;

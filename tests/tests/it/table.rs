@@ -6,6 +6,7 @@ mod described;
 mod errors;
 mod filters;
 mod matrix;
+mod names;
 mod parameters;
 mod projections;
 mod surface;

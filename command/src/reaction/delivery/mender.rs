@@ -205,7 +205,7 @@ impl Mender {
     }
 
     /// Marks the next deliveries that are to be made again, for people to see.
-    async fn mark(&self, wanted: GivenUpSelection<'_>, again: &mut Again) -> Result<(), DatabaseFailure> {
+    async fn mark(&self, wanted: GivenUpSelection<'_>, again: &mut Redelivery) -> Result<(), DatabaseFailure> {
         let Some(after) = again.marked else { return Ok(()) };
         let mark = async {
             let connection = self.database.connection().await?;
@@ -264,11 +264,11 @@ pub(super) struct Mending {
     /// The last place in the queue that the decision is about.
     until: u64,
     /// How the deliveries are made again; `None` if they are left out.
-    again: Option<Again>,
+    again: Option<Redelivery>,
 }
 
 /// How deliveries are made again.
-struct Again {
+struct Redelivery {
     /// The decision as it is shown on deliveries that wait for their turn.
     retrying: Retrying,
     /// The last delivery that was marked with it; `None` once all are.
@@ -279,7 +279,7 @@ struct Again {
 fn mending(decision: Decision) -> Option<Mending> {
     let (filters, until, again) = match &decision.event {
         Event::Retried(retried) => {
-            let again = Again { retrying: Retrying::of(&decision), marked: Some((0, 0)) };
+            let again = Redelivery { retrying: Retrying::of(&decision), marked: Some((0, 0)) };
             (decision.retried()?, retried.until_place, Some(again))
         }
         Event::Discarded(discarded) => {

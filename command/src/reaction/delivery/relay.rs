@@ -20,7 +20,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep, timeout},
 };
-use view::reaction::{DELIVERIES, Telling};
+use view::reaction::{DELIVERIES, ReactionReporter};
 
 use super::{
     Deliveries, DeliveryFailure, depth,
@@ -56,7 +56,7 @@ pub(super) struct Relay<'a> {
     revision: u64,
     saved_at: Instant,
     /// The report of where the relay is.
-    pub(super) telling: Arc<Telling>,
+    pub(super) telling: Arc<ReactionReporter>,
 }
 
 impl<'a> Relay<'a> {
@@ -86,7 +86,7 @@ impl<'a> Relay<'a> {
         }
         let revision = queue.checkpoint.save(at, saved.map(|(_, revision)| revision)).await?;
         let saved_at = Instant::now();
-        let telling = Arc::new(Telling::start(log, *shard, DELIVERIES, at));
+        let telling = Arc::new(ReactionReporter::start(log, *shard, DELIVERIES, at));
         let mut relay = Self {
             deliveries,
             queue,
@@ -180,7 +180,7 @@ impl<'a> Relay<'a> {
 }
 
 /// Counts the deliveries that are queued and those that were given up, for the report.
-pub(super) async fn count(queue: Queue, telling: Arc<Telling>) -> Infallible {
+pub(super) async fn count(queue: Queue, telling: Arc<ReactionReporter>) -> Infallible {
     loop {
         match queue.counted().await {
             Ok((waiting, waits_since, given_up)) => telling.note(|stand| {

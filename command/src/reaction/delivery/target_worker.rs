@@ -181,7 +181,7 @@ impl TargetWorker {
 }
 
 /// The outcome of one try.
-enum Tried {
+enum TryOutcome {
     /// The target has received it.
     Delivered,
     /// The target is gone, or may not get the event.
@@ -206,24 +206,24 @@ impl Deliveries {
         let (mut tries, mut first_failed_at) = (0, None);
         loop {
             let wrong = match self.try_once(&delivery).await {
-                Tried::Delivered => {
+                TryOutcome::Delivered => {
                     base::fault::point("deliveries.delivered");
                     self.attempts.add(&delivery, tries + 1, Outcome::Delivered, "");
                     DELIVERIES.with(&["ok"]).count();
                     return Ok(());
                 }
-                Tried::Dropped => {
+                TryOutcome::Dropped => {
                     DELIVERIES.with(&["dropped"]).count();
                     return Ok(());
                 }
                 // What is unavailable on this side is not the target's fault.
-                Tried::NotYet(Wrong::Untold(failure)) if failure.is_outage() => {
+                TryOutcome::NotYet(Wrong::Untold(failure)) if failure.is_outage() => {
                     let error = explain(&failure);
                     tracing::warn!(delivery = delivery.id, error, "a delivery cannot be composed yet");
                     sleep(pause(self.patience.pause, tries + 1)).await;
                     continue;
                 }
-                Tried::NotYet(wrong) => wrong,
+                TryOutcome::NotYet(wrong) => wrong,
             };
             tries += 1;
             let first_failed_at = Some(*first_failed_at.get_or_insert_with(clock::now));
@@ -240,17 +240,17 @@ impl Deliveries {
         }
     }
 
-    async fn try_once(&self, delivery: &Delivery) -> Tried {
+    async fn try_once(&self, delivery: &Delivery) -> TryOutcome {
         let Some(called) = self.actions.executions.target(&delivery.instance_id, &delivery.target_id) else {
-            return Tried::Dropped;
+            return TryOutcome::Dropped;
         };
         match delivery.body(&self.database, &self.persons).await {
             Ok(Some(body)) => match self.call(&called, delivery, body).await {
-                Ok(()) => Tried::Delivered,
-                Err(error) => Tried::NotYet(Wrong::Refused(error)),
+                Ok(()) => TryOutcome::Delivered,
+                Err(error) => TryOutcome::NotYet(Wrong::Refused(error)),
             },
-            Ok(None) => Tried::Dropped,
-            Err(failure) => Tried::NotYet(Wrong::Untold(failure)),
+            Ok(None) => TryOutcome::Dropped,
+            Err(failure) => TryOutcome::NotYet(Wrong::Untold(failure)),
         }
     }
 

@@ -40,7 +40,7 @@ fn rule_on(scene: &mut Scene, reads: Option<&'static str>) -> Ruling {
     let task = Box::new(TypedSubmission { command, once: None, outcome: None, caller: oneshot::channel().0 });
     let mut submission = Submission { held, task, origin, rounds: 0 };
     let now = scene.now;
-    scene.look(|turn| rule(&mut submission, turn, now))
+    scene.inspect(|turn| rule(&mut submission, turn, now))
 }
 
 #[test]

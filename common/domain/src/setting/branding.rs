@@ -75,7 +75,7 @@ properties! {
 
 impl Branding {
     /// Whether one of its pictures or its font has this digest.
-    pub fn shows(&self, digest: &str) -> bool {
+    pub fn has_file(&self, digest: &str) -> bool {
         let pictures = [&self.light_logo, &self.light_icon, &self.dark_logo, &self.dark_icon];
         let is_picture = pictures.into_iter().flatten().any(|picture| picture.digest == digest);
         is_picture || self.font.as_ref().is_some_and(|font| font.digest == digest)
@@ -105,10 +105,10 @@ mod tests {
             ..Branding::default()
         };
         assert_eq!(
-            ["a", "b", "c", "d", "e", "f"].map(|digest| branding.shows(digest)),
+            ["a", "b", "c", "d", "e", "f"].map(|digest| branding.has_file(digest)),
             [true, true, true, true, true, false]
         );
-        assert!(!Branding::default().shows("a"));
+        assert!(!Branding::default().has_file("a"));
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Rule {
     }
 
     /// Phrases the requirement to follow the name of a field.
-    fn words(self) -> String {
+    fn phrase(self) -> String {
         match self {
             Self::Length(least) => format!("must have at least {least} characters"),
             Self::Uppercase => "must have an upper case letter".into(),
@@ -86,7 +86,7 @@ pub fn rules(chain: &Chain<Password>) -> Vec<Rule> {
 
 /// Returns the requirements that a password does not meet, phrased to follow the name of its field.
 pub fn lacks(chain: &Chain<Password>, password: &str) -> Vec<String> {
-    rules(chain).into_iter().filter(|rule| !rule.is_met_by(password)).map(Rule::words).collect()
+    rules(chain).into_iter().filter(|rule| !rule.is_met_by(password)).map(Rule::phrase).collect()
 }
 
 #[cfg(test)]

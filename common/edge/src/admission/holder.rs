@@ -105,7 +105,7 @@ impl Edge {
                 let (user_id, issued) = (token.user_id.as_str(), token.sequence);
                 let issue = IssuedTo { user_id, client_id: client_id.unwrap_or(user_id), issued };
                 let user = self.user(tenant, &issue, sequence.max(issued)).await?;
-                self.stands(tenant, &token.bases, &user, sequence).await?;
+                self.require_bases(tenant, &token.bases, &user, sequence).await?;
                 Ok(user)
             }
         }
@@ -132,15 +132,21 @@ impl Edge {
             };
             let issue = IssuedTo { user_id: &token.sub, client_id: &token.client_id, issued: token.seq };
             let user = self.user(tenant, &issue, token.seq).await?;
-            self.stands(tenant, &token.exchanged_for, &user, token.seq).await?;
+            self.require_bases(tenant, &token.exchanged_for, &user, token.seq).await?;
             Ok::<_, Error>(HeldToken { token, key_id, user })
         };
-        known(held.await)
+        none_if_invalid(held.await)
     }
 
     /// Refuses a token of a user if any token that it was issued for has ended, or if its holder acts as the user but
     /// no longer has the right to; as of a sequence or later.
-    async fn stands(&self, tenant: &Tenant, bases: &[Basis], user: &Principal, sequence: u64) -> Result<(), Error> {
+    async fn require_bases(
+        &self,
+        tenant: &Tenant,
+        bases: &[Basis],
+        user: &Principal,
+        sequence: u64,
+    ) -> Result<(), Error> {
         for basis in bases {
             let holder = self.of_basis(tenant, basis, sequence.max(basis.seq)).await?;
             if basis.acts && !self.may_impersonate(tenant, &holder, user) {
@@ -167,7 +173,7 @@ impl Edge {
     /// # Errors
     /// When that cannot be known.
     pub async fn basis_holder(&self, tenant: &Tenant, basis: &Basis) -> Result<Option<Arc<Principal>>, Error> {
-        known(self.of_basis(tenant, basis, basis.seq).await)
+        none_if_invalid(self.of_basis(tenant, basis, basis.seq).await)
     }
 
     /// Returns the claims of a token with a `typ` that the instance has issued under its current name, and the key that
@@ -309,7 +315,7 @@ impl Edge {
 }
 
 /// Turns the refusal of a token into `None`, and passes on other errors.
-fn known<T>(held: Result<T, Error>) -> Result<Option<T>, Error> {
+fn none_if_invalid<T>(held: Result<T, Error>) -> Result<Option<T>, Error> {
     match held {
         Ok(held) => Ok(Some(held)),
         Err(error) if [Reason::TokenInvalid, Reason::TokenExpired].contains(&error.reason()) => Ok(None),

@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    async fn told(error: Error) -> (http::response::Parts, Value) {
+    async fn wire_response(error: Error) -> (http::response::Parts, Value) {
         let (parts, body) = error.into_response().into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
         (parts, serde_json::from_slice(&body).unwrap())
@@ -122,7 +122,7 @@ mod tests {
             .with("key", "value")
             .violation("target.name", "must be right")
             .request_id("7");
-        let (parts, body) = told(error).await;
+        let (parts, body) = wire_response(error).await;
         assert_eq!(parts.status, 400);
         let info = json!({
             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
@@ -141,7 +141,7 @@ mod tests {
             let url = proto::Violation::new("rest_webhook.url", "must be a URL");
             Error::invalid(vec![proto::Violation::new("filters[0].in_ids", members), url])
         };
-        let (_, body) = told(both()).await;
+        let (_, body) = wire_response(both()).await;
         let message = "filters[0].inIds is required: one of inIds, orgDomain; restWebhook.url must be a URL";
         assert_eq!(body["message"], message);
         assert_eq!(body["details"][1]["fieldViolations"][0]["field"], "filters[0].inIds");
@@ -157,7 +157,7 @@ mod tests {
         };
         let known = FieldFault::new("is_async", "is_async, say, must be right");
         let fields = vec![unknown("rest_webhook", "__proto__"), unknown("", "is_async"), known];
-        let (_, body) = told(Error::of_fields(Reason::UnknownField, fields).with_path("field")).await;
+        let (_, body) = wire_response(Error::of_fields(Reason::UnknownField, fields).with_path("field")).await;
         assert_eq!(body["details"][0]["metadata"]["field"], "restWebhook.__proto__");
         let violations = body["details"][1]["fieldViolations"].as_array().unwrap();
         let fields: Vec<_> = violations.iter().map(|violation| violation["field"].as_str().unwrap()).collect();
@@ -169,10 +169,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_is_told_to_authenticate_and_when_to_come_back() {
-        let (parts, _) = told(Error::new(Reason::TokenExpired, "expired")).await;
+        let (parts, _) = wire_response(Error::new(Reason::TokenExpired, "expired")).await;
         assert_eq!(parts.headers[header::WWW_AUTHENTICATE], "Bearer error=\"invalid_token\"");
         let busy = Error::new(Reason::WriterUnavailable, "busy").retry_after(Duration::from_millis(1500));
-        let (parts, body) = told(busy).await;
+        let (parts, body) = wire_response(busy).await;
         assert_eq!(parts.headers[header::RETRY_AFTER], "2");
         assert_eq!(body["details"][1]["retryDelay"], "1.500s");
     }

@@ -47,7 +47,7 @@ fn entry_fault(user_id: &str, MetadataEntry { key, value }: &MetadataEntry) -> O
 mod tests {
     use super::*;
 
-    fn asked(entries: &[(&str, &str)]) -> Option<String> {
+    fn fault_of(entries: &[(&str, &str)]) -> Option<String> {
         let entry = |(key, value): &(&str, &str)| MetadataEntry { key: (*key).to_owned(), value: (*value).to_owned() };
         metadata_fault(&PutMetadata { user_id: "7".into(), entries: entries.iter().map(entry).collect(), depth: 0 })
     }
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn an_entry_is_what_the_api_takes() {
         let longest = "x".repeat(16 * 1024);
-        assert_eq!(asked(&[("plan", "gold"), ("empty", ""), ("long", &longest)]), None);
+        assert_eq!(fault_of(&[("plan", "gold"), ("empty", ""), ("long", &longest)]), None);
         let (long_key, too_long, wide) = ("k".repeat(201), format!("{longest}x"), "\u{e4}".repeat(8 * 1024 + 1));
         for (key, value) in [
             ("", "a"),
@@ -67,20 +67,20 @@ mod tests {
             ("a", &wide),
             ("a", "\0"),
         ] {
-            assert!(asked(&[(key, value)]).is_some(), "{key:?}");
+            assert!(fault_of(&[(key, value)]).is_some(), "{key:?}");
         }
     }
 
     #[test]
     fn there_are_not_many_and_each_key_once() {
-        assert_eq!(asked(&[]).as_deref(), Some("must have 1 to 50 entries"));
+        assert_eq!(fault_of(&[]).as_deref(), Some("must have 1 to 50 entries"));
         let keys: Vec<String> = (0..=MOST_ENTRIES).map(|index| format!("key-{index}")).collect();
         let entries: Vec<_> = keys.iter().map(|key| (key.as_str(), "a")).collect();
-        assert_eq!(asked(&entries[1..]), None);
-        assert_eq!(asked(&entries).as_deref(), Some("must have 1 to 50 entries"));
-        assert_eq!(asked(&[("a", "1"), ("a", "1")]).as_deref(), Some("must not have duplicate keys"));
+        assert_eq!(fault_of(&entries[1..]), None);
+        assert_eq!(fault_of(&entries).as_deref(), Some("must have 1 to 50 entries"));
+        assert_eq!(fault_of(&[("a", "1"), ("a", "1")]).as_deref(), Some("must not have duplicate keys"));
         let value = "x".repeat(16 * 1024);
         let large: Vec<_> = ["a", "b", "c", "d"].iter().map(|key| (*key, value.as_str())).collect();
-        assert_eq!(asked(&large).as_deref(), Some("must have at most 65536 bytes in all"));
+        assert_eq!(fault_of(&large).as_deref(), Some("must have at most 65536 bytes in all"));
     }
 }

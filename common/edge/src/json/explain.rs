@@ -33,7 +33,7 @@ pub(super) fn explain(
                 break;
             }
             Err(unread) => {
-                let nothing = nothing(&unread).filter(|_| !unset.contains(&field(&unread.path)));
+                let nothing = unspecified_value(&unread).filter(|_| !unset.contains(&field(&unread.path)));
                 let (fault, cut) = explain_unread(unread);
                 faults.add(fault);
                 let is_replaced = nothing.is_some_and(|nothing| replace(&mut request, &cut, &nothing));
@@ -79,7 +79,7 @@ fn explain_unread(Unread { mut path, why }: Unread) -> (Fault, Vec<Segment>) {
 }
 
 /// The unspecified value of an enumeration that could not be read: only rules know whether a field may have it.
-fn nothing(unread: &Unread) -> Option<String> {
+fn unspecified_value(unread: &Unread) -> Option<String> {
     let read::Fault::Value(rule) = &unread.why else { return None };
     let first = rule.strip_prefix(read::ONE_OF)?.split(", ").next()?;
     first.ends_with("_UNSPECIFIED").then(|| first.to_owned())

@@ -68,7 +68,7 @@ pub(super) struct HeldUnit {
 }
 
 /// Has the lease renewed until it is dropped, even though nothing is held yet.
-pub(super) struct Wanting<'a>(&'a Process);
+pub(super) struct RenewalGuard<'a>(&'a Process);
 
 impl HeldUnit {
     pub(super) fn new(unit: &str, process: ProcessKey, epoch: u64, revision: u64) -> Self {
@@ -119,10 +119,10 @@ impl Process {
     }
 
     /// Has the lease renewed until the guard is dropped, or a unit is held.
-    pub(super) fn want(&self) -> Wanting<'_> {
+    pub(super) fn require(&self) -> RenewalGuard<'_> {
         self.wanting.fetch_add(1, SeqCst);
         self.wanted.notify_one();
-        Wanting(self)
+        RenewalGuard(self)
     }
 
     /// Whether the lease has to be renewed.
@@ -143,12 +143,12 @@ impl Process {
     }
 
     /// Notes that the lease was taken or renewed.
-    pub(super) fn holds(&self, process: &ProcessKey, valid_until: Duration) {
+    pub(super) fn note_renewal(&self, process: &ProcessKey, valid_until: Duration) {
         self.tenure.send_replace(Some(Tenure { process: process.clone(), valid_until }));
     }
 
     /// Notes that the lease has ended, and every unit with it.
-    pub(super) fn ends(&self) {
+    pub(super) fn note_end(&self) {
         let mut units = self.units();
         self.tenure.send_replace(None);
         for held in units.drain(..) {
@@ -202,7 +202,7 @@ impl Process {
     }
 }
 
-impl Drop for Wanting<'_> {
+impl Drop for RenewalGuard<'_> {
     fn drop(&mut self) {
         self.0.wanting.fetch_sub(1, SeqCst);
     }

@@ -74,9 +74,9 @@ impl Renewal {
             let (process, sent) = (self.process.new_key(), since_start());
             match timeout(renew_every(), self.entries.renew(&process, &self.process.name, 0)).await {
                 Ok(Ok(Some(revision))) => {
-                    self.process.holds(&process, sent + ttl());
+                    self.process.note_renewal(&process, sent + ttl());
                     self.renew(process, revision, sent + ttl()).await;
-                    self.process.ends();
+                    self.process.note_end();
                 }
                 Ok(Err(error)) => {
                     tracing::warn!(error = explain(&error), "cannot take the lease of this process");
@@ -98,7 +98,7 @@ impl Renewal {
             match timeout(renew_every(), self.entries.renew(&process, &self.process.name, revision)).await {
                 Ok(Ok(Some(renewed))) => {
                     (revision, valid_until) = (renewed, sent + ttl());
-                    self.process.holds(&process, valid_until);
+                    self.process.note_renewal(&process, valid_until);
                 }
                 // Either this was our own renewal, whose answer was lost, or it has ended: then others may have held
                 // units meanwhile.

@@ -21,7 +21,7 @@ pub(super) fn complete(headers: &mut HeaderMap, has_tls: bool) {
 }
 
 /// The `If-None-Match` of a GET request; few requests have one.
-pub(super) fn known<B>(request: &Request<B>) -> Option<HeaderMap> {
+pub(super) fn none_match<B>(request: &Request<B>) -> Option<HeaderMap> {
     let values = request.headers().get_all(header::IF_NONE_MATCH);
     let is_asked = request.method() == Method::GET && values.iter().next().is_some();
     is_asked.then(|| values.iter().map(|value| (header::IF_NONE_MATCH, value.clone())).collect())
@@ -89,13 +89,13 @@ mod tests {
         ] {
             let request = Request::builder().method(&method).header("if-none-match", given).body(()).unwrap();
             let mut answer = Response::builder().header("etag", "\"7\"").body(Body::from("{}")).unwrap();
-            if let Some(known) = known(&request) {
+            if let Some(known) = none_match(&request) {
                 leave_out(&known, &mut answer);
             }
             assert_eq!(answer.status().as_u16(), status, "{method} {given}");
             assert_eq!(http_body::Body::is_end_stream(answer.body()), status == 304);
         }
-        assert_eq!(known(&Request::get("/").body(()).unwrap()), None);
+        assert_eq!(none_match(&Request::get("/").body(()).unwrap()), None);
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Seats {
     /// Takes a seat for an address, unless its groups have used up theirs.
     pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
         let sharing = sharing(address);
-        let mut taken = self.taken();
+        let mut taken = self.lock();
         let has_room = |sharing: &Sharing| taken.get(sharing).is_none_or(|count| *count < self.limit(*sharing));
         if !sharing.iter().all(has_room) {
             return None;
@@ -86,14 +86,14 @@ impl Seats {
         }
     }
 
-    fn taken(&self) -> MutexGuard<'_, HashMap<Sharing, usize>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Sharing, usize>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut taken = self.seats.taken();
+        let mut taken = self.seats.lock();
         for sharing in &self.sharing {
             if let Entry::Occupied(mut count) = taken.entry(*sharing) {
                 *count.get_mut() -= 1;
@@ -123,7 +123,7 @@ mod tests {
         assert!(take("2001:db8::3").is_none());
         assert!(take("2001:db8:0:1::3").is_some());
         drop(all);
-        assert_eq!(seats.taken().len(), 1);
+        assert_eq!(seats.lock().len(), 1);
     }
 
     #[test]
@@ -134,6 +134,6 @@ mod tests {
         assert_eq!(taken.len(), 2 * NETWORKS_OF_SITE);
         assert!(seats.take("2001:db8:1::1".parse().unwrap()).is_some(), "another site");
         drop(taken);
-        assert!(seats.taken().is_empty());
+        assert!(seats.lock().is_empty());
     }
 }

@@ -8,7 +8,7 @@ use proto::operation::OPERATIONS;
 
 /// The direction of a message. What may be sent is less strict in form and more in content than what is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     Request,
     Answer,
 }
@@ -37,9 +37,9 @@ impl Names {
     }
 
     /// The name of a message or enum by its full name.
-    pub(super) fn get(&self, full_name: &str, way: Way) -> String {
+    pub(super) fn get(&self, full_name: &str, way: Direction) -> String {
         let name = self.plain(full_name);
-        if way == Way::Request && self.in_answers.contains(full_name) { format!("{name}Input") } else { name }
+        if way == Direction::Request && self.in_answers.contains(full_name) { format!("{name}Input") } else { name }
     }
 
     /// The name of a type that is the same in requests and answers.
@@ -96,11 +96,11 @@ mod tests {
     fn names_are_those_of_the_proto_files_where_they_are_told_apart() {
         let names = Names::of(&DescriptorPool::decode(proto::DESCRIPTORS).unwrap());
         let action = |name: &str| format!("platform.resources.action.v3alpha.{name}");
-        assert_eq!(names.get(&action("PatchTarget"), Way::Request), "PatchTarget");
-        assert_eq!(names.get(&action("Target"), Way::Answer), "Target");
-        assert_eq!(names.get(&action("Target"), Way::Request), "TargetInput");
-        assert_eq!(names.get("platform.object.v3alpha.Details", Way::Answer), "Details");
-        assert_eq!(names.get("platform.settings.object.v3alpha.Details", Way::Answer), "SettingsObjectDetails");
+        assert_eq!(names.get(&action("PatchTarget"), Direction::Request), "PatchTarget");
+        assert_eq!(names.get(&action("Target"), Direction::Answer), "Target");
+        assert_eq!(names.get(&action("Target"), Direction::Request), "TargetInput");
+        assert_eq!(names.get("platform.object.v3alpha.Details", Direction::Answer), "Details");
+        assert_eq!(names.get("platform.settings.object.v3alpha.Details", Direction::Answer), "SettingsObjectDetails");
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
         let mut seen = HashMap::new();
         let messages = OPERATIONS.iter().flat_map(|facts| [facts.request, facts.response]);
         for name in reachable(messages.filter_map(|name| pool.get_message_by_name(name)).collect()) {
-            for way in [Way::Request, Way::Answer] {
+            for way in [Direction::Request, Direction::Answer] {
                 let other = seen.insert(names.get(&name, way).to_ascii_lowercase(), name.clone());
                 assert!(other.is_none_or(|other| other == name), "{name}");
             }

@@ -7,7 +7,7 @@ use proto::{
 };
 use serde_json::{Value, json};
 
-use super::{Source, example, header::references, name::Way, refusal, schema::Schemas, value};
+use super::{Source, example, header::references, name::Direction, refusal, schema::Schemas, value};
 
 const JSON: &str = "application/json";
 
@@ -92,7 +92,7 @@ pub(super) fn in_path(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn parameter(place: &str, name: &str, field: &FieldDescriptor, schemas: &mut Schemas<'_>) -> Value {
-    let mut schema = schemas.field(field, Way::Request);
+    let mut schema = schemas.field(field, Direction::Request);
     let description = schema.as_object_mut().and_then(|schema| {
         schema.remove("examples");
         schema.remove("description")
@@ -130,7 +130,7 @@ fn body(facts: &Facts, request: &MessageDescriptor, schemas: &mut Schemas<'_>) -
         Body::None => return None,
         Body::Field { name, json_name, repeated } => {
             let field = request.get_field_by_name(name)?;
-            let mut schema = schemas.field(&field, Way::Request);
+            let mut schema = schemas.field(&field, Direction::Request);
             let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
             let mut body = if repeated {
                 let object = schemas.rest_of(request, &elsewhere);
@@ -171,6 +171,6 @@ fn success(facts: &Facts, answer: &MessageDescriptor, schemas: &mut Schemas<'_>)
     json!({
         "description": "Success",
         "headers": references(&names),
-        "content": { JSON: { "schema": schemas.message(answer, Way::Answer), "example": example::message(answer) } },
+        "content": { JSON: { "schema": schemas.message(answer, Direction::Answer), "example": example::message(answer) } },
     })
 }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     comment::Comments,
-    name::{Names, Way},
+    name::{Direction, Names},
     value,
 };
 
@@ -33,19 +33,19 @@ impl<'a> Schemas<'a> {
     }
 
     /// A reference to the schema of a message.
-    pub(super) fn message(&mut self, message: &MessageDescriptor, way: Way) -> Value {
+    pub(super) fn message(&mut self, message: &MessageDescriptor, way: Direction) -> Value {
         let name = self.names.get(message.full_name(), way);
         self.once(name, |schemas| schemas.object(message, way, &[]))
     }
 
     /// A reference to the schema of a request message without the fields that are elsewhere.
     pub(super) fn rest_of(&mut self, message: &MessageDescriptor, elsewhere: &[&str]) -> Value {
-        let name = self.names.get(message.full_name(), Way::Request);
-        self.once(name, |schemas| schemas.object(message, Way::Request, elsewhere))
+        let name = self.names.get(message.full_name(), Direction::Request);
+        self.once(name, |schemas| schemas.object(message, Direction::Request, elsewhere))
     }
 
     /// The schema of a field within an object, in requests without `null`.
-    pub(super) fn field(&mut self, field: &FieldDescriptor, way: Way) -> Value {
+    pub(super) fn field(&mut self, field: &FieldDescriptor, way: Direction) -> Value {
         let mut schema = if field.is_map() {
             let entry = field.kind().as_message().map(MessageDescriptor::map_entry_value_field);
             let values = entry.map_or(json!(true), |entry| self.item(&entry, way));
@@ -56,10 +56,10 @@ impl<'a> Schemas<'a> {
             self.item(field, way)
         };
         let rules = option::rules(field);
-        if field.is_list() && rules.max_items > 0 && way == Way::Request {
+        if field.is_list() && rules.max_items > 0 && way == Direction::Request {
             schema["maxItems"] = json!(rules.max_items);
         }
-        if field.is_map() && way == Way::Request {
+        if field.is_map() && way == Direction::Request {
             schema["maxProperties"] = json!(rules.max_items);
             schema["propertyNames"] = json!({ "pattern": KEY, "maxLength": 100 });
         }
@@ -78,19 +78,19 @@ impl<'a> Schemas<'a> {
         schema
     }
 
-    fn item(&mut self, field: &FieldDescriptor, way: Way) -> Value {
+    fn item(&mut self, field: &FieldDescriptor, way: Direction) -> Value {
         let rules = option::rules(field);
         match field.kind() {
             Kind::Message(message) if message.package_name() != "google.protobuf" => {
                 let reference = self.message(&message, way);
-                if rules.empty_allowed && way == Way::Request {
+                if rules.empty_allowed && way == Direction::Request {
                     return json!({ "anyOf": [reference, { "type": "object", "maxProperties": 0 }] });
                 }
                 reference
             }
             Kind::Enum(kind) => {
                 let mut reference = self.enumeration(&kind);
-                if let Some(name) = value::excluded(&kind, &rules).filter(|_| way == Way::Request) {
+                if let Some(name) = value::excluded(&kind, &rules).filter(|_| way == Direction::Request) {
                     reference["not"] = json!({ "const": name });
                 }
                 reference
@@ -119,18 +119,18 @@ impl<'a> Schemas<'a> {
         reference
     }
 
-    fn object(&mut self, message: &MessageDescriptor, way: Way, elsewhere: &[&str]) -> Value {
+    fn object(&mut self, message: &MessageDescriptor, way: Direction, elsewhere: &[&str]) -> Value {
         let (mut properties, mut required) = (Map::new(), vec![]);
         for field in message.fields().filter(|field| !elsewhere.contains(&field.name())) {
             let rules = option::rules(&field);
             let mut schema = self.field(&field, way);
             let is_required = match way {
-                Way::Request => value::is_required(&field, &rules),
-                Way::Answer => !field.supports_presence() && ALWAYS_PRINTED.contains(&field.name()),
+                Direction::Request => value::is_required(&field, &rules),
+                Direction::Answer => !field.supports_presence() && ALWAYS_PRINTED.contains(&field.name()),
             };
             if is_required {
                 required.push(field.json_name().to_owned());
-            } else if way == Way::Request {
+            } else if way == Direction::Request {
                 schema = nullable(schema);
             }
             properties.insert(field.json_name().to_owned(), schema);
@@ -145,7 +145,7 @@ impl<'a> Schemas<'a> {
         if !required.is_empty() {
             schema["required"] = json!(required);
         }
-        if way == Way::Request {
+        if way == Direction::Request {
             schema["additionalProperties"] = json!(false);
             let excluded: Vec<Value> = choices.iter().flat_map(excluded).collect();
             if !excluded.is_empty() {

@@ -4,12 +4,12 @@ use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind};
 use proto::option::{self, Rules};
 use serde_json::{Value, json};
 
-use super::{duration, name::Way};
+use super::{duration, name::Direction};
 
 /// The schema of a value that is neither a message nor an enum.
-pub(super) fn scalar(field: &FieldDescriptor, way: Way) -> Value {
+pub(super) fn scalar(field: &FieldDescriptor, way: Direction) -> Value {
     // Answers contain values that met the rules when they were written.
-    let rules = if way == Way::Request { option::rules(field) } else { Rules::default() };
+    let rules = if way == Direction::Request { option::rules(field) } else { Rules::default() };
     match field.kind() {
         Kind::Message(kind) if kind.full_name() == "google.protobuf.Timestamp" => {
             json!({ "type": "string", "format": "date-time" })
@@ -109,8 +109,8 @@ fn text(rules: &Rules) -> Value {
     schema
 }
 
-fn span(rules: &Rules, way: Way) -> Value {
-    let may_be_negative = way == Way::Request && !rules.gt_zero && !rules.non_negative;
+fn span(rules: &Rules, way: Direction) -> Value {
+    let may_be_negative = way == Direction::Request && !rules.gt_zero && !rules.non_negative;
     let pattern = duration::pattern(rules.max_seconds, may_be_negative);
     let mut schema = json!({ "type": "string", "pattern": pattern });
     if rules.gt_zero {

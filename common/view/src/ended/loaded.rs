@@ -15,11 +15,11 @@ use super::{
 use crate::{
     database::{Database, DatabaseFailure, snapshot},
     failed_event::Baseline,
-    hearing::REMEMBERED,
     heartbeat,
     projection::ENDED,
     read_model::ReadModel,
     rows::Stored,
+    up_to_date::REMEMBERED,
 };
 
 /// What has ended, as the read model has it.

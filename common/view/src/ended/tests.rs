@@ -74,11 +74,11 @@ fn who_has_not_read_the_log_as_far_takes_what_is_parked_for_ended() {
         age: None,
     };
     let ended = ended("user", "4", false);
-    let parked = ended.beside(lacking());
+    let parked = ended.adapt(lacking());
     let End { sequence, is_removed, .. } = parked.ends["1"][&(User::NAME, "3".to_owned())];
     assert_eq!((sequence, is_removed), (30, false));
     ended.0.reached.advance(30);
-    assert!(ended.beside(lacking()).ends.is_empty(), "it has all of it from the log");
+    assert!(ended.adapt(lacking()).ends.is_empty(), "it has all of it from the log");
 }
 
 #[test]

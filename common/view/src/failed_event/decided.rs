@@ -177,11 +177,11 @@ pub async fn after(database: &Database, sequence: u64) -> Result<(Vec<Decision>,
     };
     let events = database.within(read).await?;
     let end = events.last().map_or(sequence, |last| last.sequence);
-    Ok((events.iter().filter_map(known).collect(), end))
+    Ok((events.iter().filter_map(readable_decision).collect(), end))
 }
 
 /// The decision that an event is, if this build can read it.
-fn known(recorded: &Recorded) -> Option<Decision> {
+fn readable_decision(recorded: &Recorded) -> Option<Decision> {
     Decision::of(recorded).unwrap_or_else(|newer| {
         tracing::error!(error = explain(&newer), "a decision about a failed event cannot be read");
         None

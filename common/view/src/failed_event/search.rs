@@ -95,7 +95,7 @@ pub async fn search(
 
 /// How far a projection is, and how many events it could not process.
 #[derive(Clone)]
-pub struct Stand {
+pub struct ProjectionProgress {
     /// The projection.
     pub projection: &'static Projection,
     /// The sequence of the last event that it has processed; zero for one that is not stored in Postgres.
@@ -110,7 +110,7 @@ pub struct Stand {
 ///
 /// # Errors
 /// When Postgres does not answer.
-pub async fn stands(database: &Database, shard: u16) -> Result<Fresh<Vec<Stand>>, DatabaseFailure> {
+pub async fn progress(database: &Database, shard: u16) -> Result<Fresh<Vec<ProjectionProgress>>, DatabaseFailure> {
     let read = async {
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;
@@ -120,9 +120,9 @@ pub async fn stands(database: &Database, shard: u16) -> Result<Fresh<Vec<Stand>>
         let (processed, timestamp) = furthest_behind(&found);
         let stand = |projection: &'static Projection| {
             let of = found.iter().find(|(known, _)| known.name == projection.name);
-            let (sequence, committed_at) = of.map(|(_, checkpoint)| reached(*checkpoint)).unwrap_or_default();
+            let (sequence, committed_at) = of.map(|(_, checkpoint)| position_of(*checkpoint)).unwrap_or_default();
             let failed = failed.iter().find(|waits| waits.view == projection.name).map_or(0, |waits| waits.count);
-            Stand { projection, sequence, committed_at, failed }
+            ProjectionProgress { projection, sequence, committed_at, failed }
         };
         let answer = PROJECTIONS.iter().map(stand).collect();
         Ok(Fresh { processed, timestamp, is_parked: false, answer })
@@ -130,14 +130,14 @@ pub async fn stands(database: &Database, shard: u16) -> Result<Fresh<Vec<Stand>>
     database.within(read).await
 }
 
-fn reached(checkpoint: Option<Checkpoint>) -> (u64, Timestamp) {
+fn position_of(checkpoint: Option<Checkpoint>) -> (u64, Timestamp) {
     checkpoint.map_or_else(Default::default, |checkpoint| (checkpoint.position.sequence, checkpoint.committed_at))
 }
 
 /// How far the projection is that lags most, of those that follow `EVENTS`: the other log has other sequences.
 fn furthest_behind(found: &[(&Projection, Option<Checkpoint>)]) -> (u64, Timestamp) {
     let following = found.iter().filter(|(projection, _)| projection.class == LogClass::Events);
-    following.map(|(_, checkpoint)| reached(*checkpoint)).min().unwrap_or_default()
+    following.map(|(_, checkpoint)| position_of(*checkpoint)).min().unwrap_or_default()
 }
 
 async fn read(client: &impl GenericClient, page: &Page) -> Result<(Vec<FailedEvent>, u64), DatabaseFailure> {

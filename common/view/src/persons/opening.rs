@@ -54,7 +54,7 @@ impl Persons {
     ///
     /// # Errors
     /// When NATS, Postgres or the keyring does not answer.
-    pub async fn shown(
+    pub async fn inspect(
         &self,
         aggregate: &AggregateKey,
         sequence: u64,

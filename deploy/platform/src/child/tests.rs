@@ -20,7 +20,7 @@ fn identity(child: &Child) -> Identity {
     Identity::of(child.pid().unwrap()).unwrap()
 }
 
-async fn says(log: &Path, text: &str) {
+async fn wait_for_text(log: &Path, text: &str) {
     while !fs::read_to_string(log).unwrap().contains(text) {
         sleep(Duration::from_millis(5)).await;
     }
@@ -43,7 +43,7 @@ async fn a_child_that_does_not_listen_is_ended_with_its_group() {
     let folder = tempfile::tempdir().unwrap();
     let server = server(folder.path());
     let child = server.spawn(shell("trap '' TERM; sleep 60 & echo $!; wait"), &silent).await.unwrap();
-    says(&server.log, "\n").await;
+    wait_for_text(&server.log, "\n").await;
     let grandchild = identity::parse_pid(&fs::read_to_string(&server.log).unwrap()).unwrap();
     let identities = [identity(&child), Identity::of(grandchild).unwrap()];
     child.stop().await;

@@ -272,7 +272,7 @@ impl OfInstance {
             (Some(issuer), _) => Ok(issuer.origin().ascii_serialization()),
             (None, Ok(issuer)) => Ok(issuer),
             (None, Err(error)) => {
-                DataDir::insist(&self.data.data_dir)?;
+                DataDir::require(&self.data.data_dir)?;
                 Err(format!("{error}; name the issuer with --issuer").into())
             }
         }

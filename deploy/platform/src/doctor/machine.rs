@@ -8,7 +8,7 @@ use std::{
 
 use rustix::process::{Resource, getrlimit};
 
-use super::{report::Report, shown};
+use super::{readable_size, report::Report};
 use crate::{
     cli,
     data_dir::{DataDir, read_master_keys},
@@ -73,7 +73,7 @@ fn check_space(check: &'static str, folder: &Path, report: &mut Report) {
     match rustix::fs::statvfs(folder) {
         Ok(space) => {
             let free = space.f_bavail.saturating_mul(space.f_frsize);
-            let found = format!("{name} has {} free", shown(free));
+            let found = format!("{name} has {} free", readable_size(free));
             let remedy = "make room on its disk, or move the folder to a larger one";
             match free {
                 LITTLE.. => report.ok(check, found),

@@ -12,7 +12,7 @@ use eventlog::{
     streams::{BESIDE, StreamState, server_time},
 };
 
-use super::{Ahead, report::Report, shown};
+use super::{Ahead, readable_size, report::Report};
 use crate::{
     cli,
     node::{SHARD, durability},
@@ -30,10 +30,10 @@ const API_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Checks NATS, and returns the logs that exist and can be read.
 pub(super) async fn check(servers: &cli::Servers, report: &mut Report) -> OfEach<Option<Log>> {
-    look(servers, report).await.unwrap_or_default()
+    check_logs(servers, report).await.unwrap_or_default()
 }
 
-async fn look(servers: &cli::Servers, report: &mut Report) -> Option<OfEach<Option<Log>>> {
+async fn check_logs(servers: &cli::Servers, report: &mut Report) -> Option<OfEach<Option<Log>>> {
     let flags = match running_servers::nats(servers) {
         Ok(flags) => flags,
         Err(error) => {
@@ -65,7 +65,7 @@ async fn look(servers: &cli::Servers, report: &mut Report) -> Option<OfEach<Opti
     }
     for beside in &BESIDE {
         let name = beside.stream;
-        match beside.look(&context, replicas).await {
+        match beside.check(&context, replicas).await {
             Ok(StreamState::Right) => report.ok("stream", format!("{name}, {}, is set up correctly", beside.what)),
             Ok(StreamState::Absent) => {
                 let found = format!("{name}, {}, does not exist", beside.what);
@@ -141,7 +141,7 @@ async fn check_jetstream(context: &jetstream::Context, durability: &Durability, 
         report.warn("nats storage", "the free space for the log is unknown", remedy);
         return Some(());
     };
-    let found = format!("{whose} may store {} more in files", shown(free));
+    let found = format!("{whose} may store {} more in files", readable_size(free));
     let remedy = "raise max_file_store of the server or the account's limit, after making room on the disk";
     match free {
         LITTLE.. => report.ok("nats storage", found),

@@ -36,11 +36,11 @@ pub(crate) async fn measure() {
     let database = Database::new(&platform.postgres_url(), 1).expect("the address is right");
     let index = ExecutionIndex::open(log, &database, 0).await.expect("the log can be read");
     println!("| what | time |\n|---|---|");
-    look(&index, &platform, "look for an execution where there is none");
+    measure_lookups(&index, &platform, "look for an execution where there is none");
     execute(&client, json!({ "response": { "service": GET_TARGET.facts.service } }), &[&id]).await;
     let found = || async { look_once(&index, &platform).then_some(()) };
     eventually("the execution is known", found).await;
-    look(&index, &platform, "find one by its service");
+    measure_lookups(&index, &platform, "find one by its service");
     let with = requests(&client, &id).await;
     execute(&client, json!({ "response": { "service": GET_TARGET.facts.service } }), &[]).await;
     let without = requests(&client, &id).await;
@@ -48,7 +48,7 @@ pub(crate) async fn measure() {
     println!("| get a target, a webhook on this machine for its response | {:.0} µs |", micros(with));
     drop(platform);
     for (targets, events) in EVENTS {
-        tell(targets, events).await;
+        measure_deliveries(targets, events).await;
     }
 }
 
@@ -57,7 +57,7 @@ fn look_once(index: &ExecutionIndex, platform: &Platform) -> bool {
     index.call(black_box(&platform.bootstrap.instance_id), facts.service, facts.grpc).is_some()
 }
 
-fn look(index: &ExecutionIndex, platform: &Platform, what: &str) {
+fn measure_lookups(index: &ExecutionIndex, platform: &Platform, what: &str) {
     let begun = Instant::now();
     for _ in 0..LOOKS {
         black_box(look_once(index, platform));
@@ -79,7 +79,7 @@ fn micros(time: Duration) -> f64 {
 }
 
 /// Writes events while they are delivered to the endpoint, each to a number of targets.
-async fn tell(targets: usize, events: usize) {
+async fn measure_deliveries(targets: usize, events: usize) {
     let platform = Platform::start().await;
     let (client, endpoint) = (platform.client().await, Endpoint::start().await);
     let mut ids = vec![];

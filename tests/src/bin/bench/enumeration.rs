@@ -7,7 +7,7 @@ use futures::{StreamExt, stream};
 use reqwest::Url;
 use serde_json::json;
 use tests::{
-    browser::{Browser, Shown},
+    browser::{Browser, Page},
     client::{Client, done},
     eventually,
     platform::Platform,
@@ -163,12 +163,12 @@ async fn visit(issuer: &str, app: &str, name: &str) -> (Duration, Duration) {
     (asked, took)
 }
 
-async fn send(browser: &mut Browser, shown: &Shown, fields: &[(&str, &str)]) -> Shown {
+async fn send(browser: &mut Browser, shown: &Page, fields: &[(&str, &str)]) -> Page {
     browser.post(&shown.action(), &shown.form(fields)).await
 }
 
 /// Returns the path that a page redirects to.
-fn path(shown: &Shown) -> String {
+fn path(shown: &Page) -> String {
     let location = shown.location();
     location.find("/ui/").map_or(location, |at| &location[at..]).to_owned()
 }

@@ -13,7 +13,7 @@ use futures::FutureExt;
 use reqwest::Url;
 use serde_json::{Value, json};
 use tests::{
-    browser::{Browser, Shown},
+    browser::{Browser, Page},
     client::done,
     eventually,
     platform::Platform,
@@ -91,7 +91,7 @@ impl Pages {
     async fn log_in(&self, person: usize) -> Option<Value> {
         let mut browser = self.browsers[person].lock().await;
         browser.cookies.clear();
-        let mut shown = browser.try_get(&self.asked()).await.ok()?;
+        let mut shown = browser.try_get(&self.authorize_path()).await.ok()?;
         for _ in 0..STEPS {
             let location = shown.location();
             if location.starts_with(CALLBACK) {
@@ -100,14 +100,14 @@ impl Pages {
                 return self.redeemed(&code).await;
             }
             shown = match location.strip_prefix(&self.issuer).unwrap_or(location) {
-                "" => said(&mut browser, &shown, person).await?,
+                "" => submit(&mut browser, &shown, person).await?,
                 path => browser.try_get(path).await.ok()?,
             };
         }
         None
     }
 
-    fn asked(&self) -> String {
+    fn authorize_path(&self) -> String {
         let challenge = URL_SAFE_NO_PAD.encode(sha256(VERIFIER.as_bytes()));
         let asked = [
             ("client_id", self.app.as_str()),
@@ -137,7 +137,7 @@ impl Pages {
 }
 
 /// Fills in the form of a page, and returns the next page.
-async fn said(browser: &mut Browser, shown: &Shown, person: usize) -> Option<Shown> {
+async fn submit(browser: &mut Browser, shown: &Page, person: usize) -> Option<Page> {
     let username = name(person);
     let mut fields = vec![("username", username.as_str())];
     if shown.text.contains("name=\"password\"") {

@@ -24,7 +24,7 @@ const POLICIES: usize = 10;
 const ASKS: &str = "4242";
 
 /// A query for both indexes.
-struct Asked {
+struct BothQueries {
     name: &'static str,
     providers: Search<Idp>,
     targets: Search<Target>,
@@ -36,7 +36,7 @@ pub(crate) fn measure() {
     let (_targets, _, targets, _) = built::<Target>(ALL, |number| target(number, owner(number)));
     println!("\nproviders and targets: {ALL} documents each, of {ORGANIZATIONS} organizations");
     println!("{HEAD}");
-    for Asked { name, providers: of_providers, targets: of_targets } in of_both() {
+    for BothQueries { name, providers: of_providers, targets: of_targets } in of_both() {
         let of_targets = ask(&targets, &format!("targets, {name}"), &of_targets);
         let of_providers = ask(&providers, &format!("providers, {name}"), &of_providers);
         println!("  {:.2} times as much (to reach: 1.5)", of_providers / of_targets);
@@ -44,16 +44,16 @@ pub(crate) fn measure() {
     ask(&providers, "providers, from an organization, by state", &by_state());
 }
 
-fn of_both() -> Vec<Asked> {
+fn of_both() -> Vec<BothQueries> {
     let text = || "42".to_owned();
     vec![
-        Asked { name: "from the instance", providers: of_providers(vec![]), targets: of_targets(vec![]) },
-        Asked {
+        BothQueries { name: "from the instance", providers: of_providers(vec![]), targets: of_targets(vec![]) },
+        BothQueries {
             name: "from the instance, by name",
             providers: of_providers(vec![Filter::text(&idp::column::NAME, Method::Contains, text())]),
             targets: of_targets(vec![Filter::text(&target::column::NAME, Method::Contains, text())]),
         },
-        Asked {
+        BothQueries {
             name: "from an organization",
             providers: of_providers(vec![of_chain()]),
             targets: of_targets(vec![Filter::In(vec![Owner::organization(ASKS)])]),

@@ -38,7 +38,7 @@ struct Server {
 
 /// The transports of a request.
 #[derive(Clone, Copy)]
-enum Way {
+enum Transport {
     Json,
     Web,
     Grpc,
@@ -70,10 +70,11 @@ pub(crate) async fn measure(platform: &mut Platform) {
     println!("round     JSON  bare axum  ratio   gRPC-web  ratio to axum     gRPC  bare tonic  ratio");
     let mut ratios: [Vec<f64>; 3] = Default::default();
     for round in 1..=ROUNDS {
-        let [json, web, grpc] = [Way::Json, Way::Web, Way::Grpc].map(|way| ask(&ours, way, &client, &id));
-        let (json, bare_json) = (json.await, ask(&bare, Way::Json, &client, &id).await);
+        let [json, web, grpc] =
+            [Transport::Json, Transport::Web, Transport::Grpc].map(|way| ask(&ours, way, &client, &id));
+        let (json, bare_json) = (json.await, ask(&bare, Transport::Json, &client, &id).await);
         let web = web.await;
-        let (grpc, bare_grpc) = (grpc.await, ask(&bare, Way::Grpc, &client, &id).await);
+        let (grpc, bare_grpc) = (grpc.await, ask(&bare, Transport::Grpc, &client, &id).await);
         let now = [json / bare_json, web / bare_json, grpc / bare_grpc];
         println!(
             "{round:>5} {json:>8.0} {bare_json:>10.0} {:>6.2} {web:>10.0} {:>14.2} {grpc:>8.0} {bare_grpc:>11.0} {:>6.2}",
@@ -96,15 +97,15 @@ fn start(platform: &Platform, token: &str) -> Child {
 }
 
 /// Returns the CPU time of a request, in microseconds.
-async fn ask(server: &Server, way: Way, client: &Client, id: &str) -> f64 {
+async fn ask(server: &Server, way: Transport, client: &Client, id: &str) -> f64 {
     let before = cpu::of(server.pid);
     let client = client.at(&server.json);
     let outcome = match way {
-        Way::Json => {
+        Transport::Json => {
             let path = format!("{TARGETS}/{id}");
             over_http(move || client.request(Method::GET, &path), 200).await
         }
-        Way::Web => {
+        Transport::Web => {
             let message = prost::Message::encode_to_vec(&GetTargetRequest { id: id.to_owned() });
             let length = u32::try_from(message.len()).expect("it is small").to_be_bytes();
             let frame = [&[0], &length[..], &message].concat();
@@ -114,7 +115,7 @@ async fn ask(server: &Server, way: Way, client: &Client, id: &str) -> f64 {
             };
             over_http(request, 80).await
         }
-        Way::Grpc => {
+        Transport::Grpc => {
             let (grpc, id) = (server.grpc.clone(), id.to_owned());
             load::run(CLIENTS, SECONDS, move |_| {
                 let (grpc, request) = (grpc.clone(), GetTargetRequest { id: id.clone() });

@@ -45,16 +45,16 @@ pub(crate) fn measure() {
         (chain.default_language().value.len(), chain.restricted_languages().value.len())
     };
     let organizations: Vec<_> = (3..1003).map(|number: u64| Owner::organization(number.to_string())).collect();
-    look("the languages of an organization that sets them (to reach: 2 µs)", LOOKS, |at| {
+    time_lookup("the languages of an organization that sets them (to reach: 2 µs)", LOOKS, |at| {
         both(&organizations[at % 1000])
     });
     let other = Owner::organization("none");
-    look("the languages of one that sets none (to reach: 2 µs)", LOOKS, |_| both(&other));
+    time_lookup("the languages of one that sets none (to reach: 2 µs)", LOOKS, |_| both(&other));
     let instance = Owner::instance(INSTANCE);
-    look("a flag of the instance, as each request asks (to reach: 2 µs)", LOOKS, |_| {
+    time_lookup("a flag of the instance, as each request asks (to reach: 2 µs)", LOOKS, |_| {
         index.effective::<Features>(INSTANCE, &instance).chain.has("multitenancy_settings")
     });
-    look("all settings of an organization, as they are answered (to reach: 20 µs)", LOOKS_AT_ALL, |at| {
+    time_lookup("all settings of an organization, as they are answered (to reach: 20 µs)", LOOKS_AT_ALL, |at| {
         all(&index, &organizations[at % 1000])
     });
 }
@@ -111,7 +111,7 @@ fn set_variant<P: Properties>(index: &mut SettingsIndex, sequence: u64, (context
     index.apply(&Record::new(sequence, [0; 32], commit));
 }
 
-fn look<T>(what: &str, times: u32, resolve: impl Fn(usize) -> T) {
+fn time_lookup<T>(what: &str, times: u32, resolve: impl Fn(usize) -> T) {
     let begun = Instant::now();
     for at in 0..times as usize {
         black_box(resolve(black_box(at)));

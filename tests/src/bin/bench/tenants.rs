@@ -34,12 +34,12 @@ pub(crate) async fn measure(count: usize) {
     let mut platform = Platform::start().await;
     platform.ready().await;
     let operator = platform.operator().await;
-    make(&operator, "warm".to_owned()).await;
+    create_instance(&operator, "warm".to_owned()).await;
     println!("\n{count} instances with {} organizations each", MORE + 1);
     start::memory("before", &mut platform).await;
-    let before = held(&platform).await;
+    let before = cached_counts(&platform).await;
     let (begun, used) = (Instant::now(), cpu::of(platform.process().pid()));
-    let making = futures::stream::iter(0..count).map(|number| make(&operator, format!("tenant-{number}")));
+    let making = futures::stream::iter(0..count).map(|number| create_instance(&operator, format!("tenant-{number}")));
     let ids: Vec<String> = making.buffer_unordered(AT_ONCE).collect().await;
     let (elapsed, used) = (begun.elapsed(), cpu::of(platform.process().pid()).saturating_sub(used));
     #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
@@ -47,7 +47,7 @@ pub(crate) async fn measure(count: usize) {
     println!("made in {elapsed:.1?}, {each:.2} ms CPU each, with their keys and projections");
     let operator = platform.operator().await;
     settles(&operator, count + 2).await;
-    let after = held(&platform).await;
+    let after = cached_counts(&platform).await;
     for ((name, _), (before, after)) in HELD.iter().zip(before.into_iter().zip(after)) {
         println!("{name:<12} {before:>6} before, {after:>6} after");
     }
@@ -60,7 +60,7 @@ pub(crate) async fn measure(count: usize) {
 }
 
 /// Creates an instance with its organizations, and returns its id.
-async fn make(operator: &Client, name: String) -> String {
+async fn create_instance(operator: &Client, name: String) -> String {
     let body = json!({ "name": name, "domain": format!("{name}.example") });
     let made = send(operator.request(Method::POST, INSTANCES).json(&body)).await;
     assert_eq!(made.status, 201, "{}", made.body);
@@ -84,7 +84,7 @@ async fn settles(operator: &Client, count: usize) {
     tokio::time::sleep(Duration::from_secs(5)).await;
 }
 
-async fn held(platform: &Platform) -> Vec<u64> {
+async fn cached_counts(platform: &Platform) -> Vec<u64> {
     let management = platform.management();
     let mut held = vec![];
     for (_, metric) in HELD {

@@ -23,7 +23,7 @@ use std::{process::ExitCode, time::Duration};
 
 use self::{
     random::Random,
-    run::{Found, Target},
+    run::{FailingInput, Target},
 };
 
 /// How long each kind is fuzzed, in seconds, unless `FUZZ_SECONDS` is set.
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         let report = run::run(&mut *make(), seconds, Random::new(seed));
         println!("{name:<18} {report}");
         if let Some(found) = report.found {
-            told(name, &found);
+            print_failure(name, &found);
             all_hold = false;
         }
     }
@@ -96,7 +96,7 @@ fn again(target: &mut dyn Target, hex: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn told(name: &str, found: &Found) {
+fn print_failure(name: &str, found: &FailingInput) {
     let hex: String = found.input.iter().map(|byte| format!("{byte:02x}")).collect();
     eprintln!("FAILED: {}", found.fault);
     eprintln!("input:  {}", String::from_utf8_lossy(&found.input));

@@ -38,12 +38,12 @@ pub(crate) struct Report {
     elapsed: Duration,
     classes: usize,
     /// The failure, if any.
-    pub(crate) found: Option<Found>,
+    pub(crate) found: Option<FailingInput>,
 }
 
 /// An input that breaks an invariant.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FailingInput {
     /// The input after shrinking.
     pub(crate) input: Vec<u8>,
     /// The message of the panic.
@@ -64,8 +64,9 @@ pub(crate) fn run(target: &mut dyn Target, time: Duration, mut random: Random) -
     let (mut inputs, mut seen, mut kept) = (0, HashSet::new(), vec![]);
     let mut found = None;
     for input in target.seeds(&mut random) {
-        found =
-            found.or_else(|| feed(target, &input, &mut seen).err().map(|fault| Found { input: input.clone(), fault }));
+        found = found.or_else(|| {
+            feed(target, &input, &mut seen).err().map(|fault| FailingInput { input: input.clone(), fault })
+        });
         kept.push(input);
     }
     assert!(!kept.is_empty(), "there is something to begin with");
@@ -80,7 +81,7 @@ pub(crate) fn run(target: &mut dyn Target, time: Duration, mut random: Random) -
         match feed(target, &input, &mut seen) {
             Ok(is_new) if is_new && kept.len() < KEPT => kept.push(input),
             Ok(_) => {}
-            Err(fault) => found = Some(shrunk(target, Found { input, fault }, &mut random)),
+            Err(fault) => found = Some(shrunk(target, FailingInput { input, fault }, &mut random)),
         }
     }
     Report { inputs, elapsed: begin.elapsed(), classes: seen.len(), found }
@@ -112,7 +113,7 @@ pub(crate) fn guarded(target: &mut dyn Target, input: &[u8]) -> Result<String, S
 }
 
 /// Shrinks the input of a failure.
-fn shrunk(target: &mut dyn Target, mut found: Found, random: &mut Random) -> Found {
+fn shrunk(target: &mut dyn Target, mut found: FailingInput, random: &mut Random) -> FailingInput {
     for _ in 0..SHRINKS {
         let mut input = found.input.clone();
         let longest = input.len().div_ceil(1 + random.below(16));
@@ -121,7 +122,7 @@ fn shrunk(target: &mut dyn Target, mut found: Found, random: &mut Random) -> Fou
         if input.len() < found.input.len()
             && let Some(fault) = guarded(target, &input).err().filter(is_same)
         {
-            found = Found { input, fault };
+            found = FailingInput { input, fault };
         }
     }
     found

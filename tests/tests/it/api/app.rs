@@ -16,7 +16,7 @@ async fn project(client: &Client) -> String {
 }
 
 /// Requests an app with these redirect URIs, and further members of its configuration.
-async fn asked(client: &Client, project: &str, uris: Value, more: Value) -> Answer {
+async fn create_app(client: &Client, project: &str, uris: Value, more: Value) -> Answer {
     let mut oidc = json!({ "redirectUris": uris });
     oidc.as_object_mut().expect("it is one").extend(more.as_object().expect("it is one").clone());
     post(client, APPS, json!({ "projectId": project, "name": "Web", "oidc": oidc })).await
@@ -42,7 +42,7 @@ async fn a_secret_is_shown_once_and_only_where_the_method_has_one() {
     let mut shown = vec![];
     for (method, has_secret) in [("BASIC", true), ("POST", true), ("NONE", false), ("PRIVATE_KEY_JWT", false)] {
         let more = json!({ "authMethodType": format!("OIDC_AUTH_METHOD_TYPE_{method}") });
-        let made = asked(&admin, &project, uris.clone(), more).await;
+        let made = create_app(&admin, &project, uris.clone(), more).await;
         assert_eq!((made.status.as_u16(), &made.body["clientId"]), (201, &json!(made.id())), "{method}: {}", made.body);
         let (secret, path) = (made.body["clientSecret"].as_str(), format!("{APPS}/{}", made.id()));
         assert_eq!(secret.is_some(), has_secret, "{method}: {}", made.body);
@@ -101,14 +101,14 @@ async fn nobody_is_sent_where_nobody_can_be_sent() {
             let fine = json!(["https://shop.example/"]);
             let (uris, more) =
                 if member == "redirectUris" { (json!([uri]), json!({})) } else { (fine, json!({ member: [uri] })) };
-            let refused = asked(&admin, &project, uris, more).await;
+            let refused = create_app(&admin, &project, uris, more).await;
             refused.assert_refused(uri, 400, "INVALID_REQUEST");
             let told = refused.body.to_string();
             assert!(told.contains(&format!("app.oidc.{member}")), "{uri}: {told}");
         }
     }
     let wildcard = json!(["https://*.shop.example/"]);
-    let made = asked(&admin, &project, wildcard, json!({ "devMode": true })).await;
+    let made = create_app(&admin, &project, wildcard, json!({ "devMode": true })).await;
     assert_eq!(made.status, 201, "{}", made.body);
     let done = patch(&admin, &format!("{APPS}/{}", made.id()), json!({ "oidc": { "devMode": false } })).await;
     done.assert_refused("development is over", 400, "INVALID_REQUEST");
@@ -119,7 +119,7 @@ async fn what_is_unwise_is_named_and_not_refused() {
     let tenant = Tenant::start().await;
     let admin = tenant.client().await;
     let project = project(&admin).await;
-    let wise = asked(&admin, &project, json!(["https://shop.example/"]), json!({})).await;
+    let wise = create_app(&admin, &project, json!(["https://shop.example/"]), json!({})).await;
     let path = format!("{APPS}/{}", wise.id());
     let seen = read(&wise, &admin, &path).await;
     assert_eq!((seen.get("complianceProblems"), seen.get("nonCompliant")), (None, None), "{seen}");

@@ -35,7 +35,7 @@ async fn get(client: &Client, path: &str) -> Answer {
 }
 
 /// Returns a provider, which must be visible.
-async fn shown(client: &Client, path: &str) -> Value {
+async fn read_provider(client: &Client, path: &str) -> Value {
     let answer = get(client, path).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.body);
     answer.body["idp"].clone()
@@ -63,7 +63,7 @@ async fn names(client: &Client, query: &str, filters: Value) -> (String, Vec<Str
     (found.body["details"]["totalResult"].as_str().unwrap_or("0").to_owned(), names)
 }
 
-fn found(names: &[&str]) -> (String, Vec<String>) {
+fn total_and_names(names: &[&str]) -> (String, Vec<String>) {
     (names.len().to_string(), names.iter().map(|name| (*name).to_owned()).collect())
 }
 
@@ -84,11 +84,11 @@ async fn a_provider_is_made_changed_switched_found_and_removed() {
         },
     });
     assert_eq!(made.body["details"]["resourceOwner"], instance);
-    assert_eq!(shown(&admin, &path).await, expected, "with the name of the provider, and without the secret");
+    assert_eq!(read_provider(&admin, &path).await, expected, "with the name of the provider, and without the secret");
 
     let renamed = patched(&admin, &path, json!({ "idp": { "name": "Ours" }, "config": { "clientId": "other" } })).await;
     assert!(renamed.sequence() > made.sequence());
-    let after_patch = shown(&admin, &path).await;
+    let after_patch = read_provider(&admin, &path).await;
     assert_eq!(after_patch["idp"]["idp"], json!({ "name": "Ours", "options": options }));
     assert_eq!(after_patch["idp"]["config"], json!({ "clientId": "other", "scopes": ["openid", "email"] }));
     let same = patched(&admin, &path, json!({ "config": { "clientSecret": "" } })).await;
@@ -134,14 +134,14 @@ async fn every_type_is_read_back_as_it_was_sent_but_for_its_secret() {
         let path = format!("{IDPS}/{of}");
         let made = done(&admin, &path, json!({ "idp": { "name": of }, "config": config(of) })).await;
         let path = format!("{path}/{}", made.id());
-        let seen = shown(&admin, &path).await;
+        let seen = read_provider(&admin, &path).await;
         assert_eq!(seen["type"], format!("PROVIDER_TYPE_{}", of.to_uppercase()));
         assert_eq!(seen["idp"]["config"], public(config(of)), "{of}");
         // Each member by itself.
         for (name, value) in other_config(of).as_object().expect("it has members") {
             patched(&admin, &path, json!({ "config": { name.as_str(): value } })).await;
         }
-        assert_eq!(shown(&admin, &path).await["idp"]["config"], public(other_config(of)), "{of}");
+        assert_eq!(read_provider(&admin, &path).await["idp"]["config"], public(other_config(of)), "{of}");
         for other in TYPES.iter().filter(|other| **other != of) {
             let missing = get(&admin, &format!("{IDPS}/{other}/{}", made.id())).await;
             missing.assert_refused(other, 404, "RESOURCE_NOT_FOUND");
@@ -162,7 +162,7 @@ async fn an_organization_inherits_and_decides_for_itself() {
     let of_one = format!("{path}?ctx.orgId={one}");
     let instance = json!({ "type": "OWNER_TYPE_INSTANCE", "id": tenant.bootstrap.instance_id });
 
-    let seen = shown(&admin, &of_one).await;
+    let seen = read_provider(&admin, &of_one).await;
     assert_eq!(seen["parent"], json!({ "parent": instance, "state": state(true) }));
     assert_eq!(
         (&seen["state"], &seen["idp"]["idp"]["statePolicy"]),
@@ -176,23 +176,23 @@ async fn an_organization_inherits_and_decides_for_itself() {
     let off = patched(&admin, &of_one, policy("DEACTIVATE")).await;
     assert!(off.sequence() > made.sequence());
     assert_eq!(off.body["details"]["resourceOwner"], instance);
-    let seen = shown(&admin, &of_one).await;
+    let seen = read_provider(&admin, &of_one).await;
     assert_eq!(
         (&seen["state"], &seen["idp"]["idp"]["statePolicy"]),
         (&json!(state(false)), &json!("STATE_POLICY_DEACTIVATE"))
     );
     assert_eq!(seen["details"]["sequence"], off.sequence().to_string());
-    assert_eq!(shown(&admin, &path).await["state"], state(true), "nobody else notices");
-    assert_eq!(shown(&admin, &format!("{path}?ctx.orgId={two}")).await["state"], state(true));
+    assert_eq!(read_provider(&admin, &path).await["state"], state(true), "nobody else notices");
+    assert_eq!(read_provider(&admin, &format!("{path}?ctx.orgId={two}")).await["state"], state(true));
 
     // The policy holds whatever becomes of the own state, and inherit follows it.
     let switched = post(&admin, &format!("{IDPS}/{id}/_deactivate"), json!({})).await;
     patched(&admin, &of_one, policy("ACTIVATE")).await;
     let seen = after(&switched, admin.request(Method::GET, &of_one)).await.body["idp"].clone();
     assert_eq!((&seen["state"], &seen["parent"]["state"]), (&json!(state(true)), &json!(state(false))));
-    assert_eq!(shown(&admin, &format!("{path}?ctx.orgId={two}")).await["state"], state(false));
+    assert_eq!(read_provider(&admin, &format!("{path}?ctx.orgId={two}")).await["state"], state(false));
     let back = patched(&admin, &of_one, policy("INHERIT")).await;
-    assert_eq!(shown(&admin, &of_one).await["state"], state(false));
+    assert_eq!(read_provider(&admin, &of_one).await["state"], state(false));
     let again = patched(&admin, &of_one, policy("INHERIT")).await;
     assert_eq!(again.body, back.body, "set already");
 
@@ -236,7 +236,7 @@ async fn below_its_own_context_a_provider_is_read_only() {
     get(&admin, &elsewhere).await.assert_refused("another organization", 404, "RESOURCE_NOT_FOUND");
     patch(&admin, &elsewhere, activate).await.assert_refused("another organization", 404, "RESOURCE_NOT_FOUND");
     let from_above =
-        shown(&admin, &format!("{CODEHOST_B}/{own}?ctx.instanceId={}", tenant.bootstrap.instance_id)).await;
+        read_provider(&admin, &format!("{CODEHOST_B}/{own}?ctx.instanceId={}", tenant.bootstrap.instance_id)).await;
     assert!(from_above.get("parent").is_none() && from_above["state"] == state(true), "{from_above}");
 }
 
@@ -255,14 +255,14 @@ async fn a_search_finds_what_is_there_in_its_context_with_the_state_that_it_has_
     patched(&admin, &format!("{CODEHOST_B}/{off}?ctx.orgId={one}"), policy("ACTIVATE")).await;
 
     let (of_one, of_two) = (&format!("&ctx.orgId={one}"), &format!("&ctx.orgId={two}"));
-    assert_eq!(names(&admin, "", json!([])).await, found(&["a-on", "b-off", "c-one", "d-two"]));
-    assert_eq!(names(&admin, of_one, json!([])).await, found(&["a-on", "b-off", "c-one"]));
-    assert_eq!(names(&admin, of_two, json!([])).await, found(&["a-on", "b-off", "d-two"]));
+    assert_eq!(names(&admin, "", json!([])).await, total_and_names(&["a-on", "b-off", "c-one", "d-two"]));
+    assert_eq!(names(&admin, of_one, json!([])).await, total_and_names(&["a-on", "b-off", "c-one"]));
+    assert_eq!(names(&admin, of_two, json!([])).await, total_and_names(&["a-on", "b-off", "d-two"]));
     let active = |is_active: bool| json!([{ "state": { "state": state(is_active) } }]);
-    assert_eq!(names(&admin, "", active(true)).await, found(&["a-on", "c-one", "d-two"]));
-    assert_eq!(names(&admin, of_one, active(true)).await, found(&["b-off", "c-one"]));
-    assert_eq!(names(&admin, of_one, active(false)).await, found(&["a-on"]));
-    assert_eq!(names(&admin, of_two, active(false)).await, found(&["b-off"]));
+    assert_eq!(names(&admin, "", active(true)).await, total_and_names(&["a-on", "c-one", "d-two"]));
+    assert_eq!(names(&admin, of_one, active(true)).await, total_and_names(&["b-off", "c-one"]));
+    assert_eq!(names(&admin, of_one, active(false)).await, total_and_names(&["a-on"]));
+    assert_eq!(names(&admin, of_two, active(false)).await, total_and_names(&["b-off"]));
     let page = names(&admin, &format!("{of_one}&query.limit=1&query.offset=1"), active(true)).await;
     assert_eq!(page, ("2".to_owned(), vec!["c-one".to_owned()]), "the total is that of all pages");
 
@@ -299,9 +299,13 @@ async fn who_owns_an_organization_decides_there_and_nowhere_else() {
     let activate = json!({ "idp": { "statePolicy": "STATE_POLICY_ACTIVATE" } });
     let in_one = format!("{CODEHOST_B}/{shared}?ctx.orgId={one}");
     patched(&owner, &in_one, activate.clone()).await;
-    assert_eq!(shown(&reader, &in_one).await["state"], state(true));
+    assert_eq!(read_provider(&reader, &in_one).await["state"], state(true));
     patch(&reader, &in_one, activate.clone()).await.assert_refused("a reader", 403, "PERMISSION_DENIED");
-    assert_eq!(shown(&owner, &format!("{CODEHOST_B}/{own}")).await["state"], state(true), "no context is needed");
+    assert_eq!(
+        read_provider(&owner, &format!("{CODEHOST_B}/{own}")).await["state"],
+        state(true),
+        "no context is needed"
+    );
     patched(&owner, &format!("{CODEHOST_B}/{own}"), json!({ "idp": { "name": "mine" } })).await;
 
     for path in [
@@ -318,8 +322,12 @@ async fn who_owns_an_organization_decides_there_and_nowhere_else() {
         let switched = post(&owner, &format!("{IDPS}/{id}/_deactivate"), json!({})).await;
         switched.assert_refused("of others", 404, "RESOURCE_NOT_FOUND");
     }
-    assert_eq!(names(&owner, "", json!([])).await, found(&["mine"]), "of the instance they may read what is theirs");
-    assert_eq!(names(&owner, &format!("&ctx.orgId={one}"), json!([])).await, found(&["mine", "shared"]));
+    assert_eq!(
+        names(&owner, "", json!([])).await,
+        total_and_names(&["mine"]),
+        "of the instance they may read what is theirs"
+    );
+    assert_eq!(names(&owner, &format!("&ctx.orgId={one}"), json!([])).await, total_and_names(&["mine", "shared"]));
     let elsewhere = post(&owner, &format!("{IDPS}/_search?ctx.orgId={two}"), json!([])).await;
     elsewhere.assert_refused("another organization", 404, "RESOURCE_NOT_FOUND");
 }
@@ -341,7 +349,7 @@ async fn policies_go_with_the_provider_and_with_their_context() {
     policies_are_removed(&admin, 2).await;
     assert_eq!(send(admin.request(Method::DELETE, &format!("{ORGANIZATIONS}/{one}"))).await.status, 200);
     policies_are_removed(&admin, 3).await;
-    assert_eq!(shown(&admin, &format!("{CODEHOST_B}/{second}?ctx.orgId={two}")).await["state"], state(true));
+    assert_eq!(read_provider(&admin, &format!("{CODEHOST_B}/{second}?ctx.orgId={two}")).await["state"], state(true));
     let gone = get(&admin, &format!("{CODEHOST_B}/{second}?ctx.orgId={one}")).await;
     gone.assert_refused("from what was removed", 404, "RESOURCE_NOT_FOUND");
 }

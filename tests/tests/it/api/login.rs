@@ -36,7 +36,7 @@ async fn log_in(client: &Client, name: &str, password: &str) -> Answer {
     post(client, SESSIONS, json!({ "checks": checks })).await
 }
 
-async fn says(client: &Client, session: &str, checks: Value) -> Answer {
+async fn patch_checks(client: &Client, session: &str, checks: Value) -> Answer {
     let request = client.request(Method::PATCH, &format!("{SESSIONS}/{session}"));
     send(request.json(&json!({ "checks": checks }))).await
 }
@@ -89,30 +89,30 @@ async fn a_password_that_is_right_is_told_in_the_session() {
     let unproven = created(&admin, SESSIONS, json!({ "checks": { "user": { "userId": user } } })).await;
     let id = unproven.id();
     assert_eq!(at(&after(&unproven, read(&unproven)).await.body["session"]["factors"]), None);
-    let wrong = says(&admin, &id, password("eight-lives-of-a-cat")).await;
+    let wrong = patch_checks(&admin, &id, password("eight-lives-of-a-cat")).await;
     wrong.assert_refused("a wrong one", 400, "CREDENTIALS_INVALID");
-    let first = says(&admin, &id, password(PASSWORD)).await;
+    let first = patch_checks(&admin, &id, password(PASSWORD)).await;
     assert_eq!(first.status, 200, "{}", first.body);
     assert!(first.body["sessionToken"].is_string() && first.sequence() > unproven.sequence());
-    let again = says(&admin, &id, password(PASSWORD)).await;
+    let again = patch_checks(&admin, &id, password(PASSWORD)).await;
     assert!(first.sequence() < again.sequence());
     let told = after(&again, read(&unproven)).await.body;
     assert!(at(&told["session"]["factors"]).is_some() && !told.to_string().contains("tabby"), "{told}");
 
     // Of nobody, of somebody else, and by whoever has no more than the token.
     let empty = created(&admin, SESSIONS, json!({})).await;
-    says(&admin, &empty.id(), password(PASSWORD)).await.assert_refused("of nobody", 400, "INVALID_REQUEST");
+    patch_checks(&admin, &empty.id(), password(PASSWORD)).await.assert_refused("of nobody", 400, "INVALID_REQUEST");
     let alone = post(&admin, SESSIONS, json!({ "checks": password(PASSWORD) })).await;
     alone.assert_refused("of nobody", 400, "INVALID_REQUEST");
     let (_, other) = ada(&admin).await;
     let both = json!({ "user": { "loginName": other }, "password": { "password": PASSWORD } });
-    says(&admin, &id, both).await.assert_refused("of another", 400, "PRECONDITION_FAILED");
+    patch_checks(&admin, &id, both).await.assert_refused("of another", 400, "PRECONDITION_FAILED");
     let token = again.body["sessionToken"].as_str().expect("it changed");
     let body = json!({ "sessionToken": token, "checks": password(PASSWORD) });
     let request = nobody.request(Method::PATCH, &format!("{SESSIONS}/{id}")).json(&body);
     send(request).await.assert_refused("with the token", 404, "RESOURCE_NOT_FOUND");
     log_in(&nobody, &name, PASSWORD).await.assert_refused("without rights", 403, "PERMISSION_DENIED");
-    says(&admin, "1", password(PASSWORD)).await.assert_refused("no session", 404, "RESOURCE_NOT_FOUND");
+    patch_checks(&admin, "1", password(PASSWORD)).await.assert_refused("no session", 404, "RESOURCE_NOT_FOUND");
 }
 
 #[tokio::test]

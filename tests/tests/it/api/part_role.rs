@@ -231,7 +231,7 @@ impl Holder<'_> {
     }
 
     /// Returns the object as the administrator reads it.
-    async fn there(&self, path: &str) -> (u16, Value) {
+    async fn read_as_admin(&self, path: &str) -> (u16, Value) {
         let read = send(self.admin.request(Method::GET, path)).await;
         (read.status.as_u16(), read.body)
     }
@@ -254,25 +254,25 @@ impl Holder<'_> {
 
     /// Changes or removes an object; a refusal must change nothing.
     async fn writes(&self, case: &str, method: Method, path: &str, body: Option<&Value>, fares: Fares) {
-        let before = self.there(path).await;
+        let before = self.read_as_admin(path).await;
         assert_eq!(before.0, 200, "{case}: {}", before.1);
         let written = self.ask(&method, path, body).await;
         assert_fares(&format!("{case}: {method}"), &written, fares.write());
-        let is_changed = self.there(path).await != before;
+        let is_changed = self.read_as_admin(path).await != before;
         assert_eq!(is_changed, fares.write().is_none(), "{case}: {method}, whether something is another");
         if is_changed && method == Method::DELETE {
-            assert_eq!(self.there(path).await.0, 404, "{case} is gone");
+            assert_eq!(self.read_as_admin(path).await.0, 404, "{case} is gone");
         }
     }
 
     /// Creates another object of a kind.
-    async fn makes(&self, kind: &str, (part, path): (&Part, &str), refusal: Option<(u16, &str)>) {
+    async fn creates(&self, kind: &str, (part, path): (&Part, &str), refusal: Option<(u16, &str)>) {
         let context = if kind == "projects" { format!("?ctx.orgId={}", part.organization) } else { String::new() };
         let made =
             self.ask(&Method::POST, &format!("{path}{context}"), Some(&part.another(kind, &self.colleague))).await;
         assert_fares(&format!("{}: another of {kind}", self.role), &made, refusal);
         if refusal.is_none() {
-            assert_eq!(self.there(&format!("{path}/{}", made.id())).await.0, 200, "{}: {kind}", self.role);
+            assert_eq!(self.read_as_admin(&format!("{path}/{}", made.id())).await.0, 200, "{}: {kind}", self.role);
         }
     }
 
@@ -291,7 +291,7 @@ impl Holder<'_> {
             // To create a project is a permission that nobody has by a role on one.
             let is_beyond = *kind == "projects" && self.held != HeldIn::Organization;
             let refusal = if is_beyond { Some((403, "PERMISSION_DENIED")) } else { fares.write() };
-            self.makes(kind, (part, path), refusal).await;
+            self.creates(kind, (part, path), refusal).await;
         }
         // The project last, with which everything goes.
         for ((kind, (path, id)), fares) in all().collect::<Vec<_>>().into_iter().rev() {

@@ -22,7 +22,7 @@ async fn set(admin: &Client, id: &str, password: &Value) -> Answer {
     send(request.json(password)).await
 }
 
-async fn told(admin: &Client, id: &str) -> Value {
+async fn read_user(admin: &Client, id: &str) -> Value {
     send(admin.request(Method::GET, &format!("{USERS}/{id}"))).await.body["user"].take()
 }
 
@@ -32,14 +32,14 @@ async fn a_password_is_set_and_compared_and_never_told() {
     let admin = tenant.client().await;
     let first = json!({ "password": "nine-lives-of-a-tabby-cat", "changeRequired": true });
     let id = done(&admin, USERS, ada(&first)).await.id();
-    let shown = told(&admin, &id).await;
+    let shown = read_user(&admin, &id).await;
     assert_eq!(shown["password"]["changeRequired"], true, "{shown}");
     assert_eq!(shown["user"]["human"]["password"], Value::Null, "{shown}");
 
     let next = json!({ "newPassword": "caf\u{e9} au lait at nine", "currentPassword": "nine-lives-of-a-tabby-cat" });
     let changed = set(&admin, &id, &next).await;
     assert_eq!(changed.status, 200, "{}", changed.body);
-    let after = told(&admin, &id).await;
+    let after = read_user(&admin, &id).await;
     assert!(after["password"].get("changeRequired").is_none_or(|it| it == false), "{after}");
     assert_ne!(after["password"]["changeDate"], shown["password"]["changeDate"], "{after}");
 
@@ -49,7 +49,7 @@ async fn a_password_is_set_and_compared_and_never_told() {
         assert_eq!(answer.status, 400, "{wrong}: {}", answer.body);
         assert!(answer.body.to_string().contains("password.currentPassword"), "{}", answer.body);
     }
-    assert_eq!(told(&admin, &id).await["details"], after["details"]);
+    assert_eq!(read_user(&admin, &id).await["details"], after["details"]);
     let same = json!({ "newPassword": "cafe\u{301} au lait at nine", "currentPassword": "caf\u{e9} au lait at nine" });
     let answer = set(&admin, &id, &same).await;
     assert!(answer.body.to_string().contains("must differ"), "{}", answer.body);

@@ -109,7 +109,7 @@ async fn may_search(client: &Client) {
     eventually("its roles are known", may).await;
 }
 
-async fn asked(client: &Client, method: Method, path: &str, id: &str) -> Answer {
+async fn request_by_id(client: &Client, method: Method, path: &str, id: &str) -> Answer {
     send(client.request(method, &format!("{path}/{id}"))).await
 }
 
@@ -118,7 +118,7 @@ async fn patch(client: &Client, path: &str, id: &str, body: Value) -> Answer {
 }
 
 /// Returns the ids that a search finds.
-async fn found(client: &Client, path: &str, context: &str) -> Vec<String> {
+async fn search_ids(client: &Client, path: &str, context: &str) -> Vec<String> {
     let answer = post(client, &format!("{path}/_search{context}"), json!([])).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.body);
     let all = answer.body["result"].as_array().into_iter().flatten();
@@ -137,12 +137,12 @@ async fn an_owner_of_a_project_has_all_of_it_and_nothing_else() {
     let Acme { own, other, .. } = &acme;
     let (_, member) = acme.member("member", &["PROJECT_OWNER"], &[]).await;
     for ((path, id), (_, hidden)) in parts(own).into_iter().zip(parts(other)) {
-        let read = asked(&member, Method::GET, path, id).await;
+        let read = request_by_id(&member, Method::GET, path, id).await;
         assert_eq!(read.status, 200, "{path}: {}", read.body);
-        refused(&asked(&member, Method::GET, path, hidden).await, path);
-        refused(&asked(&member, Method::DELETE, path, hidden).await, path);
+        refused(&request_by_id(&member, Method::GET, path, hidden).await, path);
+        refused(&request_by_id(&member, Method::DELETE, path, hidden).await, path);
         for context in [String::new(), format!("?ctx.orgId={}", acme.id)] {
-            assert_eq!(found(&member, path, &context).await, [id], "{path}{context}");
+            assert_eq!(search_ids(&member, path, &context).await, [id], "{path}{context}");
         }
     }
     let renamed = patch(&member, PROJECTS, &own.id, json!({ "name": "Renamed" })).await;
@@ -159,20 +159,20 @@ async fn an_owner_of_a_project_has_all_of_it_and_nothing_else() {
     let key = json!({ "keyType": "KEY_TYPE_ED25519", "expirationDate": "2099-01-01T00:00:00Z" });
     let keys = |app: &str| format!("{APPS}/{app}/keys");
     let own_key = done(&member, &keys(&made), key.clone()).await.id();
-    assert_eq!(found(&member, &keys(&made), "").await, std::slice::from_ref(&own_key));
-    assert_eq!(asked(&member, Method::GET, &keys(&made), &own_key).await.status, 200);
+    assert_eq!(search_ids(&member, &keys(&made), "").await, std::slice::from_ref(&own_key));
+    assert_eq!(request_by_id(&member, Method::GET, &keys(&made), &own_key).await.status, 200);
     refused(&post(&member, &keys(&other.app), key.clone()).await, "a key of another's app");
     let hidden = done(&acme.owner, &keys(&other.app), key).await.id();
-    assert!(found(&member, &keys(&other.app), "").await.is_empty());
-    refused(&asked(&member, Method::GET, &keys(&other.app), &hidden).await, "another's key");
-    assert_eq!(asked(&member, Method::DELETE, &keys(&made), &own_key).await.status, 200);
+    assert!(search_ids(&member, &keys(&other.app), "").await.is_empty());
+    refused(&request_by_id(&member, Method::GET, &keys(&other.app), &hidden).await, "another's key");
+    assert_eq!(request_by_id(&member, Method::DELETE, &keys(&made), &own_key).await.status, 200);
     let role = |project: &Project| json!({ "projectId": project.id, "key": "b", "displayName": "B" });
     created(&member, ROLES, role(own)).await;
     refused(&post(&member, ROLES, role(other)).await, "a role of another");
     for (path, id) in [(USER_GRANTS, &own.user_grant), (GRANTS, &own.grant), (APPS, &own.app), (ROLES, &own.role)] {
-        assert_eq!(asked(&member, Method::DELETE, path, id).await.status, 200, "{path}");
+        assert_eq!(request_by_id(&member, Method::DELETE, path, id).await.status, 200, "{path}");
     }
-    assert_eq!(asked(&acme.owner, Method::GET, PROJECTS, &other.id).await.status, 200);
+    assert_eq!(request_by_id(&acme.owner, Method::GET, PROJECTS, &other.id).await.status, 200);
 }
 
 /// Users can be named without being visible.
@@ -251,7 +251,7 @@ async fn an_answer_is_given_once_more_while_the_role_is_held() {
     let held = search.body["result"][0]["details"]["id"].as_str().expect("it is found").to_owned();
     let other = json!({ "userId": search.body["result"][0]["membership"]["userId"], "roles": ["PROJECT_OWNER"], "projectId": acme.other.id });
     done(&acme.owner, MEMBERSHIPS, other).await;
-    assert_eq!(asked(&acme.owner, Method::DELETE, MEMBERSHIPS, &held).await.status, 200);
+    assert_eq!(request_by_id(&acme.owner, Method::DELETE, MEMBERSHIPS, &held).await.status, 200);
     let lost = async || (ask().await.status == StatusCode::FORBIDDEN).then_some(());
     eventually("a role on another project is not enough", lost).await;
 }
@@ -263,7 +263,7 @@ async fn roles_on_a_project_go_with_it() {
     let of_project = json!([{ "projectId": acme.own.id }]);
     let search = format!("{MEMBERSHIPS}/_search");
     assert_eq!(post(&acme.owner, &search, of_project.clone()).await.body["details"]["totalResult"], "1");
-    assert_eq!(asked(&member, Method::DELETE, PROJECTS, &acme.own.id).await.status, 200);
+    assert_eq!(request_by_id(&member, Method::DELETE, PROJECTS, &acme.own.id).await.status, 200);
     let gone = async || {
         let left = post(&acme.owner, &search, of_project.clone()).await;
         (left.body["details"]["totalResult"] == "0").then_some(())
@@ -277,8 +277,9 @@ async fn roles_on_a_project_go_with_it() {
 async fn an_owner_of_a_granted_project_gives_its_roles_and_nothing_else() {
     let acme = Acme::start().await;
     let Acme { tenant, admin, own, other, .. } = &acme;
-    let grants =
-        async |id: &str| asked(admin, Method::GET, GRANTS, id).await.body["projectGrant"]["projectGrant"].clone();
+    let grants = async |id: &str| {
+        request_by_id(admin, Method::GET, GRANTS, id).await.body["projectGrant"]["projectGrant"].clone()
+    };
     let grantee = grants(&own.grant).await["orgId"].as_str().expect("it says to whom").to_owned();
     let (id, member) = user(tenant, admin, &grantee, "granted").await;
     let given = json!({ "userId": id, "roles": ["PROJECT_GRANT_OWNER"], "projectGrantId": own.grant });
@@ -288,13 +289,13 @@ async fn an_owner_of_a_granted_project_gives_its_roles_and_nothing_else() {
         let found = post(admin, &format!("{MEMBERSHIPS}/_search"), json!([{ "projectGrantId": grant }])).await;
         assert_eq!(found.body["details"]["totalResult"], count, "{}", found.body);
     }
-    let reads = async || (asked(&member, Method::GET, GRANTS, &own.grant).await.status == 200).then_some(());
+    let reads = async || (request_by_id(&member, Method::GET, GRANTS, &own.grant).await.status == 200).then_some(());
     eventually("it reads the grant", reads).await;
-    assert_eq!(found(&member, GRANTS, "").await, std::slice::from_ref(&own.grant));
-    refused(&asked(&member, Method::GET, GRANTS, &other.grant).await, "another grant");
-    let theirs = asked(&member, Method::DELETE, GRANTS, &own.grant).await;
+    assert_eq!(search_ids(&member, GRANTS, "").await, std::slice::from_ref(&own.grant));
+    refused(&request_by_id(&member, Method::GET, GRANTS, &other.grant).await, "another grant");
+    let theirs = request_by_id(&member, Method::DELETE, GRANTS, &own.grant).await;
     theirs.assert_refused("what was granted is the other's", 403, "PERMISSION_DENIED");
-    refused(&asked(&member, Method::GET, USER_GRANTS, &own.user_grant).await, "what the project's owner gave");
+    refused(&request_by_id(&member, Method::GET, USER_GRANTS, &own.user_grant).await, "what the project's owner gave");
 
     let grant = |project: &Project| json!({ "projectId": project.id, "projectGrantId": project.grant, "userId": id, "roleKeys": ["a"] });
     let made = eventually("it gives roles", async || {
@@ -306,10 +307,10 @@ async fn an_owner_of_a_granted_project_gives_its_roles_and_nothing_else() {
     let of_project = json!({ "projectId": own.id, "userId": id, "roleKeys": ["a"] });
     refused(&post(&member, USER_GRANTS, of_project).await, "as the owner of the project does");
     let (_, of_project) = acme.member("of-project", &["PROJECT_OWNER"], &[]).await;
-    let hidden = asked(&of_project, Method::GET, USER_GRANTS, &made.id()).await;
+    let hidden = request_by_id(&of_project, Method::GET, USER_GRANTS, &made.id()).await;
     refused(&hidden, "what is given by a grant is for those to whom it was granted");
-    assert!(!found(&of_project, USER_GRANTS, "").await.contains(&made.id()));
-    assert_eq!(asked(&member, Method::DELETE, USER_GRANTS, &made.id()).await.status, 200);
+    assert!(!search_ids(&of_project, USER_GRANTS, "").await.contains(&made.id()));
+    assert_eq!(request_by_id(&member, Method::DELETE, USER_GRANTS, &made.id()).await.status, 200);
 
     let removed = send(acme.owner.request(Method::DELETE, &format!("{GRANTS}/{}", own.grant))).await;
     assert_eq!(removed.status, 200, "{}", removed.body);

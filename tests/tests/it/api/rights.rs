@@ -34,7 +34,7 @@ fn search(client: &Client, organization: &Answer, wait: &str) -> RequestBuilder 
 }
 
 /// Keeps the read model of rights from being updated. It can be read.
-async fn hold(postgres: &mut tokio_postgres::Client) -> Transaction<'_> {
+async fn lock_rights(postgres: &mut tokio_postgres::Client) -> Transaction<'_> {
     let held = postgres.transaction().await.expect("Postgres is there");
     held.batch_execute(&ACCESS.sql("lock table {schema}.organizations in share mode")).await.expect("it can be had");
     held
@@ -54,14 +54,14 @@ async fn who_has_seen_an_organization_is_not_told_that_there_is_none() {
     let client = platform.client().await;
     let mut postgres = connect(&platform.postgres_url()).await;
 
-    let held = hold(&mut postgres).await;
+    let held = lock_rights(&mut postgres).await;
     let first = organization(&client, "First").await;
     let refused = send(search(&client, &first, "200ms")).await;
     refused.assert_refused("a read whose token is not reached", 503, "CONSISTENCY_NOT_REACHED");
     let found = answer_after(held, search(&client, &first, "10s")).await;
     assert_eq!((found.status.as_u16(), &found.body["details"]["totalResult"]), (200, &json!("0")), "{}", found.body);
 
-    let held = hold(&mut postgres).await;
+    let held = lock_rights(&mut postgres).await;
     let second = organization(&client, "Second").await;
     let created = answer_after(held, create_user(&client, &second)).await;
     assert_eq!(created.status, 201, "a write waits for what its caller wrote: {}", created.body);

@@ -99,7 +99,7 @@ async fn a_session_is_of_one_person_who_may_log_in() {
 }
 
 /// Returns the status of reading a session, and how many sessions are found of its user.
-async fn standing(admin: &Client, id: &str, user: &str) -> (u16, Value) {
+async fn status_and_count(admin: &Client, id: &str, user: &str) -> (u16, Value) {
     let found = post(admin, &format!("{SESSIONS}/_search"), json!([{ "userId": user }])).await;
     (read(admin, id).await.status.as_u16(), found.body["details"]["totalResult"].clone())
 }
@@ -120,13 +120,13 @@ async fn sessions_end_with_their_user_and_stay_ended() {
         ("organizations", &organization, "_deactivate", "_reactivate"),
     ] {
         let session = waited(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await.id();
-        assert_eq!(standing(&admin, &session, &user).await, (200, json!("1")), "{verb}");
+        assert_eq!(status_and_count(&admin, &session, &user).await, (200, json!("1")), "{verb}");
         done(&admin, &at(kind, whose, verb), json!({})).await;
         done(&admin, &at(kind, whose, back), json!({})).await;
         // Whether that comes in time or not, it brings nothing back.
         patched(&admin, &session, json!({ "checks": of_user(&user) })).await;
         eventually("its user's end ends it", async || {
-            (standing(&admin, &session, &user).await == (404, json!("0"))).then_some(())
+            (status_and_count(&admin, &session, &user).await == (404, json!("0"))).then_some(())
         })
         .await;
         patched(&admin, &session, json!({ "checks": of_user(&user) })).await.assert_refused(
@@ -147,17 +147,17 @@ async fn sessions_end_with_their_user_and_stay_ended() {
     let admin = eventually("the instance serves again", again).await;
     let others = created(&admin, SESSIONS, json!({ "checks": of_user(&other) })).await.id();
     eventually("the end of its instance ends it", async || {
-        (standing(&admin, &session, &user).await == (404, json!("0"))).then_some(())
+        (status_and_count(&admin, &session, &user).await == (404, json!("0"))).then_some(())
     })
     .await;
     let session = waited(&admin, SESSIONS, json!({ "checks": of_user(&user) })).await.id();
     let removed = send(admin.request(Method::DELETE, &format!("{USERS}/{user}"))).await;
     assert_eq!(removed.status, 200, "{}", removed.body);
     eventually("it goes with its user", async || {
-        (standing(&admin, &session, &user).await == (404, json!("0"))).then_some(())
+        (status_and_count(&admin, &session, &user).await == (404, json!("0"))).then_some(())
     })
     .await;
-    assert_eq!(standing(&admin, &others, &other).await, (200, json!("1")), "others stay");
+    assert_eq!(status_and_count(&admin, &others, &other).await, (200, json!("1")), "others stay");
 }
 
 #[tokio::test]

@@ -93,7 +93,7 @@ impl Tree {
     }
 
     /// Stops the updates of the read models.
-    pub(super) async fn hold(&self) {
+    pub(super) async fn pause_projector(&self) {
         self.projector.process.signal(Signal::STOP);
         eventually("the projector stands", async || self.projector.process.is_stopped().then_some(())).await;
     }

@@ -14,7 +14,7 @@ async fn search(who: &Client, query: &str, filters: &Value) -> Answer {
     send(who.request(Method::POST, &path).json(filters)).await
 }
 
-async fn found(who: &Client, query: &str, filters: &Value) -> Vec<String> {
+async fn usernames(who: &Client, query: &str, filters: &Value) -> Vec<String> {
     let answer = search(who, query, filters).await;
     let result = answer.body["result"].as_array().unwrap_or_else(|| panic!("{filters}: {}", answer.body));
     result.iter().filter_map(|found| Some(found["user"]["username"].as_str()?.to_owned())).collect()
@@ -63,7 +63,7 @@ async fn users_are_found_by_filters_that_are_combined() {
         ("hopper@", vec!["grace"]),
         ("q", vec![]),
     ] {
-        assert_eq!(found(&admin, "", &json!([typed(part)])).await, expected, "{part}");
+        assert_eq!(usernames(&admin, "", &json!([typed(part)])).await, expected, "{part}");
     }
     for (what, filter, expected) in [
         ("both", and(&[typed("tu"), human.clone()]), vec!["alan"]),
@@ -75,11 +75,11 @@ async fn users_are_found_by_filters_that_are_combined() {
         ("one of none", or(&[]), vec![]),
         ("all of none", and(&[and(&[]), has("username", "grace")]), vec!["grace"]),
     ] {
-        assert_eq!(found(&admin, "", &json!([filter])).await, expected, "{what}");
+        assert_eq!(usernames(&admin, "", &json!([filter])).await, expected, "{what}");
     }
     // What is seen is decided first: no filter widens it.
     let within = format!("ctx.orgId={other}");
-    assert_eq!(found(&admin, &within, &json!([or(&[human.clone(), not(&human)])])).await, ["alan"]);
+    assert_eq!(usernames(&admin, &within, &json!([or(&[human.clone(), not(&human)])])).await, ["alan"]);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::{os::unix::process::ExitStatusExt, time::Duration};
 
 use tests::{
     auditor::Audit,
-    load::{Load, Told},
+    load::{Load, Requested},
     platform::Platform,
     servers::Servers,
 };
@@ -43,7 +43,7 @@ async fn kill_at(steps: &[(&str, &[u32])]) {
     let mut platform = Platform::start_with(&servers.flags(), &[]).await;
     platform.ready().await;
     let client = platform.client().await;
-    let (mut told, mut slowest) = (Told::default(), Duration::ZERO);
+    let (mut told, mut slowest) = (Requested::default(), Duration::ZERO);
     for (point, hits) in steps {
         for hit in *hits {
             // Under load too, but anywhere.

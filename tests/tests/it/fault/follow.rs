@@ -53,7 +53,7 @@ impl Reader {
     }
 
     /// Waits until the reader has reached a place.
-    async fn reaches(&mut self, wanted: u64) {
+    async fn wait_for_place(&mut self, wanted: u64) {
         let reached = self.place.wait_for(|place| place.is_some_and(|place| place >= wanted));
         timeout(Duration::from_mins(1), reached).await.expect("it reads in time").expect("it reads");
     }
@@ -89,7 +89,7 @@ async fn every_reader_hears_everything_in_order_and_nats_sends_it_once() {
     // It loses sight of the others every time.
     readers.push(Reader::start(&log, at(middle), end, (Duration::from_secs(2), 150)));
     for reader in &mut readers {
-        reader.reaches(middle).await;
+        reader.wait_for_place(middle).await;
     }
     let before = servers.sent_to("readers").await;
     for version in EARLY + 1..=EARLY + LATE {
@@ -117,7 +117,7 @@ async fn every_reader_hears_everything_in_order_and_nats_sends_it_once() {
     // Who comes then hears what comes then.
     let last = read[0].last().copied().expect("it has read");
     let mut again = Reader::start(&log, last, end + 2, at_once);
-    again.reaches(end).await;
+    again.wait_for_place(end).await;
     for version in 1..=2 {
         forged.put(large(EARLY + LATE + version), |_| {}).await;
     }

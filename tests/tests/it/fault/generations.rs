@@ -192,7 +192,7 @@ async fn a_generation_goes_on_where_its_projector_was_killed() {
         let mut projector =
             cluster.node("projector", &format!("{time}"), &[], &[("PLATFORM_FAULT", "project.committed:1:kill")]);
         assert_eq!(projector.process.ended().await.signal(), Some(9), "it died where it should, {time}");
-        let now = reached(&database).await;
+        let now = next_generation_sequence(&database).await;
         assert!(before < now, "it was at {before} and is at {now}");
         before = now;
     }
@@ -206,7 +206,7 @@ async fn a_generation_goes_on_where_its_projector_was_killed() {
 }
 
 /// Returns the progress of the next generation of targets.
-async fn reached(database: &view::database::Database) -> u64 {
+async fn next_generation_sequence(database: &view::database::Database) -> u64 {
     let all = view::generation::generations(database, 0).await.expect("Postgres answers");
     all[0].checkpoint.map_or(0, |checkpoint| checkpoint.position.sequence)
 }

@@ -12,9 +12,9 @@ use tests::{
     client::{Answer, Client, TARGETS, send},
     cluster::Cluster,
     eventually,
-    found::assert_found,
     load::Load,
     platform::Platform,
+    search_audit::assert_search_results,
     servers::drop_indexes,
 };
 use tokio::{sync::oneshot, task::JoinHandle, time::Instant};
@@ -113,7 +113,7 @@ async fn a_keeper_that_is_killed_at_any_step_leaves_an_index_that_goes_on() {
     cluster.searches(&cluster.client(&new)).await;
     let (by_old, by_new) = (everything(&reader, end).await, everything(&cluster.client(&new), end).await);
     assert_eq!(by_old, by_new, "a node that was there all the time and a new one say the same");
-    assert_found(&audit, &reader, &cluster.bootstrap.instance_id).await;
+    assert_search_results(&audit, &reader, &cluster.bootstrap.instance_id).await;
     watch.end().await;
     drop(old);
     assert!(slowest < RECOVERY * SLACK, "{slowest:?}");
@@ -162,7 +162,7 @@ async fn a_keeper_that_was_stopped_publishes_nothing_any_more() {
     let told = load.finish().await;
     let audit = cluster.audit().await;
     audit.assert_told(&told);
-    assert_found(&audit, &reader, &cluster.bootstrap.instance_id).await;
+    assert_search_results(&audit, &reader, &cluster.bootstrap.instance_id).await;
     assert!(!epochs.is_finished(), "a manifest went back");
     watch.end().await;
 }

@@ -98,11 +98,11 @@ async fn what_nobody_waits_for_any_more_is_not_decided() {
     client.create_target("makes everything about the caller known").await.expect("it writes");
 
     // The lease is renewed, and no record gets into the log.
-    let seen = proxy.seen();
+    let seen = proxy.arrived();
     // For about 15 s, in which callers lose their patience.
     proxy.lose_publishes(8);
     let first = creating(&client, "first", Some("first"));
-    eventually("its publish is lost", || async { (proxy.seen() > seen).then_some(()) }).await;
+    eventually("its publish is lost", || async { (proxy.arrived() > seen).then_some(()) }).await;
     let waiting = |number: f64| {
         let management = command.management.clone();
         let all_wait = move || {
@@ -170,10 +170,10 @@ async fn what_is_slow_to_read_for_one_command_refuses_no_other() {
     let client = cluster.client(&command);
     client.create_target("makes everything about the caller known").await.expect("it writes");
     // For about two seconds, in which all the others gather, to be loaded together.
-    let seen = proxy.seen();
+    let seen = proxy.arrived();
     proxy.lose_publishes(2);
     let first = creating(&client, "first", None);
-    eventually("its publish is lost", || async { (proxy.seen() > seen).then_some(()) }).await;
+    eventually("its publish is lost", || async { (proxy.arrived() > seen).then_some(()) }).await;
     let patches = ids.iter().map(|id| rename(&client, id, "renamed"));
     for (number, patched) in join_all(patches).await.into_iter().enumerate() {
         if number == 3 {
@@ -201,11 +201,11 @@ async fn a_tenant_that_floods_the_writer_keeps_no_other_from_its_turn() {
         client.create_target("makes everything about the caller known").await.expect("it writes");
     }
 
-    let seen = proxy.seen();
+    let seen = proxy.arrived();
     // For about 6 s.
     proxy.lose_publishes(5);
     let mut all = vec![creating(&greedy, "first", None)];
-    eventually("its publish is lost", || async { (proxy.seen() > seen).then_some(()) }).await;
+    eventually("its publish is lost", || async { (proxy.arrived() > seen).then_some(()) }).await;
     all.extend((0..FLOOD).map(|number| creating(&greedy, &format!("flood {number}"), None)));
     let management = platform.management();
     let waiting = |number: usize| {

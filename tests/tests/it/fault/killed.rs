@@ -293,11 +293,14 @@ async fn deliveries_that_are_made_again_are_not_lost_wherever_that_is_killed() {
         let is_put = !["turn.decided/RetryFailedEvents", "mending.met", "mending.found"].contains(&step);
         let most = if is_put { 2 } else { 1 };
         assert!((1..=most).contains(&calls.len()), "{step}: it was told {} times", calls.len());
-        assert!(calls.iter().all(|call| told(call) == told(&calls[0])), "{step}: each is the same delivery");
+        assert!(
+            calls.iter().all(|call| delivery_of(call) == delivery_of(&calls[0])),
+            "{step}: each is the same delivery"
+        );
     }
 }
 
-fn told(call: &Called) -> (String, Value) {
+fn delivery_of(call: &Called) -> (String, Value) {
     (call.header("platform-delivery-id").to_owned(), call.json()["sequence"].clone())
 }
 

@@ -14,7 +14,7 @@ use futures::{StreamExt, stream};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use tests::{
-    browser::{Browser, Shown},
+    browser::{Browser, Page},
     cluster::{Cluster, Node},
 };
 
@@ -75,7 +75,7 @@ struct Visitor<'a> {
 }
 
 impl Visitor<'_> {
-    async fn get(&mut self, path: &str) -> Result<Shown, Broken> {
+    async fn get(&mut self, path: &str) -> Result<Page, Broken> {
         let browser = &mut self.browser;
         let ask = async |node: String| {
             browser.led_to(&node);
@@ -84,7 +84,7 @@ impl Visitor<'_> {
         self.front.ask(ask).await
     }
 
-    async fn sends(&mut self, shown: &Shown, fields: &[(&str, &str)]) -> Result<Shown, Broken> {
+    async fn sends(&mut self, shown: &Page, fields: &[(&str, &str)]) -> Result<Page, Broken> {
         let (browser, form, action) = (&mut self.browser, shown.form(fields), shown.action());
         let ask = async |node: String| {
             browser.led_to(&node);
@@ -95,7 +95,7 @@ impl Visitor<'_> {
     }
 
     /// Follows redirects until a page asks something, or the browser is back at the app.
-    async fn follow(&mut self, mut shown: Shown) -> Result<Shown, Broken> {
+    async fn follow(&mut self, mut shown: Page) -> Result<Page, Broken> {
         for _ in 0..5 {
             let location = shown.location().to_owned();
             let path = location.strip_prefix(&self.flow.tenant.bootstrap.issuer).unwrap_or(&location);
@@ -109,7 +109,7 @@ impl Visitor<'_> {
 
     /// Logs in by the pages, and returns whose tokens the app gets.
     async fn log_in(&mut self, name: &str) -> Result<String, Broken> {
-        let query = serde_urlencoded::to_string(self.flow.asked(&[])).expect("it is a query");
+        let query = serde_urlencoded::to_string(self.flow.authorize_parameters(&[])).expect("it is a query");
         let shown = self.get(&format!("/oauth/v2/authorize?{query}")).await?;
         let mut shown = self.follow(shown).await?;
         if shown.text.contains("id=\"username\"") {

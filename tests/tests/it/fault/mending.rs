@@ -11,9 +11,9 @@ use tests::{
     auditor::Audit,
     client::{Client, TARGETS, post, send, waited},
     eventually,
-    found::assert_found,
     platform::Platform,
     process::run,
+    search_audit::assert_search_results,
     servers::{Servers, drop_indexes, drop_read_models},
 };
 use tokio::time::sleep;
@@ -117,7 +117,7 @@ impl Failing {
     pub(super) async fn assert_projected(&self) {
         let audit = Audit::of(self.servers.nats().await).await;
         audit.assert_projected(&self.servers.places.postgres_url).await;
-        assert_found(&audit, &self.client, &self.platform.bootstrap.instance_id).await;
+        assert_search_results(&audit, &self.client, &self.platform.bootstrap.instance_id).await;
     }
 
     /// Restarts the platform without any search index.

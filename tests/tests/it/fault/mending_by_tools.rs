@@ -65,12 +65,12 @@ async fn operators_find_look_at_retry_and_discard_on_the_command_line() {
         assert!(waits["count"] == 2 && waits["oldest"].is_string(), "{waits}");
     }
 
-    looks(&failing, (&a, &of_a), &of_b);
+    assert_listed(&failing, (&a, &of_a), &of_b);
     decides(&failing, (&of_a, &of_b)).await;
 }
 
 /// Checks that the failed events of an aggregate are found and shown, and those of another one.
-fn looks(failing: &Failing, (a, of_a): (&str, &str), of_b: &str) {
+fn assert_listed(failing: &Failing, (a, of_a): (&str, &str), of_b: &str) {
     let of_view = ["list", "--view", "targets"];
     assert_eq!(printed(failing, &of_view).lines().count(), 2);
     assert_eq!(printed(failing, &[&of_view[..], &["--since", "1h"]].concat()).lines().count(), 2);

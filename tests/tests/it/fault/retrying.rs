@@ -18,7 +18,7 @@ use super::{
 const BATCHES: u32 = 100;
 
 /// Locks history until the transaction is dropped.
-async fn held(postgres: &mut Postgres) -> Transaction<'_> {
+async fn lock_history(postgres: &mut Postgres) -> Transaction<'_> {
     let held = postgres.transaction().await.expect("Postgres answers");
     let lock = "select from platform.checkpoints where projection = 'history' for update";
     held.query(lock, &[]).await.expect("the table is there");
@@ -40,7 +40,7 @@ async fn a_retry_waits_for_history_however_much_is_written_meanwhile() {
     let Failing { client, operator, .. } = &failing;
     let [a, b] = &failing.targets(["a", "b"]).await;
     let mut postgres = connect(&failing.postgres_url()).await;
-    let held = held(&mut postgres).await;
+    let held = lock_history(&mut postgres).await;
     failing.fails(true);
     rename(client, a, "a renamed").await;
     for view in ["targets", "targets_index"] {
@@ -75,7 +75,7 @@ async fn a_retry_goes_on_as_far_as_history_is_while_others_write_without_pause()
         }
     }
     let mut postgres = connect(&failing.postgres_url()).await;
-    let held = held(&mut postgres).await;
+    let held = lock_history(&mut postgres).await;
     failing.fails(false);
     let patch = client.request(Method::PATCH, &format!("{TARGETS}/{b}")).json(&json!({ "name": "b last" }));
     let last = send(patch).await;

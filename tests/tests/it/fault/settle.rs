@@ -129,7 +129,7 @@ async fn a_record_whose_place_was_taken_is_not_committed() {
     let Settled::Overtaken(winner) = settled else { panic!("{settled:?}") };
     assert_eq!((winner.stream_sequence, &winner.commit.record_id), (2, &other.record_id));
     assert!(matches!(of_foreign, Settled::Foreign(_)), "{of_foreign:?}");
-    assert_eq!((taken.length().await, proxy.seen()), (2, 2), "nothing was sent behind it");
+    assert_eq!((taken.length().await, proxy.arrived()), (2, 2), "nothing was sent behind it");
 
     // The place is taken before the record is sent: NATS refuses it.
     let behind = Position::default();
@@ -137,7 +137,7 @@ async fn a_record_whose_place_was_taken_is_not_committed() {
         let late = commit(&logs.proxied, behind, record(9, behind, b"")).await;
         assert!(matches!(late, Settled::Overtaken(first) if first.commit.record_id == logs.first.commit.record_id));
     }
-    assert_eq!((taken.length().await, proxy.seen()), (2, 4));
+    assert_eq!((taken.length().await, proxy.arrived()), (2, 4));
 }
 
 /// Starts a cluster whose command node connects to NATS through a proxy.

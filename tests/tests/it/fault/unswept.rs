@@ -35,7 +35,8 @@ async fn what_a_sweep_has_not_reached_is_neither_shown_nor_found_nor_counted() {
     let roles = stream::iter(0..MANY).map(|number| role(&going, format!("r{number}")));
     let roles: Vec<String> = roles.buffer_unordered(32).collect().await;
     let stays = role(&staying, "stays".into()).await;
-    eventually("all are found", async || (found(reader).await == json!((MANY + 1).to_string())).then_some(())).await;
+    eventually("all are found", async || (count_roles(reader).await == json!((MANY + 1).to_string())).then_some(()))
+        .await;
 
     // The one that writes next removes the project, and dies in the second step of the sweep.
     command.process.kill().await;
@@ -60,7 +61,7 @@ async fn what_a_sweep_has_not_reached_is_neither_shown_nor_found_nor_counted() {
 }
 
 /// Returns how many roles of projects a search counts.
-async fn found(reader: &Client) -> Value {
+async fn count_roles(reader: &Client) -> Value {
     post(reader, &format!("{API}/roles/_search?query.limit=1"), json!([])).await.body["details"]["totalResult"].take()
 }
 

@@ -44,7 +44,7 @@ impl World {
         let user = json!({ "username": "robot", "service": {} });
         let user = done(&admin, &format!("{API}/users"), user).await.id();
         let wanted = json!({ "keyType": "KEY_TYPE_EC", "expirationDate": FAR });
-        let signer = Signer::made(&admin, &platform.bootstrap.issuer, &format!("users/{user}"), wanted).await;
+        let signer = Signer::create(&admin, &platform.bootstrap.issuer, &format!("users/{user}"), wanted).await;
         Self { clock, platform, admin, signer }
     }
 

@@ -153,7 +153,9 @@ async fn request_objects_are_signed_by_what_is_listed_and_nothing_else() {
         let now = base::clock::now().as_second();
         let (issuer, id) = (&flow.tenant.bootstrap.issuer, &flow.app.id);
         let claims = json!({ "iss": id, "aud": issuer, "iat": now, "exp": now + 300, "state": "inside" });
-        let answer = flow.sent(&flow.asked(&[("request", &ring.signed(algorithm, &claims)), ("prompt", "none")])).await;
+        let answer = flow
+            .sent(&flow.authorize_parameters(&[("request", &ring.signed(algorithm, &claims)), ("prompt", "none")]))
+            .await;
         let told = answered(&location(&answer));
         match (&*told["error"], &*told["state"]) {
             // It was read, as far as what is asked for.

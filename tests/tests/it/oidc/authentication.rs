@@ -135,7 +135,7 @@ async fn a_client_that_signs_does_so_once_and_does_nothing_else() {
 }
 
 /// Introspects a token as an app with a secret.
-async fn told(admin: &Client, app: &str, (secret, token): (&str, &str)) -> Answer {
+async fn introspect(admin: &Client, app: &str, (secret, token): (&str, &str)) -> Answer {
     let request = admin.anonymous(Method::POST, "/oauth/v2/introspect").basic_auth(app, Some(secret));
     send(request.form(&[("token", token)])).await
 }
@@ -158,13 +158,13 @@ async fn an_old_secret_of_an_app_counts_beside_the_new_one_until_its_time_is_ove
     let given = send(asked.form(&[("grant_type", "client_credentials"), ("scope", &scope)])).await;
     let token = given.body["access_token"].as_str().expect("there is one");
     let counts = async |case: &str, secret: &str| {
-        let answer = told(&admin, &app, (secret, token)).await;
+        let answer = introspect(&admin, &app, (secret, token)).await;
         let (status, sub) = (answer.status.as_u16(), &answer.body["sub"]);
         assert_eq!((status, sub), (200, &json!(robot.user_id)), "{case}: {}", answer.body);
         assert_eq!(answer.body["active"], true, "{case}");
     };
     let ended = async |case: &str, secret: &str| {
-        assert_error(case, &told(&admin, &app, (secret, token)).await, 401, "invalid_client");
+        assert_error(case, &introspect(&admin, &app, (secret, token)).await, 401, "invalid_client");
     };
 
     let first = secret(&made);
@@ -184,7 +184,7 @@ async fn an_old_secret_of_an_app_counts_beside_the_new_one_until_its_time_is_ove
     // Where nobody says for how long, it ends with the next one.
     let next = done(&admin, &path, json!({})).await;
     assert!(next.body["previousValidUntil"].is_null(), "{}", next.body);
-    let is_over = async || (told(&admin, &app, (&second, token)).await.status == 401).then_some(());
+    let is_over = async || (introspect(&admin, &app, (&second, token)).await.status == 401).then_some(());
     eventually("the one before ends", is_over).await;
     ended("and the first one too", &first).await;
     counts("the newest", &secret(&next)).await;

@@ -74,17 +74,17 @@ async fn what_is_wrong_with_a_request_the_app_is_told() {
             "invalid_scope",
         ),
     ] {
-        assert_told(&flow, case, &flow.sent(&flow.asked(&others)).await, error);
+        assert_told(&flow, case, &flow.sent(&flow.authorize_parameters(&others)).await, error);
     }
     let without = App::create(&flow.admin, &flow.project, json!({ "loginUri": "" })).await;
-    let own = location(&flow.sent(&flow.asked(&[("client_id", &without.id)])).await);
+    let own = location(&flow.sent(&flow.authorize_parameters(&[("client_id", &without.id)])).await);
     assert!(own.starts_with(&format!("{}/ui/login?authRequest=", flow.tenant.bootstrap.issuer)), "our own: {own}");
     let long = "s".repeat(2049);
-    let told = answered(&location(&flow.sent(&flow.asked(&[("state", &long)])).await));
+    let told = answered(&location(&flow.sent(&flow.authorize_parameters(&[("state", &long)])).await));
     assert_eq!((told["error"].as_str(), told.get("state")), (invalid, None), "a long state does not come back");
-    let stateless = answered(&location(&flow.sent(&flow.asked(&[("state", ""), ("scope", "")])).await));
+    let stateless = answered(&location(&flow.sent(&flow.authorize_parameters(&[("state", ""), ("scope", "")])).await));
     assert_eq!(stateless.get("state"), None, "20");
-    let url = location(&flow.sent(&flow.asked(&[("response_mode", "fragment"), ("scope", "")])).await);
+    let url = location(&flow.sent(&flow.authorize_parameters(&[("response_mode", "fragment"), ("scope", "")])).await);
     assert!(url.starts_with(&format!("{CALLBACK}#error=invalid_scope")), "44: {url}");
 }
 
@@ -150,15 +150,15 @@ async fn a_person_is_shown_what_no_app_can_be_told() {
         ("10: another host", vec![("redirect_uri", "https://shop.example@evil.example/callback")]),
         ("10: a tab", vec![("redirect_uri", "https://shop.example/\tcallback")]),
     ] {
-        assert_shown(case, &flow.sent(&flow.asked(&others)).await);
+        assert_shown(case, &flow.sent(&flow.authorize_parameters(&others)).await);
     }
     for name in ["state", "redirect_uri", "scope", "client_id"] {
-        let twice = [flow.asked(&[]), parameters(&[(name, "again")])].concat();
+        let twice = [flow.authorize_parameters(&[]), parameters(&[(name, "again")])].concat();
         assert_shown(&format!("6: {name} twice"), &flow.sent(&twice).await);
     }
     for (kind, id) in [("apps", &flow.app.id), ("projects", &flow.project)] {
         done(&flow.admin, &format!("{API}/{kind}/{id}/_deactivate"), json!({})).await;
-        assert_shown(kind, &flow.sent(&flow.asked(&[])).await);
+        assert_shown(kind, &flow.sent(&flow.authorize_parameters(&[])).await);
         flow.switch_on(&format!("{API}/{kind}/{id}")).await;
     }
 }
@@ -214,7 +214,7 @@ async fn a_redirect_uri_is_as_lenient_as_its_app() {
         (device, "http://127.0.0.1:4711/cb", true),
         (device, "com.example.shop:/cb", true),
     ] {
-        let answer = flow.sent(&flow.asked(&[("client_id", &app.id), ("redirect_uri", uri)])).await;
+        let answer = flow.sent(&flow.authorize_parameters(&[("client_id", &app.id), ("redirect_uri", uri)])).await;
         if is_registered {
             assert!(location(&answer).contains("authRequest="), "11: {uri}");
         } else {
@@ -232,7 +232,7 @@ async fn names_and_addresses_of_one_machine_are_different_ones() {
         });
         let app = App::create(&flow.admin, &flow.project, settings).await;
         for uri in ["http://localhost:4711/cb", "http://127.0.0.1:4711/cb", "http://[::1]:4711/cb"] {
-            let answer = flow.sent(&flow.asked(&[("client_id", &app.id), ("redirect_uri", uri)])).await;
+            let answer = flow.sent(&flow.authorize_parameters(&[("client_id", &app.id), ("redirect_uri", uri)])).await;
             if uri.replace(":4711", "") == registered {
                 assert!(location(&answer).contains("authRequest="), "12: {uri}");
             } else {
@@ -246,7 +246,7 @@ async fn names_and_addresses_of_one_machine_are_different_ones() {
 async fn it_takes_get_and_post_and_leads_to_the_issuer() {
     let flow = Flow::start().await;
     let path = "/oauth/v2/authorize";
-    let posted = send(flow.admin.anonymous(Method::POST, path).form(&flow.asked(&[]))).await;
+    let posted = send(flow.admin.anonymous(Method::POST, path).form(&flow.authorize_parameters(&[]))).await;
     assert_eq!(posted.status, StatusCode::SEE_OTHER, "45 and 55");
     assert!(location(&posted).contains("authRequest="));
     for method in [Method::HEAD, Method::PUT, Method::DELETE] {
@@ -261,12 +261,12 @@ async fn it_takes_get_and_post_and_leads_to_the_issuer() {
     assert!(added.status.is_success(), "{}", added.body);
     let other = tests::client::Client::with_token(&format!("http://{host}:{}", port(&flow)), String::new());
     let answer = tests::eventually("the host is known", async || {
-        let answer = send(other.anonymous(Method::GET, path).query(&flow.asked(&[]))).await;
+        let answer = send(other.anonymous(Method::GET, path).query(&flow.authorize_parameters(&[]))).await;
         (answer.status == StatusCode::FOUND).then_some(answer)
     });
     let url = location(&answer.await);
     assert!(url.starts_with(&format!("{}{path}?", flow.tenant.bootstrap.issuer)), "{url}");
-    assert_eq!(answered(&url), flow.asked(&[]).into_iter().collect());
+    assert_eq!(answered(&url), flow.authorize_parameters(&[]).into_iter().collect());
 }
 
 fn port(flow: &Flow) -> u16 {
@@ -279,7 +279,7 @@ async fn a_hint_says_who_it_must_be() {
     let (tokens, _) = flow.tokens(&[]).await;
     let hint = tokens["id_token"].as_str().unwrap();
     let other = App::create(&flow.admin, &flow.project, App::public()).await;
-    let refused = flow.sent(&flow.asked(&[("id_token_hint", hint), ("client_id", &other.id)])).await;
+    let refused = flow.sent(&flow.authorize_parameters(&[("id_token_hint", hint), ("client_id", &other.id)])).await;
     assert_told(&flow, "35: of another client", &refused, "invalid_request");
     let [header, claims] = parts(hint);
     assert_eq!((&header["typ"], &claims["sub"]), (&json!("JWT"), &json!(flow.person.0)));

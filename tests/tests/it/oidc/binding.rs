@@ -166,7 +166,7 @@ impl PresentedAt {
             Self::Request => send(flow.admin.request(Method::GET, &format!("{API}/auth_requests/{shown}"))).await,
             Self::Finish => flow.finished(&flow.waiting(&[]).await, shown).await,
             Self::Hint => {
-                let answer = flow.sent(&flow.asked(&[("id_token_hint", shown)])).await;
+                let answer = flow.sent(&flow.authorize_parameters(&[("id_token_hint", shown)])).await;
                 return !answered(&location(&answer)).contains_key("error");
             }
             Self::Consistency => {
@@ -185,7 +185,7 @@ fn as_app(flow: &Flow, path: &str, form: &[(&str, &str)]) -> reqwest::RequestBui
 }
 
 /// Issues all artefacts for an app and its person.
-async fn given(flow: &Flow, opaque: &App) -> BTreeMap<Artefact, String> {
+async fn issue_all(flow: &Flow, opaque: &App) -> BTreeMap<Artefact, String> {
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_else(|| panic!("it is text: {value}")).to_owned();
     let (tokens, _) = flow.tokens(&[("scope", SCOPE)]).await;
     let (code, _) = flow.log_in(&[("scope", SCOPE)]).await;
@@ -230,7 +230,7 @@ async fn start(tenant: Tenant) -> Flow {
 async fn a_place_takes_what_it_is_for_and_nothing_else() {
     let flow = start(Tenant::start().await).await;
     let opaque = App::create(&flow.admin, &flow.project, json!({})).await;
-    let given = given(&flow, &opaque).await;
+    let given = issue_all(&flow, &opaque).await;
     let mut cells = 0;
     // What is refused is used up by nobody, so it counts afterwards.
     for is_taken in [false, true] {
@@ -252,7 +252,7 @@ async fn what_an_app_was_given_is_worth_nothing_to_another_app() {
     let opaque = App::create(&flow.admin, &flow.project, json!({})).await;
     let project = done(&flow.admin, &format!("{API}/projects"), json!({ "name": "Beside" })).await.id();
     let app = App::create(&flow.admin, &project, exchanging()).await;
-    let given = given(&flow, &opaque).await;
+    let given = issue_all(&flow, &opaque).await;
     let other = Flow { project, app, ..flow };
     for place in PLACES.into_iter().filter(|place| !place.is_for_all_apps()) {
         for artefact in ARTEFACTS {
@@ -266,7 +266,7 @@ async fn what_an_app_was_given_is_worth_nothing_to_another_app() {
 async fn what_an_instance_gave_is_worth_nothing_in_another() {
     let flow = start(Tenant::start().await).await;
     let opaque = App::create(&flow.admin, &flow.project, json!({})).await;
-    let given = given(&flow, &opaque).await;
+    let given = issue_all(&flow, &opaque).await;
     let other = start(Tenant::start().await).await;
     for place in PLACES {
         for artefact in ARTEFACTS {

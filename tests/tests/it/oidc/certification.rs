@@ -36,7 +36,7 @@ async fn ended(flow: &Flow, led: &Answer) -> Parameters {
 #[tokio::test]
 async fn oidcc_alternate_happy_flow() {
     let flow = Flow::start().await;
-    let mut asked = flow.asked(&[("scope", "email profile openid")]);
+    let mut asked = flow.authorize_parameters(&[("scope", "email profile openid")]);
     asked.reverse();
     let answer = ended(&flow, &flow.sent(&asked).await).await;
     assert_eq!((answer["state"].as_str(), &answer["iss"]), ("a b&c", &flow.tenant.bootstrap.issuer));
@@ -67,9 +67,9 @@ async fn oidcc_ensure_request_object_with_redirect_uri() {
     let flow = Flow::start().await;
     // {"alg":"none"} and {"redirect_uri":"https://evil.example/"}.
     let object = "eyJhbGciOiJub25lIn0.eyJyZWRpcmVjdF91cmkiOiJodHRwczovL2V2aWwuZXhhbXBsZS8ifQ.";
-    let url = location(&flow.sent(&flow.asked(&[("request", object)])).await);
+    let url = location(&flow.sent(&flow.authorize_parameters(&[("request", object)])).await);
     assert!(url.starts_with(&format!("{CALLBACK}?error=request_not_supported")), "{url}");
-    let without = flow.asked(&[("request", object), ("redirect_uri", "")]);
+    let without = flow.authorize_parameters(&[("request", object), ("redirect_uri", "")]);
     assert_stays(&flow.sent(&without).await);
 }
 
@@ -77,7 +77,7 @@ async fn oidcc_ensure_request_object_with_redirect_uri() {
 async fn oidcc_ensure_redirect_uri_in_authorization_request() {
     let flow = registered(&[CALLBACK, "https://shop.example/other"]).await;
     // 9: where several are registered, none is meant by saying none.
-    assert_stays(&flow.sent(&flow.asked(&[("redirect_uri", "")])).await);
+    assert_stays(&flow.sent(&flow.authorize_parameters(&[("redirect_uri", "")])).await);
     for uri in [CALLBACK, "https://shop.example/other"] {
         assert!(!flow.waiting(&[("redirect_uri", uri)]).await.is_empty(), "{uri}");
     }
@@ -87,7 +87,7 @@ async fn oidcc_ensure_redirect_uri_in_authorization_request() {
 async fn oidcc_redirect_uri_query_ok() {
     let uri = "https://shop.example/callback?foo=bar";
     let flow = registered(&[uri]).await;
-    let led = flow.sent(&flow.asked(&[("redirect_uri", uri)])).await;
+    let led = flow.sent(&flow.authorize_parameters(&[("redirect_uri", uri)])).await;
     let answer = ended(&flow, &led).await;
     assert_eq!((answer["foo"].as_str(), answer["state"].as_str()), ("bar", "a b&c"));
     let tokens = send(flow.redeeming(&answer["code"], &[("redirect_uri", uri)])).await;
@@ -97,14 +97,14 @@ async fn oidcc_redirect_uri_query_ok() {
 #[tokio::test]
 async fn oidcc_redirect_uri_query_mismatch() {
     let flow = registered(&["https://shop.example/callback?foo=bar"]).await;
-    let other = flow.asked(&[("redirect_uri", "https://shop.example/callback?bar=foo")]);
+    let other = flow.authorize_parameters(&[("redirect_uri", "https://shop.example/callback?bar=foo")]);
     assert_stays(&flow.sent(&other).await);
 }
 
 #[tokio::test]
 async fn oidcc_redirect_uri_query_added() {
     let flow = Flow::start().await;
-    let added = flow.asked(&[("redirect_uri", "https://shop.example/callback?foo=bar")]);
+    let added = flow.authorize_parameters(&[("redirect_uri", "https://shop.example/callback?foo=bar")]);
     assert_stays(&flow.sent(&added).await);
 }
 
@@ -128,7 +128,7 @@ async fn oidcc_login_hint_and_oidcc_ui_locales_of_any_kind() {
         ("ui_locales", "tlh-x-klingon de-DE-1996 *"),
         ("ui_locales", " "),
     ] {
-        let led = flow.sent(&flow.asked(&[(name, value)])).await;
+        let led = flow.sent(&flow.authorize_parameters(&[(name, value)])).await;
         assert!(ended(&flow, &led).await.contains_key("code"), "{name}: {value}");
     }
 }

@@ -156,7 +156,7 @@ async fn an_app_authenticates_as_it_is_set_up_to() {
 
     let none = json!({ "responseTypes": [], "grantTypes": ["OIDC_GRANT_TYPE_DEVICE_CODE"] });
     let flow = Flow { app: App::create(&flow.admin, &flow.project, none).await, ..flow };
-    let told = answered(&super::flow::location(&flow.sent(&flow.asked(&[])).await));
+    let told = answered(&super::flow::location(&flow.sent(&flow.authorize_parameters(&[])).await));
     assert_eq!(told["error"], "unauthorized_client", "4");
 }
 

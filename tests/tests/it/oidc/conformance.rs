@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::{
     flow::{API, App, CALLBACK, Flow, access_token, answered, location, person},
-    pages::{back, browser, on_pages, said},
+    pages::{back, browser, id_token_claims, on_pages},
     token::{assert_error, parts},
 };
 
@@ -192,7 +192,7 @@ impl LoggedIn {
     async fn assert_same(&mut self, others: &[(&str, &str)]) {
         sleep(Duration::from_secs(1)).await;
         let shown = self.flow.sent_by(&mut self.browser, others).await;
-        let again = said(&self.flow.redeemed(&back(&shown)["code"]).await);
+        let again = id_token_claims(&self.flow.redeemed(&back(&shown)["code"]).await);
         let [_, first] = parts(&self.id_token);
         assert!(first["auth_time"].is_i64() && first["sub"] == json!(self.flow.person.0), "{first}");
         assert_eq!((&again["sub"], &again["auth_time"]), (&first["sub"], &first["auth_time"]));
@@ -252,7 +252,7 @@ async fn oidcc_claims_essential() {
 /// Fails unless the app gets this error for a request.
 async fn assert_told(others: &[(&str, &str)], error: &str) {
     let flow = Flow::start().await;
-    let told = answered(&location(&flow.sent(&flow.asked(others)).await));
+    let told = answered(&location(&flow.sent(&flow.authorize_parameters(others)).await));
     assert_eq!((told["error"].as_str(), told["state"].as_str()), (error, "a b&c"));
 }
 
@@ -274,7 +274,7 @@ async fn oidcc_request_uri_unsigned_supported_correctly_or_rejected_as_unsupport
 #[tokio::test]
 async fn oidcc_ensure_registered_redirect_uri() {
     let flow = Flow::start().await;
-    let shown = flow.sent(&flow.asked(&[("redirect_uri", "https://evil.example/callback")])).await;
+    let shown = flow.sent(&flow.authorize_parameters(&[("redirect_uri", "https://evil.example/callback")])).await;
     assert_eq!((shown.status, shown.headers.get("location")), (StatusCode::BAD_REQUEST, None));
 }
 
@@ -313,7 +313,7 @@ async fn oidcc_ensure_request_without_nonce_succeeds_for_code_flow() {
 #[tokio::test]
 async fn oidcc_prompt_none_not_logged_in() {
     let flow = Flow::start().await;
-    let told = answered(&location(&flow.sent(&flow.asked(&[("prompt", "none")])).await));
+    let told = answered(&location(&flow.sent(&flow.authorize_parameters(&[("prompt", "none")])).await));
     assert_eq!((told["error"].as_str(), told["state"].as_str()), ("login_required", "a b&c"));
 }
 
@@ -343,7 +343,8 @@ async fn oidcc_ensure_request_with_valid_pkce_succeeds() {
 #[tokio::test]
 async fn oidcc_ensure_post_request_succeeds() {
     let flow = Flow::start().await;
-    let posted = send(flow.admin.anonymous(Method::POST, "/oauth/v2/authorize").form(&flow.asked(&[]))).await;
+    let posted =
+        send(flow.admin.anonymous(Method::POST, "/oauth/v2/authorize").form(&flow.authorize_parameters(&[]))).await;
     let request = answered(&location(&posted))["authRequest"].clone();
     let read = send(flow.admin.request(Method::GET, &format!("{API}/auth_requests/{request}"))).await;
     assert_eq!(read.body["authRequest"]["redirectUri"], CALLBACK);

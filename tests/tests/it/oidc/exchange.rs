@@ -68,7 +68,7 @@ pub(super) async fn start() -> Flow {
 }
 
 /// Sends the form of a token exchange as an app.
-pub(super) async fn asked(admin: &Client, app: &App, form: &[(&str, &str)]) -> Answer {
+pub(super) async fn post_exchange(admin: &Client, app: &App, form: &[(&str, &str)]) -> Answer {
     let form = [&[("grant_type", EXCHANGE)], form].concat();
     let request = admin.anonymous(Method::POST, "/oauth/v2/token");
     send(match &app.secret {
@@ -81,7 +81,7 @@ pub(super) async fn asked(admin: &Client, app: &App, form: &[(&str, &str)]) -> A
 /// Exchanges a token of a type as the app of a flow, with further parameters.
 pub(super) async fn exchange<T>(flow: &Flow<T>, (token, kind): (&str, &str), more: &[(&str, &str)]) -> Answer {
     let form = [&[("subject_token", token), ("subject_token_type", kind)], more].concat();
-    asked(&flow.admin, &flow.app, &form).await
+    post_exchange(&flow.admin, &flow.app, &form).await
 }
 
 /// Exchanges a token, which must succeed, and returns the body.
@@ -93,7 +93,7 @@ pub(super) async fn exchanged<T>(flow: &Flow<T>, of: (&str, &str), more: &[(&str
 }
 
 /// Introspects a token as the app.
-pub(super) async fn told<T>(flow: &Flow<T>, token: &str) -> Value {
+pub(super) async fn introspect<T>(flow: &Flow<T>, token: &str) -> Value {
     let request = flow.admin.anonymous(Method::POST, "/oauth/v2/introspect");
     let secret = flow.app.secret.as_ref();
     send(request.basic_auth(&flow.app.id, secret).form(&[("token", token)])).await.body
@@ -120,7 +120,7 @@ async fn a_token_of_each_type_is_got_for_one_of_the_same_user() {
         assert_eq!(token.starts_with("at-"), kind == ACCESS, "106: {kind}");
         let said = flow.userinfo(token).await;
         assert_eq!((said.status, &said.body["sub"]), (StatusCode::OK, &json!(flow.person.0)));
-        let told = told(&flow, token).await;
+        let told = introspect(&flow, token).await;
         assert_eq!((&told["active"], &told["aud"], told.get("act")), (&json!(true), &before["aud"], None), "{told}");
         let is_same = ["auth_time", "amr"].iter().all(|claim| told.get(claim) == before.get(claim));
         assert!(before["auth_time"].is_i64() && is_same, "it is the same login: {told} {before}");
@@ -168,7 +168,7 @@ async fn tokens_are_what_they_are_said_to_be() {
         ("105: a refresh token", vec![("subject_token", refresh), ("subject_token_type", REFRESH)]),
         ("113: nobody acts", vec![("subject_token", &flow.person.0), ("subject_token_type", USER_ID)]),
     ] {
-        assert_error(case, &asked(&flow.admin, &flow.app, &form).await, 400, "invalid_request");
+        assert_error(case, &post_exchange(&flow.admin, &flow.app, &form).await, 400, "invalid_request");
     }
     let subject = (access, ACCESS);
     for (case, more, error) in [
@@ -187,7 +187,10 @@ async fn tokens_are_what_they_are_said_to_be() {
         assert_error(case, &exchange(&flow, subject, &more).await, 400, error);
     }
     let got = exchanged(&flow, (id, ID), &[]).await;
-    assert_eq!((&got["scope"], &told(&flow, access_token(&got)).await["active"]), (&json!("openid"), &json!(true)));
+    assert_eq!(
+        (&got["scope"], &introspect(&flow, access_token(&got)).await["active"]),
+        (&json!("openid"), &json!(true))
+    );
     let [_, claims] = parts(id_token(&got));
     assert_eq!(claims["auth_time"], parts(id)[1]["auth_time"], "the same login");
 }
@@ -246,14 +249,14 @@ async fn only_an_app_that_is_set_up_for_it_exchanges_what_is_for_it() {
     let token = access_token(&tokens);
     let form = [("subject_token", token), ("subject_token_type", ACCESS)];
     let project = done(&flow.admin, &format!("{API}/projects"), json!({ "name": "Other" })).await.id();
-    let ask = async |app: &App| asked(&flow.admin, app, &form).await;
+    let ask = async |app: &App| post_exchange(&flow.admin, app, &form).await;
     let stranger = App::create(&flow.admin, &project, exchanging()).await;
     assert_error("110: of another project", &ask(&stranger).await, 400, "invalid_request");
     let by_id = [("subject_token", id_token(&tokens)), ("subject_token_type", ID)];
     let sibling = App::create(&flow.admin, &flow.project, exchanging()).await;
     assert_error(
         "110: an ID token of another app",
-        &asked(&flow.admin, &sibling, &by_id).await,
+        &post_exchange(&flow.admin, &sibling, &by_id).await,
         400,
         "invalid_request",
     );
@@ -263,7 +266,7 @@ async fn only_an_app_that_is_set_up_for_it_exchanges_what_is_for_it() {
     let (after, _) = flow.tokens(&[]).await;
     let form = [("subject_token", access_token(&after)), ("subject_token_type", ACCESS)];
     for app in [&sibling, &public] {
-        let answer = asked(&flow.admin, app, &form).await;
+        let answer = post_exchange(&flow.admin, app, &form).await;
         assert_eq!(answer.status, StatusCode::OK, "110: of the same project: {}", answer.body);
     }
 
@@ -286,7 +289,7 @@ async fn only_an_app_that_is_set_up_for_it_exchanges_what_is_for_it() {
     assert_error("118: a token of another tenant", &foreign, 400, "invalid_request");
     assert_error(
         "118: an app of another tenant",
-        &asked(&elsewhere.admin, &flow.app, &form).await,
+        &post_exchange(&elsewhere.admin, &flow.app, &form).await,
         401,
         "invalid_client",
     );
@@ -303,7 +306,7 @@ async fn only_an_app_that_is_set_up_for_it_exchanges_what_is_for_it() {
 
 /// Waits until a token is inactive.
 pub(super) async fn is_over<T>(flow: &Flow<T>, case: &str, token: &str) {
-    eventually(case, async || (told(flow, token).await == json!({ "active": false })).then_some(())).await;
+    eventually(case, async || (introspect(flow, token).await == json!({ "active": false })).then_some(())).await;
     assert_eq!(flow.userinfo(token).await.status, StatusCode::UNAUTHORIZED, "{case}");
 }
 
@@ -327,7 +330,7 @@ async fn a_token_ends_with_all_that_it_was_got_for() {
         let by_id = exchanged(&flow, (id, ID), &[]).await;
         let all = [&first, &second, &by_id].map(access_token);
         for token in all {
-            assert_eq!(told(&flow, token).await["active"], true, "{case}");
+            assert_eq!(introspect(&flow, token).await["active"], true, "{case}");
         }
         match case {
             "revoked" => revoke(access).await,
@@ -346,7 +349,7 @@ async fn a_token_ends_with_all_that_it_was_got_for() {
             is_over(&flow, &format!("117: {case}, by an ID token"), all[2]).await;
             assert_error(case, &exchange(&flow, (id, ID), &[]).await, 400, "invalid_request");
         } else {
-            assert_eq!(told(&flow, all[2]).await["active"], true, "{case}: the login is still there");
+            assert_eq!(introspect(&flow, all[2]).await["active"], true, "{case}: the login is still there");
             revoke(all[2]).await;
             is_over(&flow, "one that is revoked itself", all[2]).await;
         }

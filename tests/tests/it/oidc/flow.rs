@@ -108,7 +108,7 @@ impl<T> Flow<T> {
     }
 
     /// Returns the parameters of a valid request of the app, with other values, or without those that are empty.
-    pub(crate) fn asked(&self, others: &[(&str, &str)]) -> Vec<(String, String)> {
+    pub(crate) fn authorize_parameters(&self, others: &[(&str, &str)]) -> Vec<(String, String)> {
         let challenge = challenge(VERIFIER);
         let mut asked: Parameters = parameters(&[
             ("client_id", &self.app.id),
@@ -133,7 +133,7 @@ impl<T> Flow<T> {
 
     /// Sends an authorization request of the app, and returns its id.
     pub(crate) async fn waiting(&self, others: &[(&str, &str)]) -> String {
-        let answer = self.sent(&self.asked(others)).await;
+        let answer = self.sent(&self.authorize_parameters(others)).await;
         let url = location(&answer);
         assert!(url.starts_with(LOGIN), "it is led to log in: {url}");
         answered(&url).remove("authRequest").unwrap_or_else(|| panic!("it waits: {url}"))
@@ -143,7 +143,7 @@ impl<T> Flow<T> {
     pub(crate) async fn switch_on(&self, path: &str) {
         done(&self.admin, &format!("{path}/_reactivate"), json!({})).await;
         eventually("the app is on", async || {
-            let answer = self.sent(&self.asked(&[])).await;
+            let answer = self.sent(&self.authorize_parameters(&[])).await;
             (answer.status == StatusCode::FOUND).then_some(())
         })
         .await;

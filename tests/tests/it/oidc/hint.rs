@@ -82,7 +82,7 @@ async fn a_hint_is_one_that_the_instance_has_issued_to_the_app() {
         ("35: of another client", ours.sign(&right, &with(json!({ "azp": "1", "aud": ["1"] })))),
         ("35: too long", ours.sign(&right, &with(json!({ "a": "x".repeat(7000) })))),
     ] {
-        let url = location(&flow.sent(&flow.asked(&[("id_token_hint", &hint)])).await);
+        let url = location(&flow.sent(&flow.authorize_parameters(&[("id_token_hint", &hint)])).await);
         assert!(url.starts_with(&format!("{CALLBACK}?error=invalid_request")), "{case}: {url}");
         assert_eq!(answered(&url)["state"], "a b&c", "{case}");
     }

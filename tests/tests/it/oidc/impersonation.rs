@@ -14,9 +14,9 @@ use tests::{
 };
 
 use super::{
-    exchange::{self, ACCESS, JWT, USER_ID, exchange, exchanged, exchanging, is_over, set, told},
+    exchange::{self, ACCESS, JWT, USER_ID, exchange, exchanged, exchanging, introspect, is_over, set},
     flow::{API, App, Flow, access_token, person},
-    key::{brought, claiming_wrongly, unsigned},
+    key::{claiming_wrongly, unsigned, with_foreign_keys},
     shop,
     signer::Signer,
     token::{assert_error, parts},
@@ -35,7 +35,7 @@ impl Stage {
         let helper = shop::user(&flow.admin, "helper", "").await;
         let stage = Self { flow, helper };
         if !roles.is_empty() {
-            stage.give(&stage.helper.user_id, stage.home(), roles).await;
+            stage.create_membership(&stage.helper.user_id, stage.home(), roles).await;
         }
         stage
     }
@@ -45,7 +45,7 @@ impl Stage {
     }
 
     /// Gives a user roles in an organization, or in the instance where none is named; returns the path of the membership.
-    async fn give(&self, user: &str, organization: &str, roles: &[&str]) -> String {
+    async fn create_membership(&self, user: &str, organization: &str, roles: &[&str]) -> String {
         let context = if organization.is_empty() { String::new() } else { format!("?ctx.orgId={organization}") };
         let given = json!({ "userId": user, "roles": roles });
         let given = done(&self.flow.admin, &format!("{API}/memberships{context}"), given).await;
@@ -87,7 +87,7 @@ impl Stage {
 
     /// Waits until a token is active: other nodes learn of new rights within a second.
     async fn counts(&self, case: &str, token: &str) {
-        eventually(case, async || (told(&self.flow, token).await["active"] == true).then_some(())).await;
+        eventually(case, async || (introspect(&self.flow, token).await["active"] == true).then_some(())).await;
     }
 
     async fn assert_permitted(&self, case: &str, subject: (&str, &str)) -> Value {
@@ -109,36 +109,36 @@ async fn those_act_as_others_who_have_the_right_where_these_are() {
     stage.assert_denied("112: no role", neighbour).await;
     let hidden = stage.helping(neighbour, &[("scope", "coffee"), ("audience", "1")]).await;
     assert_error("113: nobody is told more of whom there is", &hidden, 400, "invalid_request");
-    let owns = stage.give(me, "", &["IAM_OWNER"]).await;
+    let owns = stage.create_membership(me, "", &["IAM_OWNER"]).await;
     stage.assert_denied("112: an owner has to give itself the role", neighbour).await;
     stage.delete(&owns).await;
-    let there = stage.give(me, &other, &["ORG_ADMIN_IMPERSONATOR"]).await;
+    let there = stage.create_membership(me, &other, &["ORG_ADMIN_IMPERSONATOR"]).await;
     stage.assert_denied("112: a role of another organization", neighbour).await;
     stage.assert_permitted("112: where it holds", stranger).await;
     stage.delete(&there).await;
-    let here = stage.give(me, stage.home(), &["ORG_END_USER_IMPERSONATOR"]).await;
+    let here = stage.create_membership(me, stage.home(), &["ORG_END_USER_IMPERSONATOR"]).await;
     stage.assert_permitted("112: where it holds", neighbour).await;
     stage.assert_denied("113: a user of another organization", stranger).await;
     stage.assert_denied("113: nobody", ("1", USER_ID)).await;
     let foreign = exchange::start().await;
     stage.assert_denied("113: a user of another instance", (&foreign.person.0, USER_ID)).await;
     stage.assert_denied("113: no id", ("' or 1=1 --", USER_ID)).await;
-    let everywhere = stage.give(me, "", &["IAM_END_USER_IMPERSONATOR"]).await;
+    let everywhere = stage.create_membership(me, "", &["IAM_END_USER_IMPERSONATOR"]).await;
     stage.assert_permitted("112: on the instance", stranger).await;
 
     // Whoever has roles is acted as by those who may act as administrators, where these roles hold.
-    let role = stage.give(neighbour.0, stage.home(), &["ORG_OWNER_VIEWER"]).await;
+    let role = stage.create_membership(neighbour.0, stage.home(), &["ORG_OWNER_VIEWER"]).await;
     stage.assert_denied("112: an administrator", neighbour).await;
-    let admins = stage.give(me, &other, &["ORG_ADMIN_IMPERSONATOR"]).await;
+    let admins = stage.create_membership(me, &other, &["ORG_ADMIN_IMPERSONATOR"]).await;
     stage.assert_denied("112: an administrator of another organization", neighbour).await;
     stage.delete(&admins).await;
     stage.delete(&here).await;
-    let here = stage.give(me, stage.home(), &["ORG_ADMIN_IMPERSONATOR"]).await;
+    let here = stage.create_membership(me, stage.home(), &["ORG_ADMIN_IMPERSONATOR"]).await;
     stage.assert_permitted("112: an administrator of the organization", neighbour).await;
-    let higher = stage.give(neighbour.0, "", &["IAM_OWNER_VIEWER"]).await;
+    let higher = stage.create_membership(neighbour.0, "", &["IAM_OWNER_VIEWER"]).await;
     stage.assert_denied("112: an administrator of the instance", neighbour).await;
     stage.delete(&everywhere).await;
-    stage.give(me, "", &["IAM_ADMIN_IMPERSONATOR"]).await;
+    stage.create_membership(me, "", &["IAM_ADMIN_IMPERSONATOR"]).await;
     stage.assert_permitted("112: an administrator of the instance", neighbour).await;
     for membership in [&role, &higher, &here] {
         stage.delete(membership).await;
@@ -162,8 +162,8 @@ async fn a_token_says_who_acts_and_gives_nothing_at_the_api() {
         assert_eq!((&claims["client_id"], &claims["scope"]), (&json!(flow.app.id), &json!(scope)), "{claims}");
         let [_, beside] = parts(got["id_token"].as_str().expect("there is one"));
         assert_eq!((&beside["act"], beside.get("auth_time")), (&act, None), "nobody has logged in: {beside}");
-        assert_eq!(told(flow, access_token(&tokens)).await["amr"], json!(["pwd"]), "somebody has");
-        let [said, told] = [flow.userinfo(access_token(&got)).await.body, told(flow, access_token(&got)).await];
+        assert_eq!(introspect(flow, access_token(&tokens)).await["amr"], json!(["pwd"]), "somebody has");
+        let [said, told] = [flow.userinfo(access_token(&got)).await.body, introspect(flow, access_token(&got)).await];
         for body in [&said, &told] {
             assert_eq!((&body["sub"], &body["act"]), (&json!(flow.person.0), &act), "{body}");
         }
@@ -206,7 +206,7 @@ async fn actors_follow_each_other_and_no_one_acts_by_acting() {
     let stage = Stage::with(&["ORG_END_USER_IMPERSONATOR"]).await;
     let (flow, person) = (&stage.flow, (stage.flow.person.0.as_str(), USER_ID));
     let second = shop::user(&flow.admin, "second", "").await;
-    stage.give(&second.user_id, stage.home(), &["ORG_END_USER_IMPERSONATOR"]).await;
+    stage.create_membership(&second.user_id, stage.home(), &["ORG_END_USER_IMPERSONATOR"]).await;
     let first = stage.assert_permitted("the first", person).await;
     stage.counts("the first", access_token(&first)).await;
     let by_second = stage.token_of(&second).await;
@@ -243,7 +243,7 @@ async fn a_token_ends_with_whoever_acts_by_it() {
         send(request.basic_auth(&stage.helper.client_id, Some(&stage.helper.client_secret)))
     };
     for case in ["its token revoked", "its role withdrawn", "the person made an administrator", "it is not enabled"] {
-        let role = stage.give(me, stage.home(), &["ORG_END_USER_IMPERSONATOR"]).await;
+        let role = stage.create_membership(me, stage.home(), &["ORG_END_USER_IMPERSONATOR"]).await;
         let by = stage.token_of(&stage.helper).await;
         let got = stage.acting(&by, person, &[]).await.body;
         let token = access_token(&got);
@@ -254,7 +254,7 @@ async fn a_token_ends_with_whoever_acts_by_it() {
             "its role withdrawn" => stage.delete(&role).await,
             "it is not enabled" => set(&flow.admin, "oidc", "enableImpersonation", false).await,
             _ => {
-                let made = stage.give(person.0, stage.home(), &["ORG_OWNER_VIEWER"]).await;
+                let made = stage.create_membership(person.0, stage.home(), &["ORG_OWNER_VIEWER"]).await;
                 is_over(flow, case, token).await;
                 stage.delete(&made).await;
                 stage.counts("the person is none any more", token).await;
@@ -317,7 +317,7 @@ async fn an_app_names_whom_somebody_acts_as_by_what_it_signs() {
     ];
     let wrong = [
         unsigned(&signer, &of_other, &rsa),
-        brought(&signer, &of_other, &elsewhere.url),
+        with_foreign_keys(&signer, &of_other, &elsewhere.url),
         claiming_wrongly(&signer, &of_other.holder),
         others,
     ];
@@ -388,13 +388,13 @@ async fn nobody_acts_while_that_cannot_be_noted() {
     let subject = [("subject_token", person.as_str()), ("subject_token_type", USER_ID)];
     let acting = [&subject[..], &[("actor_token", &token), ("actor_token_type", ACCESS)]].concat();
     for form in [&less[..], &acting] {
-        let got = async || (exchange::asked(&asking, &app, form).await.status == StatusCode::OK).then_some(());
+        let got = async || (exchange::post_exchange(&asking, &app, form).await.status == StatusCode::OK).then_some(());
         eventually("the node knows all", got).await;
     }
     command.process.kill().await;
-    let answer = exchange::asked(&asking, &app, &acting).await;
+    let answer = exchange::post_exchange(&asking, &app, &acting).await;
     assert_error("nobody writes", &answer, 503, "temporarily_unavailable");
     assert_eq!(answer.body.get("access_token"), None);
-    let alone = exchange::asked(&asking, &app, &less).await;
+    let alone = exchange::post_exchange(&asking, &app, &less).await;
     assert_eq!(alone.status, StatusCode::OK, "of that nothing is noted: {}", alone.body);
 }

@@ -9,7 +9,7 @@ use tests::{browser::Browser, tenant::instance_beside};
 
 use super::{
     flow::{App, CALLBACK, Flow, Parameters, answered, location},
-    pages::{back, browser, on_pages, said},
+    pages::{back, browser, id_token_claims, on_pages},
 };
 
 /// Returns the settings of an app with all response types.
@@ -27,7 +27,7 @@ const TOKENS: [(&str, &str); 3] =
 
 /// Returns the claims of the ID token in an answer.
 fn claims(told: &Parameters) -> Value {
-    said(&json!({ "id_token": told["id_token"] }))
+    id_token_claims(&json!({ "id_token": told["id_token"] }))
 }
 
 async fn logged_in(flow: &Flow) -> Browser {
@@ -82,7 +82,7 @@ async fn what_tokens_at_the_login_need_is_insisted_on() {
     let native = App::create(&flow.admin, &flow.project, settings).await;
     let to_device =
         [("redirect_uri", "com.shop.app:/callback"), ("response_mode", "form_post"), ("client_id", &native.id)];
-    let told = location(&flow.sent(&flow.asked(&to_device)).await);
+    let told = location(&flow.sent(&flow.authorize_parameters(&to_device)).await);
     assert!(told.starts_with("com.shop.app:/callback?error=invalid_request"), "no form reaches an app: {told}");
     for (case, others, error) in [
         ("21: no nonce", vec![("nonce", "")], "invalid_request"),
@@ -92,20 +92,24 @@ async fn what_tokens_at_the_login_need_is_insisted_on() {
         ("2: a token alone", vec![("response_type", "token")], "unsupported_response_type"),
         ("twice", vec![("response_type", "id_token id_token")], "unsupported_response_type"),
     ] {
-        let url = location(&flow.sent(&flow.asked(&[&TOKENS[..], &others].concat())).await);
+        let url = location(&flow.sent(&flow.authorize_parameters(&[&TOKENS[..], &others].concat())).await);
         assert_eq!(answered(&url)["error"], error, "{case}");
         assert!(url.contains("/callback#error="), "{case}: {url}");
     }
     let only_codes = App::create(&flow.admin, &flow.project, on_pages(&App::public())).await;
     let asked = [&TOKENS[..], &[("client_id", only_codes.id.as_str())]].concat();
-    assert_eq!(answered(&location(&flow.sent(&flow.asked(&asked)).await))["error"], "unauthorized_client", "4");
+    assert_eq!(
+        answered(&location(&flow.sent(&flow.authorize_parameters(&asked)).await))["error"],
+        "unauthorized_client",
+        "4"
+    );
 }
 
 #[tokio::test]
 async fn oidcc_ensure_request_without_nonce_fails() {
     let flow = Flow::with(on_pages(&settings())).await;
     let asked = [&TOKENS[..], &[("nonce", "")]].concat();
-    let told = answered(&location(&flow.sent(&flow.asked(&asked)).await));
+    let told = answered(&location(&flow.sent(&flow.authorize_parameters(&asked)).await));
     assert_eq!((&*told["error"], &*told["state"]), ("invalid_request", "a b&c"));
 }
 

@@ -84,7 +84,7 @@ async fn keys_sign_with_all_algorithms_of_their_type_or_with_the_one_that_they_n
 }
 
 /// Returns assertions with a foreign key in their header, or its URL, which is never fetched.
-pub(super) fn brought(signer: &Signer, of_other: &Signer, place: &str) -> Vec<(&'static str, String)> {
+pub(super) fn with_foreign_keys(signer: &Signer, of_other: &Signer, place: &str) -> Vec<(&'static str, String)> {
     let (good, kid) = (signer.claims().to_string(), &signer.kid);
     let pair = rcgen::KeyPair::from_pem(&of_other.pem).expect("it is a key");
     let certificate = rcgen::CertificateParams::default().self_signed(&pair).expect("it can be signed");
@@ -190,7 +190,7 @@ async fn an_assertion_that_is_not_right_in_everything_gets_nothing() {
     let elsewhere = Endpoint::replying(Reply::json(&json!({ "keys": [of_other.public] }))).await;
     let wrong = [
         unsigned(&signer, &of_other, &rsa),
-        brought(&signer, &of_other, &elsewhere.url),
+        with_foreign_keys(&signer, &of_other, &elsewhere.url),
         claiming_wrongly(&signer, &of_other.holder),
     ];
     for (case, assertion) in &wrong.concat() {

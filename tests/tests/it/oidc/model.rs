@@ -33,7 +33,7 @@ type Keys = BTreeSet<&'static str>;
 
 /// An object that exists or not, named by indexes. An object comes after those that it depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Thing {
+enum ModelObject {
     Organization(usize),
     Project(usize),
     /// The user of the organization with the same index.
@@ -46,7 +46,7 @@ enum Thing {
     UserGrant(usize, usize, Option<usize>),
 }
 
-impl Thing {
+impl ModelObject {
     fn any(random: &mut fastrand::Rng) -> Self {
         let (organization, project) = (random.usize(..ORGANIZATIONS), random.usize(..OWNERS.len()));
         match random.u8(..40) {
@@ -108,24 +108,24 @@ enum Verb {
 #[derive(Debug)]
 struct Step {
     verb: Verb,
-    thing: Thing,
+    thing: ModelObject,
     keys: Keys,
 }
 
 impl Step {
-    fn add(thing: Thing, keys: &[&'static str]) -> Self {
+    fn add(thing: ModelObject, keys: &[&'static str]) -> Self {
         Self { verb: Verb::Add, thing, keys: keys.iter().copied().collect() }
     }
 
     fn any(random: &mut fastrand::Rng) -> Self {
-        let thing = Thing::any(random);
+        let thing = ModelObject::any(random);
         let verb = match random.u8(..28) {
             10..15 if !thing.is_fixed() => Verb::Change,
-            15..26 if !matches!(thing, Thing::Role(..)) => Verb::Switch(random.u8(..10) < 7),
+            15..26 if !matches!(thing, ModelObject::Role(..)) => Verb::Switch(random.u8(..10) < 7),
             26.. => Verb::Remove,
             _ => Verb::Add,
         };
-        let is_grant = thing > Thing::Role(OWNERS.len(), "");
+        let is_grant = thing > ModelObject::Role(OWNERS.len(), "");
         let has_keys = is_grant && matches!(verb, Verb::Add | Verb::Change);
         Self { verb, thing, keys: KEYS.into_iter().filter(|_| has_keys && random.bool()).collect() }
     }
@@ -134,30 +134,30 @@ impl Step {
 #[derive(Default)]
 struct Model {
     /// The existing objects, with the roles of grants.
-    there: BTreeMap<Thing, Keys>,
-    off: BTreeSet<Thing>,
+    there: BTreeMap<ModelObject, Keys>,
+    off: BTreeSet<ModelObject>,
 }
 
 impl Model {
-    fn is_there(&self, thing: Thing) -> bool {
+    fn is_there(&self, thing: ModelObject) -> bool {
         self.there.contains_key(&thing)
     }
 
     /// Whether an object exists and is active, with everything that it depends on.
-    fn counts(&self, thing: Thing) -> bool {
+    fn counts(&self, thing: ModelObject) -> bool {
         let is_on = self.is_there(thing) && !self.off.contains(&thing);
         is_on && thing.stands_on().into_iter().all(|other| self.counts(other))
     }
 
     /// Whether a grant can have a role.
-    fn can_have(&self, thing: Thing, key: &'static str) -> bool {
+    fn can_have(&self, thing: ModelObject, key: &'static str) -> bool {
         match thing {
-            Thing::UserGrant(_, project, Some(organization)) => {
-                let by = self.there.get(&Thing::ProjectGrant(project, organization));
+            ModelObject::UserGrant(_, project, Some(organization)) => {
+                let by = self.there.get(&ModelObject::ProjectGrant(project, organization));
                 by.is_some_and(|roles| roles.contains(key))
             }
-            Thing::ProjectGrant(project, _) | Thing::UserGrant(_, project, _) => {
-                self.is_there(Thing::Role(project, key))
+            ModelObject::ProjectGrant(project, _) | ModelObject::UserGrant(_, project, _) => {
+                self.is_there(ModelObject::Role(project, key))
             }
             _ => false,
         }
@@ -167,9 +167,10 @@ impl Model {
     fn draw(&self, random: &mut fastrand::Rng) -> Step {
         let is_allowed = random.u8(..10) > 0;
         // A second one of the same name would be another one.
-        let can_be_made = |thing: Thing| !self.is_there(thing) && thing.stands_on().iter().all(|on| self.counts(*on));
+        let can_be_made =
+            |thing: ModelObject| !self.is_there(thing) && thing.stands_on().iter().all(|on| self.counts(*on));
         // Most of the rest stands on these.
-        if let Some(thing) = Thing::fixed().find(|thing| can_be_made(*thing)).filter(|_| random.bool()) {
+        if let Some(thing) = ModelObject::fixed().find(|thing| can_be_made(*thing)).filter(|_| random.bool()) {
             return Step::add(thing, &[]);
         }
         loop {
@@ -185,7 +186,7 @@ impl Model {
     fn refusals(&self, &Step { verb, thing, ref keys }: &Step) -> Vec<u16> {
         let is_new = verb == Verb::Add;
         let lacks = |other| !self.is_there(other);
-        let is_own = matches!(thing, Thing::ProjectGrant(project, owner) if OWNERS[project] == owner);
+        let is_own = matches!(thing, ModelObject::ProjectGrant(project, owner) if OWNERS[project] == owner);
         let cannot_have = keys.iter().any(|&key| !self.can_have(thing, key));
         let reasons = [
             (is_new && self.is_there(thing), 409),
@@ -224,14 +225,14 @@ struct World {
     host: String,
     model: Model,
     /// The id of each object, or the last one that it had.
-    ids: BTreeMap<Thing, String>,
+    ids: BTreeMap<ModelObject, String>,
     /// The client ids and secrets of users and of the apps of projects.
-    clients: BTreeMap<Thing, (String, String)>,
+    clients: BTreeMap<ModelObject, (String, String)>,
 }
 
 impl World {
     /// Returns the id of an object, or one that nothing has.
-    fn id(&self, thing: Thing) -> &str {
+    fn id(&self, thing: ModelObject) -> &str {
         self.ids.get(&thing).map_or("1", String::as_str)
     }
 
@@ -253,7 +254,7 @@ impl World {
     }
 
     fn request(&self, &Step { verb, thing, ref keys }: &Step) -> RequestBuilder {
-        let (collection, is_role) = (thing.collection(), matches!(thing, Thing::Role(..)));
+        let (collection, is_role) = (thing.collection(), matches!(thing, ModelObject::Role(..)));
         let path = format!("{collection}/{}", self.id(thing));
         let (method, path, body) = match verb {
             Verb::Add => {
@@ -271,30 +272,32 @@ impl World {
         body.iter().fold(request, RequestBuilder::json)
     }
 
-    fn new_one(&self, thing: Thing, keys: &Keys) -> Value {
-        let project_id = |place| self.id(Thing::Project(place));
+    fn new_one(&self, thing: ModelObject, keys: &Keys) -> Value {
+        let project_id = |place| self.id(ModelObject::Project(place));
         match thing {
-            Thing::Organization(_) | Thing::Project(_) => json!({ "name": format!("{thing:?}") }),
-            Thing::User(place) => json!({ "username": format!("user-{place}"), "service": {} }),
-            Thing::Role(project, key) => json!({ "projectId": project_id(project), "key": key, "displayName": key }),
-            Thing::ProjectGrant(project, organization) => {
-                let organization = self.id(Thing::Organization(organization));
+            ModelObject::Organization(_) | ModelObject::Project(_) => json!({ "name": format!("{thing:?}") }),
+            ModelObject::User(place) => json!({ "username": format!("user-{place}"), "service": {} }),
+            ModelObject::Role(project, key) => {
+                json!({ "projectId": project_id(project), "key": key, "displayName": key })
+            }
+            ModelObject::ProjectGrant(project, organization) => {
+                let organization = self.id(ModelObject::Organization(organization));
                 json!({ "projectId": project_id(project), "orgId": organization, "roleKeys": keys })
             }
-            Thing::UserGrant(user, project, organization) => {
-                let by = organization.map_or("", |by| self.id(Thing::ProjectGrant(project, by)));
-                let (user, project) = (self.id(Thing::User(user)), project_id(project));
+            ModelObject::UserGrant(user, project, organization) => {
+                let by = organization.map_or("", |by| self.id(ModelObject::ProjectGrant(project, by)));
+                let (user, project) = (self.id(ModelObject::User(user)), project_id(project));
                 json!({ "userId": user, "projectId": project, "projectGrantId": by, "roleKeys": keys })
             }
         }
     }
 
     /// Gives a project an app that checks tokens, and a user a secret.
-    async fn equip(&mut self, thing: Thing) {
+    async fn equip(&mut self, thing: ModelObject) {
         let id = self.id(thing);
         let (path, body) = match thing {
-            Thing::Project(_) => ("apps".to_owned(), json!({ "projectId": id, "name": "Checks", "api": {} })),
-            Thing::User(_) => (format!("users/{id}/_generate_secret"), json!({})),
+            ModelObject::Project(_) => ("apps".to_owned(), json!({ "projectId": id, "name": "Checks", "api": {} })),
+            ModelObject::User(_) => (format!("users/{id}/_generate_secret"), json!({})),
             _ => return,
         };
         let answer = done(&self.admin, &format!("{API}/{path}"), body).await;
@@ -303,7 +306,7 @@ impl World {
     }
 
     /// Sends a form as a client that may not exist any more.
-    async fn ask(&self, client: Thing, path: &str, form: &[(&str, &str)]) -> Answer {
+    async fn ask(&self, client: ModelObject, path: &str, form: &[(&str, &str)]) -> Answer {
         let (id, secret) = &self.clients[&client];
         let answer = send(self.admin.anonymous(Method::POST, path).basic_auth(id, Some(secret)).form(form)).await;
         assert!([200, 401].contains(&answer.status.as_u16()), "{client:?}: {answer:?}");
@@ -311,7 +314,7 @@ impl World {
     }
 
     /// Compares all answers with the model. Cached answers could be right by chance, so it waits for their end first.
-    async fn look(&self) {
+    async fn compare(&self) {
         let since = Instant::now();
         eventually("a moment is over", async || (since.elapsed() > FORGOTTEN).then_some(())).await;
         let faults = self.faults().await;
@@ -324,13 +327,14 @@ impl World {
     /// Returns the differences of tokens and introspection from the model.
     async fn faults(&self) -> Vec<String> {
         let mut faults = vec![];
-        let audience = |place| format!("urn:platform:iam:org:project:id:{}:aud", self.id(Thing::Project(place)));
+        let audience = |place| format!("urn:platform:iam:org:project:id:{}:aud", self.id(ModelObject::Project(place)));
         let scope = format!("openid {ROLES} {} {}", audience(0), audience(1));
         let form = [("grant_type", "client_credentials"), ("scope", scope.as_str())];
         for user in 0..ORGANIZATIONS {
-            let (asking, answer) = (Thing::User(user), self.ask(Thing::User(user), "/oauth/v2/token", &form).await);
+            let (asking, answer) =
+                (ModelObject::User(user), self.ask(ModelObject::User(user), "/oauth/v2/token", &form).await);
             for project in 0..OWNERS.len() {
-                let (app, mut told) = (Thing::Project(project), [None, None]);
+                let (app, mut told) = (ModelObject::Project(project), [None, None]);
                 if let Some(token) = answer.body["access_token"].as_str() {
                     let [_, claims] = parts(token);
                     let checked = self.ask(app, "/oauth/v2/introspect", &[("token", token)]).await.body;
@@ -352,8 +356,8 @@ impl World {
     fn roles(&self, user: usize, project: usize) -> Value {
         let mut claim = Value::Null;
         for by in (0..ORGANIZATIONS).map(Some).chain([None]) {
-            let grant = Thing::UserGrant(user, project, by);
-            let giver = self.id(Thing::Organization(by.unwrap_or(OWNERS[project])));
+            let grant = ModelObject::UserGrant(user, project, by);
+            let giver = self.id(ModelObject::Organization(by.unwrap_or(OWNERS[project])));
             for key in self.model.there.get(&grant).into_iter().flatten().filter(|_| self.model.counts(grant)) {
                 claim[key][giver] = json!(self.host);
             }
@@ -370,20 +374,21 @@ async fn run(seed: u64) {
     let (admin, host) = (tenant.client().await, issuer.split(':').next().unwrap_or_default().to_owned());
     let mut world = World { admin, host, model: Model::default(), ids: BTreeMap::new(), clients: BTreeMap::new() };
     let projects = 0..OWNERS.len();
-    let roles = projects.clone().flat_map(|project| KEYS.into_iter().take(3).map(move |key| Thing::Role(project, key)));
-    for thing in Thing::fixed().chain(roles) {
+    let roles =
+        projects.clone().flat_map(|project| KEYS.into_iter().take(3).map(move |key| ModelObject::Role(project, key)));
+    for thing in ModelObject::fixed().chain(roles) {
         world.take(Step::add(thing, &[])).await;
     }
     for (project, place) in projects.flat_map(|project| (0..ORGANIZATIONS).map(move |place| (project, place))) {
-        world.take(Step::add(Thing::ProjectGrant(project, place), &KEYS[..3])).await;
-        world.take(Step::add(Thing::UserGrant(place, project, None), &KEYS[..2])).await;
+        world.take(Step::add(ModelObject::ProjectGrant(project, place), &KEYS[..3])).await;
+        world.take(Step::add(ModelObject::UserGrant(place, project, None), &KEYS[..2])).await;
     }
-    world.look().await;
+    world.compare().await;
     for number in 1..=STEPS {
         let step = world.model.draw(&mut random);
         world.take(step).await;
         if number % STEPS_A_LOOK == 0 {
-            world.look().await;
+            world.compare().await;
         }
     }
 }

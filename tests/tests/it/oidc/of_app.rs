@@ -144,7 +144,8 @@ async fn whoever_asks_for_an_organization_by_id_or_domain_gets_users_of_it_and_i
     let other = done(&flow.admin, &format!("{API}/organizations"), json!({ "name": "Other" })).await.id();
     let domain = "own.example";
     name(&flow.admin, &own, domain, &dns).await;
-    let asked = async |scope: &str| flow.sent(&flow.asked(&[("scope", &format!("openid {scope}"))])).await;
+    let asked =
+        async |scope: &str| flow.sent(&flow.authorize_parameters(&[("scope", &format!("openid {scope}"))])).await;
     let known = async || location(&asked(&by_domain(domain)).await).contains("authRequest=").then_some(());
     eventually("the domain is known", known).await;
     // Programs are of an organization, too.

@@ -33,7 +33,7 @@ async fn signer(admin: &Client, issuer: &str) -> Signer {
     let user = json!({ "username": "robot", "service": {} });
     let user = done(admin, &format!("{API}/users"), user).await.id();
     let wanted = json!({ "keyType": "KEY_TYPE_ED25519", "expirationDate": FAR });
-    Signer::made(admin, issuer, &format!("users/{user}"), wanted).await
+    Signer::create(admin, issuer, &format!("users/{user}"), wanted).await
 }
 
 /// Returns an assertion that is valid longer than the test takes on a slow machine.

@@ -14,7 +14,7 @@ use super::{
 };
 
 /// Requests a token of a user with a scope.
-async fn asked(admin: &Client, user: &ServiceUser, scope: &str) -> String {
+async fn access_token(admin: &Client, user: &ServiceUser, scope: &str) -> String {
     let form = [("grant_type", "client_credentials"), ("scope", scope)];
     let request = admin.anonymous(Method::POST, "/oauth/v2/token");
     let answer = send(request.basic_auth(&user.client_id, Some(&user.client_secret)).form(&form)).await;
@@ -29,7 +29,7 @@ async fn choose(admin: &Client, user: &ServiceUser, form: &str, scope: &str) -> 
     assert_eq!(answer.status, 200, "{}", answer.body);
     let is_opaque = form.ends_with("BEARER");
     eventually("tokens are of the form that was chosen", async || {
-        let token = asked(admin, user, scope).await;
+        let token = access_token(admin, user, scope).await;
         (token.starts_with("at-") == is_opaque).then_some(token)
     })
     .await
@@ -45,7 +45,7 @@ async fn an_opaque_token_is_worth_what_a_signed_one_is() {
     let shop = Shop::open(json!({})).await;
     shop.grant(&["clerk"]).await;
     let scope = shop.scope(&format!("{ROLES} urn:platform:iam:user:resourceowner"));
-    let signed = asked(&shop.admin, &shop.user, &scope).await;
+    let signed = access_token(&shop.admin, &shop.user, &scope).await;
     let token = choose(&shop.admin, &shop.user, "ACCESS_TOKEN_TYPE_BEARER", &scope).await;
     assert!(token.starts_with("at-") && !token.contains('.'), "nobody takes it for a JWT: {token}");
     let told = async |token: &str| {
@@ -70,7 +70,7 @@ async fn an_opaque_token_is_worth_what_a_signed_one_is() {
     }
 
     // Its client ends it, and no other with it.
-    let other = asked(&shop.admin, &shop.user, &scope).await;
+    let other = access_token(&shop.admin, &shop.user, &scope).await;
     let revoke = async |user: &ServiceUser, token: &str| {
         let request = shop.admin.anonymous(Method::POST, "/oauth/v2/revoke");
         let request = request.basic_auth(&user.client_id, Some(&user.client_secret)).form(&[("token", token)]);
@@ -120,12 +120,12 @@ async fn the_api_takes_an_opaque_token_of_its_own_instance_that_is_for_it() {
             answer.body["message"].as_str().unwrap_or_default().to_owned(),
         )
     };
-    let for_the_shop = asked(admin, &reader, &shop.scope("")).await;
+    let for_the_shop = access_token(admin, &reader, &shop.scope("")).await;
     let (status_, reason, message) = answer(&for_the_shop).await;
     assert_eq!((status_, &*reason), (401, "TOKEN_INVALID"), "{message}");
     assert!(message.contains("the access token is not for the platform's API"), "{message}");
     let audience = SCOPE.split(' ').find(|scope| scope.ends_with(":aud")).expect("it has one");
-    let without = asked(admin, &reader, audience).await;
+    let without = access_token(admin, &reader, audience).await;
     let (status_, reason, message) = answer(&without).await;
     assert_eq!((status_, &*reason), (403, "INSUFFICIENT_SCOPE"), "{message}");
     let (status_, reason, message) = answer(&token[..token.len() - 4]).await;
@@ -136,7 +136,7 @@ async fn the_api_takes_an_opaque_token_of_its_own_instance_that_is_for_it() {
     let revoking = revoking.basic_auth(&reader.client_id, Some(&reader.client_secret)).form(&[("token", &token)]);
     assert_eq!(send(revoking).await.status, 200);
     assert_eq!(status(admin, &token).await, 401);
-    let next = asked(admin, &reader, SCOPE).await;
+    let next = access_token(admin, &reader, SCOPE).await;
     assert_eq!(status(admin, &next).await, 404);
     shop.change(Method::POST, &format!("users/{}/_lock", reader.user_id), None).await;
     eventually("the user is locked", async || (status(admin, &next).await == 401).then_some(())).await;

@@ -18,7 +18,7 @@ use std::ops::Deref;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use tests::{
-    browser::{Browser, Shown},
+    browser::{Browser, Page},
     client::Client,
     instance::Instance,
 };
@@ -48,18 +48,18 @@ pub(super) fn browser(instance: &Instance) -> Browser {
 impl<T: Deref<Target = Instance>> Flow<T> {
     /// Returns the path that the app sends a browser to.
     pub(super) fn sends(&self, others: &[(&str, &str)]) -> String {
-        let query = serde_urlencoded::to_string(self.asked(others)).expect("it is a query");
+        let query = serde_urlencoded::to_string(self.authorize_parameters(others)).expect("it is a query");
         format!("/oauth/v2/authorize?{query}")
     }
 
     /// Sends a browser, and follows redirects.
-    pub(super) async fn sent_by(&self, browser: &mut Browser, others: &[(&str, &str)]) -> Shown {
+    pub(super) async fn sent_by(&self, browser: &mut Browser, others: &[(&str, &str)]) -> Page {
         let shown = browser.get(&self.sends(others)).await;
         self.follow(browser, shown).await
     }
 
     /// Follows redirects until a page asks something, or the browser is back at the app.
-    pub(super) async fn follow(&self, browser: &mut Browser, mut shown: Shown) -> Shown {
+    pub(super) async fn follow(&self, browser: &mut Browser, mut shown: Page) -> Page {
         let issuer = &self.tenant.bootstrap.issuer;
         for _ in 0..5 {
             let location = shown.location().to_owned();
@@ -77,13 +77,13 @@ impl<T: Deref<Target = Instance>> Flow<T> {
     }
 
     /// Sends the form of a page, and follows redirects.
-    pub(super) async fn send(&self, browser: &mut Browser, shown: &Shown, fields: &[(&str, &str)]) -> Shown {
+    pub(super) async fn send(&self, browser: &mut Browser, shown: &Page, fields: &[(&str, &str)]) -> Page {
         let sent = browser.post(&shown.action(), &shown.form(fields)).await;
         self.follow(browser, sent).await
     }
 
     /// Sends a browser, and logs somebody in with name and password.
-    pub(super) async fn logs_in(&self, browser: &mut Browser, name: &str, others: &[(&str, &str)]) -> Shown {
+    pub(super) async fn logs_in(&self, browser: &mut Browser, name: &str, others: &[(&str, &str)]) -> Page {
         let shown = self.sent_by(browser, others).await;
         assert!(shown.text.contains("name=\"username\""), "it asks for the name: {} {}", shown.location(), shown.text);
         let shown = self.send(browser, &shown, &[("username", name)]).await;
@@ -93,7 +93,7 @@ impl<T: Deref<Target = Instance>> Flow<T> {
 }
 
 /// Returns the answer to the app, where the browser is back there.
-pub(super) fn back(shown: &Shown) -> Parameters {
+pub(super) fn back(shown: &Page) -> Parameters {
     assert!(shown.location().starts_with(super::flow::CALLBACK), "{} {}", shown.status, shown.text);
     assert_eq!(shown.status, StatusCode::SEE_OTHER);
     assert_eq!(shown.headers["cache-control"], "no-store");
@@ -101,14 +101,14 @@ pub(super) fn back(shown: &Shown) -> Parameters {
 }
 
 /// Returns the claims of an ID token.
-pub(super) fn said(tokens: &Value) -> Value {
+pub(super) fn id_token_claims(tokens: &Value) -> Value {
     let payload = tokens["id_token"].as_str().and_then(|token| token.split('.').nth(1)).expect("there is an ID token");
     let payload = base64::Engine::decode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, payload);
     serde_json::from_slice(&payload.expect("it is base64url")).expect("it is JSON")
 }
 
 /// Returns the title of a page.
-pub(crate) fn title(shown: &Shown) -> &str {
+pub(crate) fn title(shown: &Page) -> &str {
     let rest = shown.text.split_once("<title>").map_or("", |(_, rest)| rest);
     rest.split("</title>").next().unwrap_or_default()
 }

@@ -63,7 +63,7 @@ async fn whatever_differs_from_a_redirect_uri_is_another_one() {
         ("10: no scheme", "//shop.example/callback?tenant=1"),
         ("10: a path", "/callback?tenant=1"),
     ] {
-        assert_shown(case, &flow.sent(&flow.asked(&[("redirect_uri", uri)])).await);
+        assert_shown(case, &flow.sent(&flow.authorize_parameters(&[("redirect_uri", uri)])).await);
     }
     assert!(!flow.waiting(&[("redirect_uri", REGISTERED)]).await.is_empty(), "and the same one is the same");
 }
@@ -72,7 +72,7 @@ async fn whatever_differs_from_a_redirect_uri_is_another_one() {
 async fn the_query_of_a_redirect_uri_stays_and_is_added_to() {
     let flow = with_query().await;
     let own = ("redirect_uri", REGISTERED);
-    let refused = location(&flow.sent(&flow.asked(&[own, ("scope", "profile")])).await);
+    let refused = location(&flow.sent(&flow.authorize_parameters(&[own, ("scope", "profile")])).await);
     assert!(refused.starts_with(&format!("{REGISTERED}&error=invalid_scope")), "14: {refused}");
     let (_, token) = flow.session().await;
     let finished = flow.finished(&flow.waiting(&[own]).await, &token).await;
@@ -107,7 +107,7 @@ async fn an_app_is_answered_in_the_way_that_it_asks_for() {
         ("19: as long as it may be", &long),
         ("19: of all kinds", "+%2B%00?#&=;/\\\"'<>\u{fc}\u{1f600}"),
     ] {
-        let refused = flow.sent(&flow.asked(&[("state", state), ("scope", "profile")])).await;
+        let refused = flow.sent(&flow.authorize_parameters(&[("state", state), ("scope", "profile")])).await;
         assert!(!refused.headers.contains_key("set-cookie"), "{case}");
         assert_eq!(answered(&location(&refused))["state"], state, "{case}");
         let finished = flow.finished(&flow.waiting(&[("state", state)]).await, &token).await;
@@ -120,7 +120,7 @@ async fn people_log_in_where_the_app_says() {
     let mut settings = App::public();
     settings["loginUri"] = json!("https://login.example/start?theme=dark");
     let flow = Flow::with(settings).await;
-    let url = location(&flow.sent(&flow.asked(&[])).await);
+    let url = location(&flow.sent(&flow.authorize_parameters(&[])).await);
     assert!(url.starts_with("https://login.example/start?theme=dark&authRequest="), "{url}");
     assert_eq!(answered(&url).len(), 2, "nothing of the request is in it: {url}");
     for uri in ["/start", "login.example", "javascript:alert(1)", "ftp://login.example/"] {
@@ -135,18 +135,18 @@ async fn people_log_in_where_the_app_says() {
 async fn a_form_is_read_as_a_query_is() {
     let flow = Flow::start().await;
     let posted = async |form: &[(String, String)]| send(flow.admin.anonymous(Method::POST, PATH).form(form)).await;
-    let refused = posted(&flow.asked(&[("scope", "profile")])).await;
+    let refused = posted(&flow.authorize_parameters(&[("scope", "profile")])).await;
     assert_eq!(refused.status, StatusCode::SEE_OTHER, "55");
     assert_eq!(answered(&location(&refused))["error"], "invalid_scope", "45");
-    assert_shown("45: an unknown app", &posted(&flow.asked(&[("client_id", "1")])).await);
-    let twice = [flow.asked(&[]), parameters(&[("nonce", "again")])].concat();
+    assert_shown("45: an unknown app", &posted(&flow.authorize_parameters(&[("client_id", "1")])).await);
+    let twice = [flow.authorize_parameters(&[]), parameters(&[("nonce", "again")])].concat();
     assert_shown("45 and 6: twice", &posted(&twice).await);
     let typed = flow.admin.anonymous(Method::POST, PATH).json(&json!({ "client_id": flow.app.id }));
     assert_shown("45: JSON", &send(typed).await);
     for name in ["prompt", "nonce", "code_challenge", "response_type", "extra"] {
         for (case, value) in [("the same", "login"), ("nothing", "")] {
             let pair = parameters(&[(name, value), (name, value)]);
-            let twice = [flow.asked(&[(name, "")]), pair].concat();
+            let twice = [flow.authorize_parameters(&[(name, "")]), pair].concat();
             assert_shown(&format!("6: {name} twice: {case}"), &flow.sent(&twice).await);
         }
     }
@@ -161,7 +161,7 @@ async fn a_form_is_read_as_a_query_is() {
 async fn an_app_sends_nobody_where_it_is_not_or_is_off() {
     let flow = Flow::start().await;
     let elsewhere = Flow::start().await;
-    let other = flow.asked(&[("client_id", &elsewhere.app.id)]);
+    let other = flow.authorize_parameters(&[("client_id", &elsewhere.app.id)]);
     assert_shown("5: of another instance", &flow.sent(&other).await);
 
     let organization = done(&flow.admin, &format!("{API}/organizations"), json!({ "name": "Beside" })).await.id();
@@ -171,12 +171,12 @@ async fn an_app_sends_nobody_where_it_is_not_or_is_off() {
     let flow = Flow { project, app, ..flow };
     assert!(!flow.waiting(&[]).await.is_empty());
     done(&flow.admin, &format!("{API}/organizations/{organization}/_deactivate"), json!({})).await;
-    assert_shown("5: the organization is off", &flow.sent(&flow.asked(&[])).await);
+    assert_shown("5: the organization is off", &flow.sent(&flow.authorize_parameters(&[])).await);
     flow.switch_on(&format!("{API}/organizations/{organization}")).await;
     let request = flow.waiting(&[]).await;
     let gone = flow.admin.request(Method::DELETE, &format!("{API}/apps/{}", flow.app.id));
     assert_eq!(send(gone.header("prefer", "wait=10")).await.status, StatusCode::OK);
-    assert_shown("5: the app was deleted", &flow.sent(&flow.asked(&[])).await);
+    assert_shown("5: the app was deleted", &flow.sent(&flow.authorize_parameters(&[])).await);
     let (_, token) = flow.session().await;
     flow.finished(&request, &token).await.assert_refused("its request", 404, "RESOURCE_NOT_FOUND");
 }

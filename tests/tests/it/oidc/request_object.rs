@@ -41,7 +41,9 @@ async fn an_app_asks_by_what_it_has_signed() {
         // What is in the object counts, and what is not is taken from beside it.
         let inside = json!({ "scope": "openid email", "login_hint": "ada", "max_age": 60, "state": "inside" });
         let object = signed(&signer, None, &inside);
-        let told = answered(&location(&flow.sent(&flow.asked(&[("request", &object), ("prompt", "none")])).await));
+        let told = answered(&location(
+            &flow.sent(&flow.authorize_parameters(&[("request", &object), ("prompt", "none")])).await,
+        ));
         assert_eq!((&*told["error"], &*told["state"]), ("login_required", "inside"), "{type}");
         let request = flow.waiting(&[("request", &object), ("state", "outside"), ("login_hint", "eve")]).await;
         let shown = read(&flow, &request).await;
@@ -50,16 +52,22 @@ async fn an_app_asks_by_what_it_has_signed() {
     }
     let signer = key(&flow, &flow.app.id, "EC").await;
     let foreign = signed(&signer, None, &json!({ "redirect_uri": "https://evil.example/cb" }));
-    assert_eq!(flow.sent(&flow.asked(&[("request", &foreign)])).await.status, 400, "what is inside counts");
+    assert_eq!(
+        flow.sent(&flow.authorize_parameters(&[("request", &foreign)])).await.status,
+        400,
+        "what is inside counts"
+    );
     let own = signed(&signer, None, &json!({ "redirect_uri": CALLBACK, "scope": "" }));
-    let url = location(&flow.sent(&flow.asked(&[("request", &own), ("redirect_uri", "https://evil.example")])).await);
+    let url = location(
+        &flow.sent(&flow.authorize_parameters(&[("request", &own), ("redirect_uri", "https://evil.example")])).await,
+    );
     assert!(url.starts_with(&format!("{CALLBACK}?error=invalid_scope")), "empty inside is empty: {url}");
     let by_reference = [("request", own.as_str()), ("request_uri", "https://a.example")];
-    let url = location(&flow.sent(&flow.asked(&by_reference)).await);
+    let url = location(&flow.sent(&flow.authorize_parameters(&by_reference)).await);
     assert!(url.contains("error=request_uri_not_supported"), "{url}");
 
     // Of the type of RFC 9101 nothing else counts, not even a redirect URI.
-    let asked = flow.asked(&[]);
+    let asked = flow.authorize_parameters(&[]);
     let mut inside: Value = asked.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
     inside["prompt"] = json!("none");
     let object = signed(&signer, Some(TYPE), &inside);
@@ -67,7 +75,7 @@ async fn an_app_asks_by_what_it_has_signed() {
     let told = answered(&location(&send(sender.anonymous(Method::POST, "/oauth/v2/authorize").form(&pairs)).await));
     assert_eq!((told["error"].as_str(), told["state"].as_str()), ("login_required", "a b&c"), "{told:?}");
     let without = signed(&signer, Some(TYPE), &json!({ "scope": "openid" }));
-    let shown = flow.sent(&flow.asked(&[("request", &without)])).await;
+    let shown = flow.sent(&flow.authorize_parameters(&[("request", &without)])).await;
     assert_eq!(shown.status, 400, "the redirect URI is not in the object: {shown:?}");
 }
 
@@ -101,7 +109,7 @@ async fn an_object_that_the_app_has_not_signed_for_this_is_refused() {
         ("another response type", of(json!({ "response_type": "id_token" }))),
         ("a list", of(json!({ "scope": ["openid"] }))),
     ] {
-        let url = location(&flow.sent(&flow.asked(&[("request", &object)])).await);
+        let url = location(&flow.sent(&flow.authorize_parameters(&[("request", &object)])).await);
         assert!(url.starts_with(&format!("{CALLBACK}?error=invalid_request_object")), "{case}: {url}");
     }
     let header = json!({ "alg": "none", "kid": signer.kid }).to_string();
@@ -110,13 +118,13 @@ async fn an_object_that_the_app_has_not_signed_for_this_is_refused() {
     for (case, object, error) in
         [("unsigned", unsigned, "request_not_supported"), ("symmetric", symmetric, "invalid_request_object")]
     {
-        let url = location(&flow.sent(&flow.asked(&[("request", &object)])).await);
+        let url = location(&flow.sent(&flow.authorize_parameters(&[("request", &object)])).await);
         assert!(url.starts_with(&format!("{CALLBACK}?error={error}")), "{case}: {url}");
     }
     // Where it cannot be told where the app is answered, the person is told.
     let expired = of(json!({ "exp": now - 1 }));
     for elsewhere in ["https://evil.example/cb", ""] {
-        let shown = flow.sent(&flow.asked(&[("request", &expired), ("redirect_uri", elsewhere)])).await;
+        let shown = flow.sent(&flow.authorize_parameters(&[("request", &expired), ("redirect_uri", elsewhere)])).await;
         assert_eq!(shown.status, 400, "{elsewhere}");
     }
 
@@ -124,6 +132,6 @@ async fn an_object_that_the_app_has_not_signed_for_this_is_refused() {
     let path = format!("{API}/apps/{}/keys/{}", flow.app.id, signer.kid);
     let gone = send(flow.admin.request(Method::DELETE, &path)).await;
     assert_eq!(gone.status, 200, "{}", gone.body);
-    let url = location(&flow.sent(&flow.asked(&[("request", &of(json!({})))])).await);
+    let url = location(&flow.sent(&flow.authorize_parameters(&[("request", &of(json!({})))])).await);
     assert!(url.contains("error=invalid_request_object"), "a key that was deleted: {url}");
 }

@@ -31,7 +31,7 @@ fn host(shop: &Shop) -> String {
 }
 
 /// Waits until tokens have these roles.
-async fn told(shop: &Shop, expected: &[&str]) {
+async fn wait_for_roles(shop: &Shop, expected: &[&str]) {
     let probe = || async { (keys(shop, ROLES).await == expected).then_some(()) };
     eventually(&format!("tokens tell of {expected:?}"), probe).await;
 }
@@ -69,7 +69,7 @@ async fn a_token_tells_the_roles_that_its_scopes_ask_for() {
 async fn what_roles_stand_on_takes_them_away() {
     let shop = Shop::open(json!({})).await;
     let grant = shop.grant(&["admin", "clerk"]).await;
-    told(&shop, &["admin", "clerk"]).await;
+    wait_for_roles(&shop, &["admin", "clerk"]).await;
     let path = format!("user_grants/{grant}");
     // Other roles are told at once, though what it was before was read a moment ago.
     for role in ["clerk", "admin", "clerk"] {
@@ -79,7 +79,7 @@ async fn what_roles_stand_on_takes_them_away() {
     shop.change(Method::POST, &format!("{path}/_deactivate"), None).await;
     assert_eq!(keys(&shop, ROLES).await, [""; 0]);
     shop.change(Method::POST, &format!("{path}/_reactivate"), None).await;
-    told(&shop, &["clerk"]).await;
+    wait_for_roles(&shop, &["clerk"]).await;
     let path = format!("{API}/roles/_search");
     let found = post(&shop.admin, &path, json!([{ "projectId": shop.project }])).await;
     let roles = found.body["result"].as_array().expect("there are two");
@@ -174,7 +174,7 @@ impl Resold {
     }
 
     /// Waits until tokens of the seller have these roles.
-    async fn told(&self, step: &str, expected: &[&str]) {
+    async fn wait_for_roles(&self, step: &str, expected: &[&str]) {
         let probe = || async {
             let answer = self.shop.ask(&self.seller, ROLES).await;
             let [_, claims] = parts(answer.body["access_token"].as_str()?);
@@ -189,20 +189,20 @@ impl Resold {
 async fn a_role_counts_as_long_as_all_that_it_stands_on() {
     let resold = Resold::open().await;
     let (shop, both) = (&resold.shop, ["admin", "clerk"]);
-    resold.told("granted", &both).await;
+    resold.wait_for_roles("granted", &both).await;
     for path in [
         format!("project_grants/{}", resold.project_grant),
         format!("projects/{}", shop.project),
         format!("organizations/{}", resold.home),
     ] {
         shop.change(Method::POST, &format!("{path}/_deactivate"), None).await;
-        resold.told(&path, &[]).await;
+        resold.wait_for_roles(&path, &[]).await;
         shop.change(Method::POST, &format!("{path}/_reactivate"), None).await;
-        resold.told(&path, &both).await;
+        resold.wait_for_roles(&path, &both).await;
     }
     let fewer = json!({ "roleKeys": { "values": ["clerk"] } });
     shop.change(Method::PATCH, &format!("project_grants/{}", resold.project_grant), Some(fewer)).await;
-    resold.told("a role is taken from the project grant", &["clerk"]).await;
+    resold.wait_for_roles("a role is taken from the project grant", &["clerk"]).await;
     shop.change(Method::POST, &format!("organizations/{}/_deactivate", resold.organization), None).await;
     assert_error("its organization is off", &shop.ask(&resold.seller, ROLES).await, 401, "invalid_client");
 }

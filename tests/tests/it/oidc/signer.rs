@@ -41,11 +41,11 @@ impl Signer {
 
     /// Creates a key with this request.
     pub(super) async fn of(tenant: &Tenant, path: &str, wanted: Value) -> Self {
-        Self::made(&tenant.client().await, &tenant.bootstrap.issuer, path, wanted).await
+        Self::create(&tenant.client().await, &tenant.bootstrap.issuer, path, wanted).await
     }
 
     /// Creates a key as `admin`, for assertions to this issuer.
-    pub(super) async fn made(admin: &Client, issuer: &str, path: &str, wanted: Value) -> Self {
+    pub(super) async fn create(admin: &Client, issuer: &str, path: &str, wanted: Value) -> Self {
         let made = done(admin, &format!("{API}/{path}/keys"), wanted).await;
         let pem = made.body["privateKey"]["pem"].as_str().unwrap_or_else(|| panic!("it is shown: {}", made.body));
         let mut jwk: Value = made.body["privateKey"]["jwk"]

@@ -19,7 +19,7 @@ use super::{
 
 /// The objects that can be deactivated, locked or removed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Thing {
+enum Subject {
     Instance,
     /// The organization of the user.
     Home,
@@ -44,21 +44,21 @@ enum Thing {
     ExchangingApp,
 }
 
-use Thing::*;
+use Subject::*;
 
 /// The ways to get or use a token of a service user.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum TokenUse {
     /// By secret, by a JWT bearer grant and by a client assertion: for the API, or for a project.
     Secret(Audience),
     Bearer(Audience),
     Assertion(Audience),
     /// At the API and at userinfo.
-    Api(Thing),
-    Userinfo(Thing),
+    Api(Subject),
+    Userinfo(Subject),
     /// By an app with a secret, or by one that signs.
-    Introspection(Thing),
-    SignedIntrospection(Thing),
+    Introspection(Subject),
+    SignedIntrospection(Subject),
     /// Exchanges the signed token for another one.
     Exchange,
     /// Revokes a token, by secret or signature.
@@ -72,9 +72,9 @@ enum Audience {
     Project,
 }
 
-const TOKENS: [Thing; 3] = [SignedToken, OpaqueToken, PersonalToken];
+const TOKENS: [Subject; 3] = [SignedToken, OpaqueToken, PersonalToken];
 
-impl Way {
+impl TokenUse {
     fn all() -> Vec<Self> {
         let got = [Audience::Api, Audience::Project]
             .into_iter()
@@ -96,7 +96,7 @@ impl Way {
     }
 
     /// Returns all objects that a way depends on.
-    fn stands_on(self) -> Vec<Thing> {
+    fn stands_on(self) -> Vec<Subject> {
         let user = vec![Instance, Home, User];
         let granted = vec![Maker, Project, ProjectGrant, UserGrant];
         let of = |audience| if audience == Audience::Project { granted.clone() } else { vec![] };
@@ -123,14 +123,14 @@ struct World<'a> {
     tenant: &'a Tenant,
     admin: Client,
     /// The paths of the objects that have one.
-    paths: Vec<(Thing, String)>,
+    paths: Vec<(Subject, String)>,
     project: String,
     user: ServiceUser,
     signer: Signer,
     app: (String, String),
     app_signer: Signer,
     exchanging: flow::App,
-    tokens: Vec<(Thing, String)>,
+    tokens: Vec<(Subject, String)>,
 }
 
 impl<'a> World<'a> {
@@ -194,24 +194,24 @@ impl<'a> World<'a> {
             let changed = send(self.admin.request(Method::PATCH, &path).json(&change)).await;
             assert_eq!(changed.status, 200, "{}", changed.body);
             let taken = eventually("there are tokens of this form", async || {
-                let answer = self.attempt(Way::Secret(Audience::Project)).await;
+                let answer = self.attempt(TokenUse::Secret(Audience::Project)).await;
                 let taken = answer.body["access_token"].as_str()?.to_owned();
                 (taken.starts_with("at-") == (token == OpaqueToken)).then_some(taken)
             })
             .await;
             self.tokens.push((token, taken));
         }
-        let answer = self.attempt(Way::Exchange).await;
+        let answer = self.attempt(TokenUse::Exchange).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
         self.tokens.push((ExchangedToken, flow::access_token(&answer.body).to_owned()));
     }
 
-    fn path(&self, thing: Thing) -> &str {
+    fn path(&self, thing: Subject) -> &str {
         let found = self.paths.iter().find(|(named, _)| *named == thing);
         &found.unwrap_or_else(|| panic!("{thing:?} has no path")).1
     }
 
-    fn token(&self, thing: Thing) -> &str {
+    fn token(&self, thing: Subject) -> &str {
         &self.tokens.iter().find(|(named, _)| *named == thing).expect("it is a token").1
     }
 
@@ -227,50 +227,50 @@ impl<'a> World<'a> {
     }
 
     /// Tries a way.
-    async fn attempt(&self, way: Way) -> Answer {
+    async fn attempt(&self, way: TokenUse) -> Answer {
         let secret = Some(&self.user.client_secret);
         let by_secret = |path: &str| self.admin.anonymous(Method::POST, path).basic_auth(&self.user.client_id, secret);
         let signed = |signer: &Signer| {
             [("client_assertion_type", BY_ASSERTION.to_owned()), ("client_assertion", signer.assertion())]
         };
         match way {
-            Way::Secret(audience) => {
+            TokenUse::Secret(audience) => {
                 let scope = self.scope(audience);
                 send(by_secret("/oauth/v2/token").form(&[("grant_type", "client_credentials"), ("scope", &scope)]))
                     .await
             }
-            Way::Bearer(audience) => {
+            TokenUse::Bearer(audience) => {
                 self.granted(&[("grant_type", BEARER), ("assertion", &self.signer.assertion())], audience).await
             }
-            Way::Assertion(audience) => {
+            TokenUse::Assertion(audience) => {
                 let [kind, assertion] = signed(&self.signer);
                 let form = [("grant_type", "client_credentials"), (kind.0, &kind.1), (assertion.0, &assertion.1)];
                 self.granted(&form, audience).await
             }
-            Way::Api(token) => {
+            TokenUse::Api(token) => {
                 let request = self.admin.anonymous(Method::GET, "/settings/v3alpha/languages");
                 send(request.bearer_auth(self.token(token))).await
             }
-            Way::Userinfo(token) => {
+            TokenUse::Userinfo(token) => {
                 let request = self.admin.anonymous(Method::GET, "/oidc/v1/userinfo");
                 send(request.bearer_auth(self.token(token))).await
             }
-            Way::Introspection(token) => {
+            TokenUse::Introspection(token) => {
                 let request = self.admin.anonymous(Method::POST, "/oauth/v2/introspect");
                 let request = request.basic_auth(&self.app.0, Some(&self.app.1));
                 send(request.form(&[("token", self.token(token))])).await
             }
-            Way::SignedIntrospection(token) => {
+            TokenUse::SignedIntrospection(token) => {
                 let [kind, assertion] = signed(&self.app_signer);
                 let form = [("token", self.token(token)), (kind.0, &kind.1), (assertion.0, &assertion.1)];
                 ask(self.tenant, "/oauth/v2/introspect", &form).await
             }
-            Way::Exchange => {
+            TokenUse::Exchange => {
                 let subject = [("subject_token", self.token(SignedToken)), ("subject_token_type", exchange::ACCESS)];
-                exchange::asked(&self.admin, &self.exchanging, &subject).await
+                exchange::post_exchange(&self.admin, &self.exchanging, &subject).await
             }
-            Way::Revocation => send(by_secret("/oauth/v2/revoke").form(&[("token", "unknown")])).await,
-            Way::SignedRevocation => {
+            TokenUse::Revocation => send(by_secret("/oauth/v2/revoke").form(&[("token", "unknown")])).await,
+            TokenUse::SignedRevocation => {
                 let [kind, assertion] = signed(&self.signer);
                 let form = [("token", "unknown"), (kind.0, &kind.1), (assertion.0, &assertion.1)];
                 ask(self.tenant, "/oauth/v2/revoke", &form).await
@@ -279,22 +279,22 @@ impl<'a> World<'a> {
     }
 
     /// Whether the answer of a way is a success.
-    fn works(&self, way: Way, answer: &Answer) -> bool {
+    fn works(&self, way: TokenUse, answer: &Answer) -> bool {
         let is_got = match way {
             // What a token is not given for is left out of what it is given for.
-            Way::Secret(audience) | Way::Bearer(audience) | Way::Assertion(audience) => {
+            TokenUse::Secret(audience) | TokenUse::Bearer(audience) | TokenUse::Assertion(audience) => {
                 answer.body["scope"] == self.scope(audience)
             }
-            Way::Introspection(_) | Way::SignedIntrospection(_) => answer.body["active"] == true,
+            TokenUse::Introspection(_) | TokenUse::SignedIntrospection(_) => answer.body["active"] == true,
             _ => true,
         };
         answer.status == 200 && is_got
     }
 
     /// Fails unless exactly the ways that do not depend on this object work.
-    async fn assert_without(&self, case: &str, touched: Option<Thing>) -> usize {
+    async fn assert_without(&self, case: &str, touched: Option<Subject>) -> usize {
         let (mut refused, mut wrong) = (0, vec![]);
-        for way in Way::all() {
+        for way in TokenUse::all() {
             let answer = self.attempt(way).await;
             let is_expected = touched.is_none_or(|thing| !way.stands_on().contains(&thing));
             if self.works(way, &answer) != is_expected {
@@ -307,7 +307,7 @@ impl<'a> World<'a> {
     }
 
     /// Brings an object into a state.
-    async fn bring(&self, thing: Thing, state: &str) {
+    async fn set_state(&self, thing: Subject, state: &str) {
         let request = match (thing, state) {
             (SignedToken | OpaqueToken, _) => {
                 let request = self.admin.anonymous(Method::POST, "/oauth/v2/revoke");
@@ -337,7 +337,7 @@ impl<'a> World<'a> {
 }
 
 /// Each object, with the states in which it does not count.
-const STATES: [(Thing, &[&str]); 16] = [
+const STATES: [(Subject, &[&str]); 16] = [
     (Instance, &["/_deactivate", ""]),
     (Home, &["/_deactivate", ""]),
     (User, &["/_deactivate", "/_lock", ""]),
@@ -356,11 +356,11 @@ const STATES: [(Thing, &[&str]); 16] = [
     (ExchangingApp, &["/_deactivate", ""]),
 ];
 
-async fn cell(tenant: &Tenant, thing: Thing, state: &str) -> usize {
+async fn cell(tenant: &Tenant, thing: Subject, state: &str) -> usize {
     let world = World::build(tenant).await;
     let case = format!("{thing:?}{state}");
     world.assert_without(&case, None).await;
-    world.bring(thing, state).await;
+    world.set_state(thing, state).await;
     world.assert_without(&case, Some(thing)).await
 }
 

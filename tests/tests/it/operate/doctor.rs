@@ -43,7 +43,7 @@ fn flags(servers: &Servers, instead: &[(&str, &str)]) -> Vec<String> {
     flags
 }
 
-fn words(flags: &[String]) -> Vec<&str> {
+fn as_strs(flags: &[String]) -> Vec<&str> {
     flags.iter().map(String::as_str).collect()
 }
 
@@ -142,7 +142,7 @@ async fn another_log_is_told(platform: &Platform) {
         forged.put(vec![], |_| {}).await;
     }
     let mixed = flags(&servers, &[("--postgres-url", &postgres)]);
-    let (is_success, out) = doctor(&words(&mixed));
+    let (is_success, out) = doctor(&as_strs(&mixed));
     assert!(!is_success);
     assert_line(&out, "fail  read model", &["history_2", "is missing in this log", "--postgres-url", "last copy"]);
 }
@@ -151,7 +151,7 @@ async fn another_log_is_told(platform: &Platform) {
 async fn what_is_not_set_up_is_left_so() {
     let servers = Servers::start().await;
     let all = servers.flags();
-    let (is_success, out) = doctor(&words(&all));
+    let (is_success, out) = doctor(&as_strs(&all));
     assert!(is_success, "a platform can begin here");
     assert_line(&out, "warn  log", &["there is no stream EVENTS_0", "platform standalone"]);
     assert_line(&out, "warn  stream", &["KV_HOLDERS", "the first node"]);
@@ -188,7 +188,7 @@ async fn each_fault_of_the_servers_is_named_with_its_remedy() {
         (row.get::<_, String>(0) == "off").then_some(())
     })
     .await;
-    let (_, out) = doctor(&words(&guest));
+    let (_, out) = doctor(&as_strs(&guest));
     assert_line(&out, "fail  log", &["EVENTS_0 has deletes allowed", "docs/nats-permissions.md"]);
     assert_line(&out, "fail  stream", &["KV_HOLDERS", "no end of single values", "remove KV_HOLDERS"]);
     assert_line(&out, "fail  postgres disk", &["full_page_writes is off", "alter system"]);
@@ -197,7 +197,7 @@ async fn each_fault_of_the_servers_is_named_with_its_remedy() {
     let away = "postgres://postgres@127.0.0.1:1/postgres";
     let closed = format!("postgres://guest:wrong@{address}");
     for (url, word) in [(away, "refused"), (&closed, "password authentication failed"), ("nonsense", "invalid")] {
-        let (_, out) = doctor(&words(&flags(&servers, &[("--postgres-url", url)])));
+        let (_, out) = doctor(&as_strs(&flags(&servers, &[("--postgres-url", url)])));
         assert_line(&out, "fail  postgres", &["cannot connect to Postgres", word, "--postgres-url"]);
     }
     for (flag, value, begin, word) in [
@@ -206,7 +206,7 @@ async fn each_fault_of_the_servers_is_named_with_its_remedy() {
         ("--nats-monitor-url", "http://127.0.0.1:1", "fail  durability", "--nats-monitor-url"),
         ("--master-key-file", "/no/such/file", "fail  master key", "/no/such/file"),
     ] {
-        let (_, out) = doctor(&words(&flags(&servers, &[(flag, value)])));
+        let (_, out) = doctor(&as_strs(&flags(&servers, &[(flag, value)])));
         assert_line(&out, begin, &[word]);
     }
 }
@@ -241,7 +241,7 @@ async fn a_nats_that_acknowledges_before_it_syncs_is_named() {
 async fn read_models_that_stand_still_are_named() {
     let cluster = Cluster::start().await;
     let all = cluster.servers.flags();
-    let (is_success, out) = doctor(&words(&all));
+    let (is_success, out) = doctor(&as_strs(&all));
     assert!(is_success);
     assert_line(&out, "ok    read model", &["history_2 has event"]);
     let nobody = cluster.node("query", "query", &[], &[]);
@@ -250,14 +250,14 @@ async fn read_models_that_stand_still_are_named() {
     fs::write(&key, "ab".repeat(32)).expect("the folder can be written");
     fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("it is ours");
     let key = key.display().to_string();
-    let (is_success, out) = doctor(&words(&flags(&cluster.servers, &[("--master-key-file", &key)])));
+    let (is_success, out) = doctor(&as_strs(&flags(&cluster.servers, &[("--master-key-file", &key)])));
     assert!(!is_success);
     assert_line(&out, "fail  master key", &["another key", "--nats-url"]);
     a_wrong_key_keeps_every_node_from_starting(&cluster, &key).await;
     // Postgres has tables, but one is missing.
     let postgres = connect(&cluster.servers.places.postgres_url).await;
     postgres.batch_execute("drop table history_2.claims").await.expect("it is there");
-    let (_, out) = doctor(&words(&all));
+    let (_, out) = doctor(&as_strs(&all));
     assert_line(&out, "warn  read model", &["tables of history_2 are missing", "start a node"]);
 }
 
@@ -265,7 +265,7 @@ async fn read_models_that_stand_still_are_named() {
 async fn nobody_keeps_the_read_models(cluster: &Cluster, reader: &Node) {
     let all = cluster.servers.flags();
     forge::append_small(cluster.servers.nats().await, 1001, SignedDuration::ZERO).await;
-    let (is_success, out) = doctor(&words(&all));
+    let (is_success, out) = doctor(&as_strs(&all));
     assert!(is_success, "it may still catch up");
     assert_line(&out, "ok    read model", &["history_2 has event", "it lags "]);
     let postgres = connect(&cluster.servers.places.postgres_url).await;
@@ -279,7 +279,7 @@ async fn nobody_keeps_the_read_models(cluster: &Cluster, reader: &Node) {
         postgres.execute(text, &[&number(at.sequence), &number(at.stream_sequence), &at.digest.as_slice()]).await;
     moved.expect("it is there");
     forge::append_small(cluster.servers.nats().await, 0, SignedDuration::from_secs(20)).await;
-    let (is_success, out) = doctor(&words(&all));
+    let (is_success, out) = doctor(&as_strs(&all));
     // The barrier before it was committed now.
     assert!(is_success && !out.contains("lags 20"), "{out}");
     let end = log.end().await.expect("it can be read") - 1;
@@ -287,7 +287,7 @@ async fn nobody_keeps_the_read_models(cluster: &Cluster, reader: &Node) {
     let moved =
         postgres.execute(text, &[&number(at.sequence), &number(at.stream_sequence), &at.digest.as_slice()]).await;
     moved.expect("it is there");
-    let (_, out) = doctor(&words(&all));
+    let (_, out) = doctor(&as_strs(&all));
     assert_line(&out, "warn  read model", &["history_2 has event", "it lags 2", "projector"]);
     let lags = eventually("the reader says so", || async {
         reader.management.check("read_models").await.filter(|check| check["state"] == "degraded")
@@ -296,7 +296,7 @@ async fn nobody_keeps_the_read_models(cluster: &Cluster, reader: &Node) {
     assert!(lags["place"]["lagSeconds"].as_f64().is_some_and(|seconds| seconds > 19.0), "{lags}");
     assert!(lags["reason"].as_str().is_some_and(|reason| reason.contains("projector")), "{lags}");
     assert!(reader.management.sum("platform_projection_lag_seconds", &["\"history\""]).await > 19.0);
-    let (is_success, out, told) = run(&[&["status", "--json"], &words(&status_flags(&all))[..]].concat());
+    let (is_success, out, told) = run(&[&["status", "--json"], &as_strs(&status_flags(&all))[..]].concat());
     assert!(is_success, "{told}");
     let status: Value = serde_json::from_str(&out).expect("it is JSON");
     let nodes = status["nodes"].as_array().expect("it lists nodes");
@@ -306,7 +306,7 @@ async fn nobody_keeps_the_read_models(cluster: &Cluster, reader: &Node) {
     );
     assert!(status["writer"].is_null(), "{out}");
     assert!(status["readModels"][0]["lagSeconds"].as_f64().is_some_and(|seconds| seconds > 19.0), "{out}");
-    let (is_success, out, _) = run(&[&["status"], &words(&status_flags(&all))[..]].concat());
+    let (is_success, out, _) = run(&[&["status"], &as_strs(&status_flags(&all))[..]].concat());
     assert!(is_success && out.contains("writer: none") && out.contains("node: query query, version "), "{out}");
 }
 

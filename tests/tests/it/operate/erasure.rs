@@ -61,13 +61,13 @@ fn canaries() -> Vec<String> {
 }
 
 fn person(canaries: &[String]) -> Value {
-    let mut person = known(canaries);
+    let mut person = person_of(canaries);
     person["human"]["password"] = json!({ "password": canaries[4] });
     person
 }
 
 /// Returns a person without what is never read.
-fn known(canaries: &[String]) -> Value {
+fn person_of(canaries: &[String]) -> Value {
     let data = json!({ "given_name": canaries[0], "family_name": canaries[1] });
     let email = json!({ "address": format!("{}@example.com", canaries[2]) });
     json!({ "username": canaries[3], "human": { "data": data, "email": email } })
@@ -125,7 +125,7 @@ async fn what_is_personal_is_in_read_models_only_and_nowhere_once_it_is_erased()
         json!({ "username": after[3], "human": { "data": { "given_name": after[0], after[1].clone(): after[2] } } });
     assert_eq!(post(&admin, USERS, wrong).await.status, 400);
     let patch = admin.request(Method::PATCH, &format!("{USERS}/{id}")).header("prefer", "wait=10");
-    let changed = send(patch.json(&known(&after))).await;
+    let changed = send(patch.json(&person_of(&after))).await;
     assert_eq!(changed.status, 200, "{}", changed.body);
     let another = json!({ "newPassword": after[4], "currentPassword": before[4] });
     done(&admin, &format!("{USERS}/{id}/password"), another).await;
@@ -167,7 +167,7 @@ async fn what_is_personal_is_in_read_models_only_and_nowhere_once_it_is_erased()
 /// Fails where one of these passwords is stored anywhere, or its hash, or an imported hash.
 async fn assert_no_password(platform: &Platform, admin: &Client, log: &Path, passwords: [&String; 2]) {
     let hash = "$2b$04$tp4KVyv19vQIx/uR84vCgeMOOOCrVzatyk2nkue3jwVWEZhaGtNR2";
-    let mut hashed = known(&canaries());
+    let mut hashed = person_of(&canaries());
     hashed["human"]["password"] = json!({ "hash": hash });
     done(admin, USERS, hashed).await;
     let all = [passwords[0].clone(), passwords[1].clone(), "argon2id".to_owned(), hash.to_lowercase()];
@@ -375,7 +375,7 @@ async fn targets_that_are_asked_see_no_password() {
     }
     let (names, hash) = (canaries(), "$2b$04$tp4KVyv19vQIx/uR84vCgeMOOOCrVzatyk2nkue3jwVWEZhaGtNR2");
     let id = done(&admin, USERS, person(&names)).await.id();
-    let mut hashed = known(&canaries());
+    let mut hashed = person_of(&canaries());
     hashed["human"]["password"] = json!({ "hash": hash });
     done(&admin, USERS, hashed).await;
     let another = json!({ "newPassword": format!("{}-new", names[4]), "currentPassword": names[4] });

@@ -118,7 +118,7 @@ fn place(kind: &str, holder: Option<&String>) -> String {
 }
 
 /// Creates an object, and returns its id. An object without an id of its own is put under a name.
-async fn made(who: &Client, path: &str, (name, body): (&str, Value)) -> String {
+async fn create(who: &Client, path: &str, (name, body): (&str, Value)) -> String {
     let is_put = path.ends_with("/metadata");
     if is_put { put(who, &format!("{path}/{name}"), body).await.id() } else { done(who, path, body).await.id() }
 }
@@ -178,7 +178,7 @@ async fn objects<'a>(kind: &str, owner: &'a Client, operator: &'a Client) -> (Ve
             }
             _ => panic!("{kind} are new: say here how they are made"),
         };
-        ids.push(made(who, &at(&place(kind, holder.as_ref())), (name, body)).await);
+        ids.push(create(who, &at(&place(kind, holder.as_ref())), (name, body)).await);
     }
     if ["users", "organizations", "instances", "projects", "apps", "project_grants", "user_grants"].contains(&kind) {
         done(who, &format!("{}/{}/_deactivate", at(kind), ids[1]), json!({})).await;

@@ -139,12 +139,12 @@ async fn object(kind: &str, tenant: &Tenant, who: &Client) -> Object {
     match kind {
         "users/metadata" => entry(who).await,
         "sessions" => session(who).await,
-        _ => made(kind, tenant, who).await,
+        _ => create(kind, tenant, who).await,
     }
 }
 
 /// Creates an object that belongs to no user.
-async fn made(kind: &str, tenant: &Tenant, who: &Client) -> Object {
+async fn create(kind: &str, tenant: &Tenant, who: &Client) -> Object {
     let at = |kind: &str| format!("{ROOT}/{kind}");
     let (name, url) = (new_name(), json!({ "url": "https://example.com/" }));
     let target = json!({ "name": name, "restWebhook": url });

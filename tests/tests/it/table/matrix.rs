@@ -173,7 +173,7 @@ async fn check(caller: &Caller, row: &(dyn Check + Sync), world: &World) -> bool
     let facts = row.facts();
     let is_let_in = caller.expects.of(facts).is_none();
     if is_let_in && caller.expects.succeeds(facts) {
-        row.lets_in(world, caller.case, &caller.client.token).await;
+        row.permits(world, caller.case, &caller.client.token).await;
         return true;
     }
     let what = format!("{}, {}", facts.method, caller.case);

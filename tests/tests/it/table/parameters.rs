@@ -1,8 +1,8 @@
 //! The rule about the parameters of functions: few, and no tuple among them that stands in for a struct.
 
-use std::{fs, path::Path};
+use std::fs;
 
-use super::tidy::{is_of_name, sources};
+use super::tidy::{is_of_name, root, sources};
 
 /// How many parameters a function has at most, beside `self`. Members of tuples count.
 const MOST: usize = 5;
@@ -206,7 +206,7 @@ impl Function<'_> {
 
 #[test]
 fn functions_take_at_most_five_parameters_and_no_tuple_beside_another() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
+    let root = root();
     let (mut found, mut looked_at, mut excused, mut faults) = (vec![], 0, 0, vec![]);
     sources(root, &mut found);
     found.sort();

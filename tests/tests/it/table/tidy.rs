@@ -9,6 +9,12 @@ use std::{
 const LONGEST_FILE: usize = 400;
 const LONGEST_FUNCTION: usize = 60;
 
+/// Returns the folder of the workspace.
+pub(super) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace")
+}
+
+/// Collects the Rust sources in a folder and below it.
 pub(super) fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the folder can be read").flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -42,7 +48,7 @@ fn long_functions(text: &str) -> Vec<String> {
 
 #[test]
 fn files_and_functions_are_short_and_files_say_what_they_are() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
+    let root = root();
     let mut found = vec![];
     sources(root, &mut found);
     assert!(found.len() > 100, "the sources are looked at");
@@ -168,7 +174,7 @@ fn circles(modules: &BTreeMap<Module, String>) -> Vec<String> {
 
 #[test]
 fn no_files_take_from_each_other() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
+    let root = root();
     let mut found = vec![];
     sources(root, &mut found);
     let is_root = |path: &&PathBuf| path.ends_with("src/lib.rs") || path.ends_with("src/main.rs");

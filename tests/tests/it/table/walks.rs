@@ -1,5 +1,6 @@
 //! The walks through the code name existing functions, and count correctly. The map of the code stays short.
 
+use super::tidy::root;
 use std::{collections::HashSet, fs, path::Path};
 
 /// A line of a walk: a file, and the functions that are called there, in this order.
@@ -31,7 +32,7 @@ fn source(root: &Path, file: &str) -> String {
 
 #[test]
 fn walks_go_through_functions_that_there_are() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
+    let root = root();
     let text = fs::read_to_string(root.join("docs/walks.md")).expect("it is there");
     let walks = walks(&text);
     assert_eq!(walks.len(), 2, "create a target, search targets");
@@ -53,7 +54,7 @@ fn walks_go_through_functions_that_there_are() {
 
 #[test]
 fn the_map_is_read_in_one_sitting() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are in the workspace");
+    let root = root();
     let lines = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("it is there").lines().count();
     assert!(lines < 300, "ARCHITECTURE.md has {lines} lines: say in docs/ what is not about the whole");
 }

@@ -35,7 +35,7 @@ impl Kind {
 
     /// Returns the claim to hash for a contact, however it is written: case is ignored, and so are separators between
     /// the digits of a phone number.
-    pub fn hashed(&self, said: &str) -> Claim {
+    pub fn claim(&self, said: &str) -> Claim {
         Claim::folded(self.link.name, self.plain(said))
     }
 
@@ -75,10 +75,10 @@ mod tests {
 
     #[test]
     fn an_address_is_the_same_however_it_is_written() {
-        let hashed = |kind: Kind, said| (kind.hashed(said).kind, kind.hashed(said).value);
+        let hashed = |kind: Kind, said| (kind.claim(said).kind, kind.claim(said).value);
         assert_eq!(hashed(PHONE, "+44 (1632) 960-123"), ("phone", "+441632960123".to_owned()));
         assert_eq!(hashed(EMAIL, "a-b@x.example"), ("email", "a-b@x.example".to_owned()));
-        assert!(EMAIL.hashed("A@x.example").folds, "case does not count");
+        assert!(EMAIL.claim("A@x.example").folds, "case does not count");
         let may_be = |said| (EMAIL.is_plausible(said), PHONE.is_plausible(said));
         assert_eq!(["a+1@x", "+44 (1)", "a+1"].map(may_be), [(true, false), (false, true), (false, false)]);
     }

@@ -42,7 +42,7 @@ async fn connect_from(source: &str, address: SocketAddr) -> TcpStream {
     socket.connect(address).await.unwrap()
 }
 
-async fn say(stream: &mut TcpStream, path: &str) -> String {
+async fn get_raw(stream: &mut TcpStream, path: &str) -> String {
     let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
@@ -75,19 +75,19 @@ async fn one_address_takes_its_share_and_loses_what_it_does_not_use() {
     let mut one_more = connect_from("127.0.0.2", address).await;
     let refused = timeout(Duration::from_secs(5), one_more.read(&mut [0])).await.unwrap();
     assert!(matches!(refused, Ok(0) | Err(_)), "{refused:?}");
-    let answer = say(&mut connect_from("127.0.0.1", address).await, "/small").await;
+    let answer = get_raw(&mut connect_from("127.0.0.1", address).await, "/small").await;
     assert!(answer.ends_with("small"), "{answer}");
     for mut stream in idle {
         timeout(Duration::from_secs(5), stream.read_to_end(&mut Vec::new())).await.unwrap().unwrap();
     }
-    let answer = say(&mut connect_from("127.0.0.2", address).await, "/small").await;
+    let answer = get_raw(&mut connect_from("127.0.0.2", address).await, "/small").await;
     assert!(answer.ends_with("small"), "{answer}");
 }
 
 #[tokio::test]
 async fn a_request_that_takes_long_is_no_idle_connection() {
     let address = serve_all(Limits { head: SHORT, ..Limits::default() }).await;
-    let answered = say(&mut TcpStream::connect(address).await.unwrap(), "/slow").await;
+    let answered = get_raw(&mut TcpStream::connect(address).await.unwrap(), "/slow").await;
     assert!(answered.ends_with("late"), "{answered}");
     let mut client = h2(address, 65_535).await;
     assert_eq!(answer(&mut client, "/slow").await.data().await.unwrap().unwrap(), "late");

@@ -33,13 +33,13 @@ pub(super) fn form(document: &Value, operation: &Operation<'_>) -> String {
 
 fn parameter(operation: &str, parameter: &Value) -> String {
     let (name, place) = (text(&parameter["name"]), text(&parameter["in"]));
-    let value = if place == "path" { escape(&shown(&parameter["example"])) } else { String::new() };
+    let value = if place == "path" { escape(&value_text(&parameter["example"])) } else { String::new() };
     let required = if parameter["required"] == true { " required" } else { "" };
     let (id, name) = (anchor(&format!("{operation}-{name}")), escape(name));
     format!(
         "<p><label for=\"{id}\">{name}</label> <input id=\"{id}\" data-in=\"{place}\" name=\"{name}\" value=\"{value}\" \
          placeholder=\"{}\" autocomplete=\"off\" spellcheck=\"false\"{required}></p>",
-        escape(&shown(&parameter["example"])),
+        escape(&value_text(&parameter["example"])),
     )
 }
 
@@ -65,7 +65,7 @@ fn body(document: &Value, operation: &str, media: &str, content: &Value) -> Stri
         // The credentials are for the reader to fill in.
         let value = if schema["required"].as_array().is_some_and(|required| required.iter().any(|other| other == name))
         {
-            example.map(|example| shown(&example[name])).unwrap_or_default()
+            example.map(|example| value_text(&example[name])).unwrap_or_default()
         } else {
             String::new()
         };
@@ -79,7 +79,7 @@ fn body(document: &Value, operation: &str, media: &str, content: &Value) -> Stri
     schema["properties"].as_object().into_iter().flatten().map(field).collect()
 }
 
-fn shown(example: &Value) -> String {
+fn value_text(example: &Value) -> String {
     match example {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),

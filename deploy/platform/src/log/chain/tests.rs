@@ -47,7 +47,7 @@ fn linked(commits: Vec<CommitRecord>) -> Vec<Record> {
     records
 }
 
-fn told(records: &[Record]) -> String {
+fn first_fault(records: &[Record]) -> String {
     let mut chain = Chain::at(Position::default());
     let faults: Vec<_> = records.iter().map_while(|record| Some(chain.check(record).err())).flatten().take(1).collect();
     faults.first().map(ToString::to_string).unwrap_or_default()
@@ -75,12 +75,15 @@ fn what_a_purge_has_left_begins_anywhere_and_permits_no_more_than_was_written() 
         assert!(records[purged..].iter().all(|record| chain.check(record).is_ok()), "{purged}");
     }
     commits[4].purged_to = 1;
-    let told_of = told(&linked(commits.clone()));
+    let told_of = first_fault(&linked(commits.clone()));
     assert!(told_of.starts_with("message 5") && told_of.contains("found up to message 1"), "{told_of}");
     commits[4].purged_to = 0;
-    assert!(told(&linked(commits.clone())).contains("found up to message 0"), "within an epoch it is said again");
+    assert!(
+        first_fault(&linked(commits.clone())).contains("found up to message 0"),
+        "within an epoch it is said again"
+    );
     commits[4].purged_to = 5;
-    let told_of = told(&linked(commits));
+    let told_of = first_fault(&linked(commits));
     assert!(told_of.contains("found up to message 5, expected from message 2 to 4"), "{told_of}");
 }
 
@@ -105,7 +108,7 @@ fn each_fault_is_told_with_its_place_and_what_was_expected() {
     for (index, spoil, words) in cases {
         let mut commits = complete_log();
         spoil(&mut commits[index]);
-        let told = told(&linked(commits));
+        let told = first_fault(&linked(commits));
         let place = format!("message {} of the log", index + 1);
         assert!(told.starts_with(&place) && words.iter().all(|word| told.contains(word)), "{words:?}: {told}");
         assert!(told.contains("What to do: "), "{told}");
@@ -116,13 +119,23 @@ fn each_fault_is_told_with_its_place_and_what_was_expected() {
 fn broken_links_are_told() {
     let mut records = linked(complete_log());
     records[3].commit.first_sequence = 9;
-    assert!(told(&records).contains("found a record that begins with event 9, expected event 3"), "{}", told(&records));
+    assert!(
+        first_fault(&records).contains("found a record that begins with event 9, expected event 3"),
+        "{}",
+        first_fault(&records)
+    );
     let mut records = linked(complete_log());
     records[3].commit.previous_digest = vec![0xab; 32].into();
-    assert!(told(&records).starts_with("message 4 of the log") && told(&records).contains("found the digest abab"));
+    assert!(
+        first_fault(&records).starts_with("message 4 of the log")
+            && first_fault(&records).contains("found the digest abab")
+    );
     let mut records = linked(complete_log());
     records.remove(2);
-    assert!(told(&records).starts_with("message 3 of the log") && told(&records).contains("message 4 after message 2"));
+    assert!(
+        first_fault(&records).starts_with("message 3 of the log")
+            && first_fault(&records).contains("message 4 after message 2")
+    );
     let first = linked(complete_log()).remove(1);
-    assert!(told(&[first]).starts_with("message 1 of the log"));
+    assert!(first_fault(&[first]).starts_with("message 1 of the log"));
 }

@@ -70,7 +70,7 @@ async fn read(
     headers: HeaderMap,
 ) -> Result<Json<GetTargetResponse>, StatusCode> {
     let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    if !floor.knows(bearer) {
+    if !floor.is_authenticated(bearer) {
         return Err(StatusCode::UNAUTHORIZED);
     }
     floor.target(&id).await.map(Json).ok_or(StatusCode::NOT_FOUND)
@@ -84,7 +84,7 @@ impl UnaryService<GetTargetRequest> for Floor {
         let floor = self.clone();
         Box::pin(async move {
             let bearer = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
-            if !floor.knows(bearer) {
+            if !floor.is_authenticated(bearer) {
                 return Err(Status::unauthenticated("who is there"));
             }
             let found = floor.target(&request.get_ref().id).await;
@@ -94,7 +94,7 @@ impl UnaryService<GetTargetRequest> for Floor {
 }
 
 impl Floor {
-    fn knows(&self, bearer: Option<&str>) -> bool {
+    fn is_authenticated(&self, bearer: Option<&str>) -> bool {
         let token = bearer.and_then(|bearer| bearer.strip_prefix("Bearer "));
         token.is_some_and(|token| self.verified.read().is_ok_and(|verified| verified.contains_key(token)))
     }

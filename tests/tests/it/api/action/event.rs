@@ -41,7 +41,7 @@ async fn rename_all(client: &Client, names: &mut BTreeMap<String, Vec<String>>, 
 }
 
 /// Returns the names in calls about targets, in their order, by target.
-fn told(calls: &[Called]) -> BTreeMap<String, Vec<String>> {
+fn names_by_target(calls: &[Called]) -> BTreeMap<String, Vec<String>> {
     let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for call in calls {
         let payload = call.json();
@@ -138,7 +138,7 @@ async fn what_fails_is_tried_again_under_the_same_id_and_in_order() {
     assert!(failed.iter().all(|call| call.body == failed[0].body));
     endpoint.reply(Reply::status(204));
     is_empty(&platform).await;
-    let mut names = told(&endpoint.calls())[&id].clone();
+    let mut names = names_by_target(&endpoint.calls())[&id].clone();
     names.dedup();
     assert_eq!(names, ["0", "1", "2", "3"]);
 }
@@ -198,7 +198,7 @@ async fn no_event_is_lost_when_the_worker_is_killed_and_none_comes_again_with_a_
     // Once these are told, the relay has come past all that it saw before it was killed.
     rename_all(&client, &mut names, "last").await;
     eventually("everything is told", || {
-        let told = told(&endpoint.calls());
+        let told = names_by_target(&endpoint.calls());
         let all =
             names.iter().all(|(id, names)| names.iter().all(|name| told.get(id).is_some_and(|it| it.contains(name))));
         std::future::ready(all.then_some(()))
@@ -214,7 +214,7 @@ async fn no_event_is_lost_when_the_worker_is_killed_and_none_comes_again_with_a_
     for (id, names) in &names {
         // The first time that each is told is in order.
         let mut first: Vec<String> = vec![];
-        for name in &told(&calls)[id] {
+        for name in &names_by_target(&calls)[id] {
             if !first.contains(name) {
                 first.push(name.clone());
             }
@@ -302,7 +302,7 @@ async fn an_aggregate_that_fails_holds_up_no_other_of_its_target() {
     endpoint.take();
     assert!(rename(&client, &other, "told at once").await);
     let calls = endpoint.called(1).await;
-    let told = told(&calls);
+    let told = names_by_target(&calls);
     assert_eq!(told.get(&other).map(Vec::len), Some(1), "{told:?}");
 }
 

@@ -215,7 +215,7 @@ async fn a_code_gives_tokens_where_nobody_writes() {
     flow.admin = asking;
     let scope = format!("openid {METADATA}");
     let code = eventually("the app sends people", async || {
-        let sent = flow.sent(&flow.asked(&[("scope", &scope)])).await;
+        let sent = flow.sent(&flow.authorize_parameters(&[("scope", &scope)])).await;
         let led = sent.headers.get("location")?.to_str().ok()?.to_owned();
         let request = answered(&led).remove("authRequest")?;
         let finished = flow.finished(&request, &session).await;

@@ -13,7 +13,7 @@ use tests::{
 };
 
 use super::mending::{OF_SYSTEM, are_given_up, attempts, failing, given_up, id, patient, retry, sequence};
-use crate::operate::pages::seen;
+use crate::operate::pages::open;
 
 /// Checks that the API, the tool and the page show it as an event of an unknown type.
 async fn is_shown(platform: &Platform, operator: &Client, one: &Value) {
@@ -29,7 +29,7 @@ async fn is_shown(platform: &Platform, operator: &Client, one: &Value) {
     assert!(is_done && printed.contains("does not know") && printed.contains("target.added by"), "{printed}{said}");
     let mut browser = Browser::signed_in(&platform.bootstrap.issuer, &link(&platform.data(), &[])).await;
     for path in ["/ui/operate/failed", &format!("/ui/operate/failed/{}", id(one))] {
-        let shown = seen(&mut browser, path).await;
+        let shown = open(&mut browser, path).await;
         assert!(shown.text.contains("does not know") && shown.text.contains("target.added"), "{path}: {}", shown.text);
     }
 }

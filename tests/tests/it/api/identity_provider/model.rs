@@ -60,7 +60,7 @@ impl Provider {
         &tree.contexts[if context == 0 { self.owner } else { context }]
     }
 
-    fn shown(&self, context: usize, tree: &Tree) -> Value {
+    fn expected(&self, context: usize, tree: &Tree) -> Value {
         let from = tree.contexts[context].parent.filter(|_| self.is_inherited(context, tree));
         let parent =
             from.map(|from| json!({ "parent": tree.contexts[from].owner, "state": state(self.is_active(from, tree)) }));
@@ -71,7 +71,7 @@ impl Provider {
 }
 
 /// Returns the part of a provider that the model covers.
-fn seen(found: &Value, common: &Value) -> Value {
+fn covered(found: &Value, common: &Value) -> Value {
     json!({ "state": found["state"], "parent": found.get("parent"), "policy": common.get("statePolicy") })
 }
 
@@ -132,7 +132,7 @@ fn search(Context { reading, query, .. }: &Context, is_on: Option<bool>) -> Requ
 }
 
 /// Compares everything with the model, by reads that are as new as the last change.
-async fn look(tree: &Tree, model: &Model, last: &Answer, random: &mut fastrand::Rng) {
+async fn compare(tree: &Tree, model: &Model, last: &Answer, random: &mut fastrand::Rng) {
     for (at, context) in tree.contexts.iter().enumerate() {
         for wanted in [None, Some(true), Some(false)] {
             let found = after(last, search(context, wanted)).await;
@@ -142,10 +142,10 @@ async fn look(tree: &Tree, model: &Model, last: &Answer, random: &mut fastrand::
             let expected: BTreeMap<_, _> = model
                 .iter()
                 .filter(|(_, found)| found.is_there(at, tree) && is_wanted(found))
-                .map(|(id, found)| (id.clone(), found.shown(at, tree)))
+                .map(|(id, found)| (id.clone(), found.expected(at, tree)))
                 .collect();
             let of = |found: &Value| {
-                (found["details"]["id"].as_str().unwrap_or_default().to_owned(), seen(found, &found["idp"]))
+                (found["details"]["id"].as_str().unwrap_or_default().to_owned(), covered(found, &found["idp"]))
             };
             let read: BTreeMap<_, _> = result.iter().map(of).collect();
             assert_eq!(read, expected, "{}, {wanted:?}", context.query);
@@ -157,7 +157,7 @@ async fn look(tree: &Tree, model: &Model, last: &Answer, random: &mut fastrand::
             let read = after(last, found.asked_at(at, tree).reading.request(Method::GET, &path)).await;
             if found.is_there(at, tree) {
                 let read = &read.body["idp"];
-                assert_eq!(seen(read, &read["idp"]["idp"]), found.shown(at, tree), "{path}");
+                assert_eq!(covered(read, &read["idp"]["idp"]), found.expected(at, tree), "{path}");
             } else {
                 read.assert_refused("it is not there", 404, "RESOURCE_NOT_FOUND");
             }
@@ -176,7 +176,7 @@ async fn states_parents_and_searches_are_those_of_a_naive_model_on_a_node_that_l
     for _ in 0..STEPS / STEPS_A_LOOK {
         let is_held = random.bool();
         if is_held {
-            tree.hold().await;
+            tree.pause_projector().await;
         }
         let before = last.sequence();
         for _ in 0..STEPS_A_LOOK {
@@ -188,6 +188,6 @@ async fn states_parents_and_searches_are_those_of_a_naive_model_on_a_node_that_l
             tree.assert_lags(&last, || search(&tree.contexts[0], None)).await;
         }
         // What is read waits for what is held, until that goes on.
-        join!(Box::pin(look(&tree, &model, &last, &mut random)), async { tree.go_on() });
+        join!(Box::pin(compare(&tree, &model, &last, &mut random)), async { tree.go_on() });
     }
 }

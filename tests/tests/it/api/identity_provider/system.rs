@@ -10,7 +10,8 @@ use tests::{
 };
 
 use super::{
-    CODEHOST_B, codehost_b, found, get, names, organization, patch, patched, policies_are_removed, shown, state,
+    CODEHOST_B, codehost_b, get, names, organization, patch, patched, policies_are_removed, read_provider, state,
+    total_and_names,
 };
 
 /// More policies of one instance than one step of the sweep removes.
@@ -30,7 +31,7 @@ async fn what_is_of_the_system_is_there_in_every_instance() {
     let in_system = format!("{path}?ctx.system=true");
     let instance = json!({ "type": "OWNER_TYPE_INSTANCE", "id": platform.bootstrap.instance_id });
 
-    let seen = shown(&admin, &path).await;
+    let seen = read_provider(&admin, &path).await;
     assert_eq!(
         seen["parent"],
         json!({ "parent": system, "state": state(true) }),
@@ -38,19 +39,22 @@ async fn what_is_of_the_system_is_there_in_every_instance() {
     );
     let policy = |policy: &str| json!({ "idp": { "statePolicy": format!("STATE_POLICY_{policy}") } });
     patched(&admin, &path, policy("DEACTIVATE")).await;
-    let seen = shown(&admin, &in_one).await;
+    let seen = read_provider(&admin, &in_one).await;
     assert_eq!(
         (&seen["parent"], &seen["state"]),
         (&json!({ "parent": instance, "state": state(false) }), &json!(state(false)))
     );
     patched(&admin, &in_one, policy("ACTIVATE")).await;
-    assert_eq!(shown(&admin, &in_one).await["state"], state(true));
-    assert_eq!(shown(&operator, &in_system).await["state"], state(true));
+    assert_eq!(read_provider(&admin, &in_one).await["state"], state(true));
+    assert_eq!(read_provider(&operator, &in_system).await["state"], state(true));
     let active = |is_active: bool| json!([{ "state": { "state": state(is_active) } }]);
-    assert_eq!(names(&admin, "", json!([])).await, found(&["everywhere", "here"]));
-    assert_eq!(names(&admin, "", active(false)).await, found(&["everywhere"]));
-    assert_eq!(names(&admin, &format!("&ctx.orgId={one}"), active(true)).await, found(&["everywhere", "here"]));
-    assert_eq!(names(&operator, "&ctx.system=true", json!([])).await, found(&["everywhere", "here"]));
+    assert_eq!(names(&admin, "", json!([])).await, total_and_names(&["everywhere", "here"]));
+    assert_eq!(names(&admin, "", active(false)).await, total_and_names(&["everywhere"]));
+    assert_eq!(
+        names(&admin, &format!("&ctx.orgId={one}"), active(true)).await,
+        total_and_names(&["everywhere", "here"])
+    );
+    assert_eq!(names(&operator, "&ctx.system=true", json!([])).await, total_and_names(&["everywhere", "here"]));
 
     // The secret of another is not sealed with the system's key.
     let secret = json!({ "config": { "clientSecret": "another" } });
@@ -66,7 +70,7 @@ async fn what_is_of_the_system_is_there_in_every_instance() {
     let removed = send(admin.request(Method::DELETE, &format!("{IDPS}/{id}"))).await;
     removed.assert_refused("no operator", 404, "RESOURCE_NOT_FOUND");
     patched(&operator, &in_system, rename).await;
-    assert_eq!(shown(&admin, &path).await["idp"]["idp"]["name"], "other");
+    assert_eq!(read_provider(&admin, &path).await["idp"]["idp"]["name"], "other");
     let removed = send(operator.request(Method::DELETE, &format!("{IDPS}/{id}"))).await;
     assert_eq!(removed.status, 200, "{}", removed.body);
     after(&removed, admin.request(Method::GET, &path)).await.assert_refused("it is gone", 404, "RESOURCE_NOT_FOUND");
@@ -94,5 +98,5 @@ async fn policies_on_what_was_of_the_system_go_in_all_instances_and_no_others() 
     assert_eq!(removed.status, 200, "{}", removed.body);
     policies_are_removed(&admin, PAGES_OF_POLICIES).await;
     policies_are_removed(&beside, 1).await;
-    assert_eq!(shown(&beside, &format!("{CODEHOST_B}/{stays}")).await["state"], state(false));
+    assert_eq!(read_provider(&beside, &format!("{CODEHOST_B}/{stays}")).await["state"], state(false));
 }

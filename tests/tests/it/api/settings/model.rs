@@ -7,7 +7,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tests::{
     client::{Answer, after, send},
-    settings::{Property, Service, inside, of, services, shown, to_set},
+    settings::{Property, Service, inside, of, property_read, services, to_set},
 };
 
 use crate::api::tree::Tree;
@@ -67,7 +67,7 @@ async fn step(tree: &Tree, services: &[Service], model: &mut Model, random: &mut
 fn expected(tree: &Tree, model: &Model, (service, context): (&'static str, usize), property: &Property) -> Value {
     let set = |at| model.get(&(service, at)).and_then(|own| own.values.get(property.name));
     let (at, value) = tree.chain(context).find_map(|at| Some((at, set(at)?))).unwrap_or((0, &property.default));
-    shown(value, (at != context).then(|| tree.contexts[at].owner.clone()))
+    property_read(value, (at != context).then(|| tree.contexts[at].owner.clone()))
 }
 
 fn reads(tree: &Tree, service: &Service, context: usize) -> RequestBuilder {
@@ -76,7 +76,7 @@ fn reads(tree: &Tree, service: &Service, context: usize) -> RequestBuilder {
 }
 
 /// Compares everything with the model, by reads that are as new as the last change.
-async fn look(tree: &Tree, services: &[Service], model: &Model, last: &Answer) {
+async fn compare(tree: &Tree, services: &[Service], model: &Model, last: &Answer) {
     for service in services {
         for context in levels(tree, service) {
             let case = format!("{} in {}", service.name, tree.contexts[context].query);
@@ -106,7 +106,7 @@ async fn values_owners_and_sequences_are_those_of_a_naive_model_on_a_node_that_l
     for _ in 0..STEPS / STEPS_A_LOOK {
         let is_held = random.bool();
         if is_held {
-            tree.hold().await;
+            tree.pause_projector().await;
         }
         let before = last.as_ref().map_or(0, Answer::sequence);
         for _ in 0..STEPS_A_LOOK {
@@ -119,14 +119,14 @@ async fn values_owners_and_sequences_are_those_of_a_naive_model_on_a_node_that_l
         }
         let Some(last) = &last else { continue };
         if !is_held {
-            look(&tree, &services, &model, last).await;
+            compare(&tree, &services, &model, last).await;
             continue;
         }
         if last.sequence() > before {
             tree.assert_lags(last, || reads(&tree, &services[0], 0)).await;
         }
         // What is read waits for what is held, until that goes on.
-        join!(Box::pin(look(&tree, &services, &model, last)), async { tree.go_on() });
+        join!(Box::pin(compare(&tree, &services, &model, last)), async { tree.go_on() });
     }
     assert!(last.is_some(), "something was changed");
 }

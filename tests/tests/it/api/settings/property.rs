@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
     client::{after, done},
-    settings::{Property, Service, inside, of, services, shown, to_set},
+    settings::{Property, Service, inside, of, property_read, services, to_set},
     tenant::Tenant,
 };
 
@@ -33,8 +33,8 @@ async fn every_property_is_set_inherited_and_reset() {
         assert_eq!(known, names, "{name}: the table has all of them");
 
         for it @ Property { name: property, default, .. } in &properties {
-            assert_eq!(of(&system, property), &shown(default, None), "{name}.{property}");
-            assert_eq!(of(&before, property), &shown(default, Some(of_system())), "{name}.{property}");
+            assert_eq!(of(&system, property), &property_read(default, None), "{name}.{property}");
+            assert_eq!(of(&before, property), &property_read(default, Some(of_system())), "{name}.{property}");
             // What can only be what it is can be set to that.
             let value = it.settable();
             was_set(&admin, &path, inside(property, &to_set(value))).await;
@@ -42,12 +42,16 @@ async fn every_property_is_set_inherited_and_reset() {
         let own = resolved(&admin, &path).await;
         for it @ Property { name: property, default, .. } in &properties {
             let value = it.settable();
-            assert_eq!(of(&own, property), &shown(value, None), "{name}.{property}");
+            assert_eq!(of(&own, property), &property_read(value, None), "{name}.{property}");
             if goes_below {
-                let inherited = shown(value, Some(of_instance(&tenant)));
+                let inherited = property_read(value, Some(of_instance(&tenant)));
                 assert_eq!(of(&resolved(&admin, &below).await, property), &inherited, "{name}.{property}");
                 was_set(&admin, &below, inside(property, &to_set(default))).await;
-                assert_eq!(of(&resolved(&admin, &below).await, property), &shown(default, None), "{name}.{property}");
+                assert_eq!(
+                    of(&resolved(&admin, &below).await, property),
+                    &property_read(default, None),
+                    "{name}.{property}"
+                );
                 was_set(&admin, &below, inside(property, &json!({ "reset": true }))).await;
                 assert_eq!(of(&resolved(&admin, &below).await, property), &inherited, "{name}.{property}");
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    browser::Shown,
+    browser::Page,
     client::{Answer, done, send},
     eventually,
 };
@@ -16,7 +16,7 @@ use super::{
         flow::{
             API, App, CALLBACK, Flow, Parameters, VERIFIER, access_token, answered, challenge, location, other_verifier,
         },
-        pages::{back, browser, on_pages, said, set, title},
+        pages::{back, browser, id_token_claims, on_pages, set, title},
         shop,
         token::assert_error,
     },
@@ -51,7 +51,7 @@ fn everything() -> Value {
 }
 
 /// Returns the mode in which an app is answered, and the parameters.
-fn told(shown: &Shown) -> (&'static str, Parameters) {
+fn mode_and_parameters(shown: &Page) -> (&'static str, Parameters) {
     match shown.location() {
         "" => {
             assert_eq!(shown.action(), CALLBACK, "{}", shown.text);
@@ -73,7 +73,7 @@ async fn an_app_is_answered_with_what_is_listed_and_how_it_is_listed() {
         for mode in MODES {
             let case = format!("{response}, {mode}");
             let asked = [("response_type", response), ("response_mode", mode)];
-            let (by, told) = told(&flow.sent_by(&mut browser, &asked).await);
+            let (by, told) = mode_and_parameters(&flow.sent_by(&mut browser, &asked).await);
             assert_eq!((&*told["state"], &*told["iss"]), ("a b&c", &*flow.tenant.bootstrap.issuer), "{case}");
             let kinds = ["access_token", "code", "id_token"].into_iter().filter(|kind| told.contains_key(*kind));
             let kinds: Vec<&str> = kinds.collect();
@@ -125,7 +125,7 @@ async fn a_person_is_asked_for_what_is_listed() {
         assert!(shown.location().starts_with(CALLBACK), "{prompt}: {}", shown.location());
         match (told.get("code"), told.get("error").map(String::as_str)) {
             (Some(code), None) if leads_to.is_empty() => {
-                assert_eq!(said(&flow.redeemed(code).await)["sub"], flow.person.0.as_str(), "{prompt}");
+                assert_eq!(id_token_claims(&flow.redeemed(code).await)["sub"], flow.person.0.as_str(), "{prompt}");
                 works.push(prompt);
             }
             (None, Some("invalid_request")) => {}
@@ -163,7 +163,7 @@ async fn a_challenge_is_made_as_it_is_listed() {
     for method in ["plain", "S256", "S384", "S512", "s256", ""] {
         let challenge = if method == "plain" || method.is_empty() { VERIFIER.to_owned() } else { challenge(VERIFIER) };
         let asked = [("code_challenge", challenge.as_str()), ("code_challenge_method", method)];
-        let told = answered(&location(&flow.sent(&flow.asked(&asked)).await));
+        let told = answered(&location(&flow.sent(&flow.authorize_parameters(&asked)).await));
         if let Some(error) = told.get("error") {
             assert_eq!(error, "invalid_request", "{method}");
             continue;
@@ -179,7 +179,7 @@ async fn a_challenge_is_made_as_it_is_listed() {
 }
 
 /// Starts an app with refresh tokens, and a person with all data.
-async fn known() -> Flow {
+async fn start_with_full_person() -> Flow {
     let mut settings = App::public();
     settings["responseTypes"] = json!(["OIDC_RESPONSE_TYPE_CODE"]);
     let names = ["AUTHORIZATION_CODE", "REFRESH_TOKEN", "TOKEN_EXCHANGE"];
@@ -218,7 +218,7 @@ fn members(said: &Value) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn a_scope_that_is_listed_gives_something_and_no_other_does() {
-    let flow = known().await;
+    let flow = start_with_full_person().await;
     let mut works = vec![];
     for scope in [
         "openid",
@@ -243,18 +243,19 @@ async fn a_scope_that_is_listed_gives_something_and_no_other_does() {
             works.push(scope);
         }
     }
-    let without = answered(&location(&flow.sent(&flow.asked(&[("scope", "profile")])).await));
+    let without = answered(&location(&flow.sent(&flow.authorize_parameters(&[("scope", "profile")])).await));
     assert_eq!(without["error"], "invalid_scope", "that it is OpenID Connect must be said");
     assert_listed(&discovery(&flow.tenant).await, "scopes_supported", &works);
 }
 
 #[tokio::test]
 async fn the_claims_that_are_listed_are_told_and_no_others() {
-    let flow = known().await;
+    let flow = start_with_full_person().await;
     let (tokens, _) = flow.tokens(&[("scope", "openid profile email phone address offline_access")]).await;
     let userinfo = flow.userinfo(access_token(&tokens)).await.body;
-    let acting = members(&said(&acting(&flow).await));
-    let told: BTreeSet<String> = [members(&said(&tokens)), members(&userinfo), acting].into_iter().flatten().collect();
+    let acting = members(&id_token_claims(&acting(&flow).await));
+    let told: BTreeSet<String> =
+        [members(&id_token_claims(&tokens)), members(&userinfo), acting].into_iter().flatten().collect();
     let told: Vec<&str> = told.iter().map(String::as_str).collect();
     let document = discovery(&flow.tenant).await;
     assert_listed(&document, "claims_supported", &told);
@@ -263,5 +264,5 @@ async fn the_claims_that_are_listed_are_told_and_no_others() {
     let claims = json!({ "userinfo": { "email": { "essential": true } }, "id_token": { "email": null } });
     let (tokens, _) = flow.tokens(&[("scope", "openid"), ("claims", &claims.to_string())]).await;
     let userinfo = flow.userinfo(access_token(&tokens)).await.body;
-    assert_eq!((userinfo.get("email"), said(&tokens).get("email")), (None, None), "{userinfo}");
+    assert_eq!((userinfo.get("email"), id_token_claims(&tokens).get("email")), (None, None), "{userinfo}");
 }

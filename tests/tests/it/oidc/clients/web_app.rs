@@ -8,7 +8,7 @@ use std::{
 
 use reqwest::{StatusCode, header::SET_COOKIE};
 use tests::{
-    browser::{Browser, Shown},
+    browser::{Browser, Page},
     eventually,
     ports::free_port,
     tenant::{Shared, new_name},
@@ -61,19 +61,19 @@ impl Visit {
     }
 
     /// Opens a page of the app, and follows redirects.
-    pub(super) async fn opens(&mut self, path: &str) -> Shown {
+    pub(super) async fn opens(&mut self, path: &str) -> Page {
         let shown = self.app.get(path).await;
         self.follow(shown, true).await
     }
 
     /// Sends the form of a page of the platform, and follows redirects.
-    async fn answers(&mut self, shown: &Shown, fields: &[(&str, &str)]) -> Shown {
+    async fn answers(&mut self, shown: &Page, fields: &[(&str, &str)]) -> Page {
         let sent = self.platform.post(&shown.action(), &shown.form(fields)).await;
         self.follow(sent, false).await
     }
 
     /// Follows redirects between the app and the platform, until there is a page, or a code for the app.
-    async fn follow(&mut self, mut shown: Shown, mut is_at_app: bool) -> Shown {
+    async fn follow(&mut self, mut shown: Page, mut is_at_app: bool) -> Page {
         for _ in 0..10 {
             let location = shown.location().to_owned();
             if location.is_empty() || location.starts_with(&format!("{}callback?", self.home)) {
@@ -100,7 +100,7 @@ impl Visit {
     }
 
     /// Returns the path at the app that the browser is redirected to with a code.
-    fn callback(&self, shown: &Shown) -> String {
+    fn callback(&self, shown: &Page) -> String {
         let path = shown.location().strip_prefix(self.home.trim_end_matches('/'));
         path.unwrap_or_else(|| panic!("it leads back: {} {}", shown.status, shown.text)).to_owned()
     }
@@ -115,7 +115,7 @@ impl Visit {
     }
 
     /// Fails unless the app shows who is logged in, and none of it as HTML. Returns the page.
-    async fn assert_shown(&mut self) -> Shown {
+    async fn assert_shown(&mut self) -> Page {
         let shown = self.opens("/").await;
         let expected = format!("Katherine Johnson &amp; &lt;b&gt; ({}@example.com)", self.person);
         let text = shown.text.replace("&#38;", "&amp;").replace("&#60;", "&lt;").replace("&#62;", "&gt;");

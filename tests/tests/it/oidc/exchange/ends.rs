@@ -17,7 +17,7 @@ use super::{
         flow::{Flow, access_token},
         rotation::{KEYS, ids, key_set},
     },
-    ACCESS, ID, JWT, enable, exchanged, exchanging, id_token, is_over, told,
+    ACCESS, ID, JWT, enable, exchanged, exchanging, id_token, introspect, is_over,
 };
 
 fn key_of(token: &str) -> String {
@@ -57,7 +57,7 @@ async fn what_is_got_for_a_token_ends_with_the_key_of_that() {
     let admin = platform.client().await;
     for (key, over, there) in [(&keys[0], vec![first, second], vec![third]), (&keys[1], vec![third], vec![])] {
         for token in over.iter().chain(&there) {
-            assert_eq!(told(&flow, token).await["active"], true, "{token}");
+            assert_eq!(introspect(&flow, token).await["active"], true, "{token}");
         }
         let deleted = send(admin.request(Method::DELETE, &format!("{KEYS}/{key}"))).await;
         assert_eq!(deleted.status, 200, "{}", deleted.body);
@@ -65,7 +65,7 @@ async fn what_is_got_for_a_token_ends_with_the_key_of_that() {
             is_over(&flow, "its key is deleted", token).await;
         }
         for token in there {
-            assert_eq!(told(&flow, token).await["active"], true, "it stands on another key");
+            assert_eq!(introspect(&flow, token).await["active"], true, "it stands on another key");
         }
     }
 }

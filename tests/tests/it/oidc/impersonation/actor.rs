@@ -47,7 +47,7 @@ async fn whoever_may_not_act_causes_nothing_and_learns_of_nobody() {
     endpoint.take();
     assert_error("112", &stage.acting(&token, (access_token(&tokens), ACCESS), &[]).await, 400, "invalid_request");
     assert!(endpoint.take().is_empty(), "nothing is told of a user as whom nobody acts");
-    stage.give(&stage.helper.user_id, stage.home(), &["ORG_END_USER_IMPERSONATOR"]).await;
+    stage.create_membership(&stage.helper.user_id, stage.home(), &["ORG_END_USER_IMPERSONATOR"]).await;
     assert_eq!(ask(person).await.status, StatusCode::OK);
     assert!(!endpoint.take().is_empty(), "of one as whom somebody acts, targets are told");
 }
@@ -57,7 +57,7 @@ async fn only_whom_a_token_names_acts_by_what_was_got_for_it() {
     let stage = Stage::with(&["ORG_END_USER_IMPERSONATOR"]).await;
     let (flow, me) = (&stage.flow, stage.helper.user_id.as_str());
     let second = shop::user(&flow.admin, "second", "").await;
-    stage.give(&second.user_id, stage.home(), &["ORG_END_USER_IMPERSONATOR"]).await;
+    stage.create_membership(&second.user_id, stage.home(), &["ORG_END_USER_IMPERSONATOR"]).await;
     let by_second = stage.token_of(&second).await;
     let signer = Signer::new(&flow.tenant, &format!("apps/{}", flow.app.id), "EC").await.naming(&flow.person.0);
     let may_act = json!({ "sub": me });
@@ -84,7 +84,7 @@ async fn only_whom_a_token_names_acts_by_what_was_got_for_it() {
 async fn a_person_acts_until_the_login_is_over() {
     let stage = Stage::with(&[]).await;
     let (flow, me) = (&stage.flow, stage.flow.person.0.as_str());
-    stage.give(me, stage.home(), &["ORG_END_USER_IMPERSONATOR"]).await;
+    stage.create_membership(me, stage.home(), &["ORG_END_USER_IMPERSONATOR"]).await;
     let other = flow::person(&flow.admin).await.0;
     let (tokens, session) = flow.tokens(&[]).await;
     let id_token = tokens["id_token"].as_str().expect("there is one");
@@ -137,7 +137,7 @@ async fn roles_in_a_removed_organization_protect_nobody() {
     let stage = Stage::with(&["ORG_END_USER_IMPERSONATOR"]).await;
     let (admin, person) = (&stage.flow.admin, stage.flow.person.0.as_str());
     let other = done(admin, &format!("{API}/organizations"), json!({ "name": new_name() })).await.id();
-    stage.give(person, &other, &["ORG_OWNER_VIEWER"]).await;
+    stage.create_membership(person, &other, &["ORG_OWNER_VIEWER"]).await;
     stage.assert_denied("112: an administrator of another organization", (person, USER_ID)).await;
     stage.delete(&format!("organizations/{other}")).await;
     let got = stage.assert_permitted("112: the organization is gone", (person, USER_ID)).await;

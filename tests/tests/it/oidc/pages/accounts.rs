@@ -6,7 +6,7 @@ use tests::{client::done, eventually, tenant::new_name};
 
 use super::{
     super::flow::{API, App, CALLBACK, Flow, PASSWORD, person},
-    back, browser, on_pages, said, start, title,
+    back, browser, id_token_claims, on_pages, start, title,
 };
 
 const BYE: &str = "https://shop.example/bye";
@@ -25,7 +25,7 @@ async fn of_several_accounts_one_is_chosen_and_one_is_removed() {
     let shown = browser.get(&format!("/ui/login/name?authRequest={request}")).await;
     let shown = flow.send(&mut browser, &shown, &[("username", &other.1)]).await;
     let shown = flow.send(&mut browser, &shown, &[("username", &other.1), ("password", PASSWORD)]).await;
-    let second = said(&flow.redeemed(&back(&shown)["code"]).await);
+    let second = id_token_claims(&flow.redeemed(&back(&shown)["code"]).await);
     assert_eq!(second["sub"], other.0);
 
     let shown = flow.sent_by(&mut browser, &[("prompt", "none")]).await;
@@ -36,12 +36,12 @@ async fn of_several_accounts_one_is_chosen_and_one_is_removed() {
         let shown = flow.send(&mut browser.clone(), &shown, &[("account", id)]).await;
         assert!(shown.location().starts_with(CALLBACK) || shown.status == StatusCode::NOT_FOUND, "{}", shown.text);
         if shown.location().starts_with(CALLBACK) {
-            assert_eq!(said(&flow.redeemed(&back(&shown)["code"]).await)["sub"], *id);
+            assert_eq!(id_token_claims(&flow.redeemed(&back(&shown)["code"]).await)["sub"], *id);
         }
     }
     for (name, id) in [(&flow.person.1, &flow.person.0), (&other.1, &other.0)] {
         let shown = flow.sent_by(&mut browser, &[("login_hint", name), ("prompt", "none")]).await;
-        assert_eq!(said(&flow.redeemed(&back(&shown)["code"]).await)["sub"], *id, "a hint chooses");
+        assert_eq!(id_token_claims(&flow.redeemed(&back(&shown)["code"]).await)["sub"], *id, "a hint chooses");
     }
     let shown = flow.sent_by(&mut browser, &[]).await;
     let request = shown.hidden()[0].1.clone();

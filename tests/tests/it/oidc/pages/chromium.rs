@@ -48,7 +48,7 @@ fn sent_to(flow: &Flow, others: &[(&str, &str)]) -> String {
 async fn logs_in(chromium: &Chromium, name: &str) {
     chromium.fill("#username", name).await;
     chromium.click(SUBMIT).await;
-    chromium.says("Enter your password").await;
+    chromium.wait_for_text("Enter your password").await;
     chromium.fill("#password", PASSWORD).await;
     chromium.click(SUBMIT).await;
 }
@@ -68,9 +68,9 @@ async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
     chromium.runs_scripts(false).await;
     chromium.visit(&at(&[("prompt", "select_account")])).await;
     chromium.click("a[href^='/ui/login/name']").await;
-    chromium.says("Login name").await;
+    chromium.wait_for_text("Login name").await;
     logs_in(&chromium, &other.1).await;
-    chromium.says("API").await;
+    chromium.wait_for_text("API").await;
     assert!(chromium.url().await.starts_with(&format!("{callback}?code=")), "{}", chromium.url().await);
     chromium.runs_scripts(true).await;
 
@@ -80,25 +80,25 @@ async fn everybody_can_log_in_in_a_browser_with_and_without_scripts() {
     }
     chromium.visit(&at(&[])).await;
     chromium.click("a[href^='/ui/login/remove']").await;
-    chromium.says("Remove an account").await;
+    chromium.wait_for_text("Remove an account").await;
     chromium.assert_usable(&axe, "login-remove").await;
     must_change(&flow, &chromium, &axe, &at(&[("prompt", "select_account")])).await;
     chromium.visit(&at(&[("prompt", "consent"), ("login_hint", &other.1)])).await;
-    chromium.says("asks for access").await;
+    chromium.wait_for_text("asks for access").await;
     chromium.assert_usable(&axe, "login-consent").await;
     registers(&chromium, &axe, &at(&[("prompt", "create")])).await;
     chromium.visit(&issuer).await;
-    chromium.says("You are signed in").await;
+    chromium.wait_for_text("You are signed in").await;
     chromium.assert_usable(&axe, "login-home").await;
     changes_password(&chromium, &axe).await;
     chromium.visit(&format!("{issuer}/oidc/v1/end_session")).await;
-    chromium.says("Sign out?").await;
+    chromium.wait_for_text("Sign out?").await;
     chromium.assert_usable(&axe, "logout").await;
     chromium.click(SUBMIT).await;
-    chromium.says("You are signed out").await;
+    chromium.wait_for_text("You are signed out").await;
     chromium.assert_usable(&axe, "logout-done").await;
     chromium.visit(&format!("{issuer}/ui/login?authRequest=1-none")).await;
-    chromium.says("This sign-in has expired").await;
+    chromium.wait_for_text("This sign-in has expired").await;
     chromium.assert_usable(&axe, "login-expired").await;
     let complaints = chromium.complaints().await;
     let is_of_rules = |line: &&String| line.contains("Content Security Policy") || line.contains("Trusted");
@@ -111,24 +111,24 @@ async fn people_make_an_account_and_sign_out_without_scripts() {
     let flow = flow().await;
     chromium.runs_scripts(false).await;
     chromium.visit(&sent_to(&flow, &[("prompt", "create")])).await;
-    chromium.says("Create an account").await;
+    chromium.wait_for_text("Create an account").await;
     chromium.fill("#given_name", "Grace").await;
     chromium.click(SUBMIT).await;
-    chromium.says("There is a problem").await;
+    chromium.wait_for_text("There is a problem").await;
     let name = new_name();
     fills_in(&chromium, &name).await;
     assert!(chromium.url().await.starts_with(&format!("{}?code=", callback(&flow))), "{}", chromium.url().await);
 
     let issuer = &flow.tenant.bootstrap.issuer;
     chromium.visit(issuer).await;
-    chromium.says(&name).await;
+    chromium.wait_for_text(&name).await;
     chromium.visit(&format!("{issuer}/oidc/v1/end_session")).await;
-    chromium.says("Sign out?").await;
+    chromium.wait_for_text("Sign out?").await;
     chromium.click(SUBMIT).await;
-    chromium.says("You are signed out").await;
+    chromium.wait_for_text("You are signed out").await;
     // No account of this browser is signed in any more, so the next login asks who it is.
     chromium.visit(&sent_to(&flow, &[])).await;
-    chromium.says("Login name").await;
+    chromium.wait_for_text("Login name").await;
 }
 
 #[tokio::test]
@@ -140,13 +140,13 @@ async fn the_description_of_the_api_has_somebody_log_in_and_sends_the_token() {
     let issuer = flow.tenant.bootstrap.issuer.clone();
     let docs = format!("{issuer}/docs");
     chromium.visit(&format!("{docs}?code=1&state=2&iss={issuer}")).await;
-    chromium.says("Not authorized: this page has not asked for it").await;
+    chromium.wait_for_text("Not authorized: this page has not asked for it").await;
     assert_eq!(chromium.url().await, docs, "nothing stays in the address");
     chromium.visit(&format!("{docs}#errors")).await;
     chromium.click("#log-in").await;
-    chromium.says("Sign in to Platform").await;
+    chromium.wait_for_text("Sign in to Platform").await;
     logs_in(&chromium, &flow.person.1).await;
-    chromium.says("Authorized: requests have your token now").await;
+    chromium.wait_for_text("Authorized: requests have your token now").await;
     assert_eq!(chromium.url().await, format!("{docs}#errors"));
     assert_eq!(chromium.run("return sessionStorage.length").await, 0);
     let asks = format!(
@@ -160,7 +160,7 @@ async fn the_description_of_the_api_has_somebody_log_in_and_sends_the_token() {
     // Whoever is logged in already is led back at once.
     chromium.visit(&docs).await;
     chromium.click("#log-in").await;
-    chromium.says("Authorized: requests have your token now").await;
+    chromium.wait_for_text("Authorized: requests have your token now").await;
     let complaints = chromium.complaints().await;
     assert!(!complaints.iter().any(|line| line.contains("Content Security Policy")), "{complaints:#?}");
 }
@@ -168,11 +168,11 @@ async fn the_description_of_the_api_has_somebody_log_in_and_sends_the_token() {
 /// Registers an account, after errors.
 async fn registers(chromium: &Chromium, axe: &str, url: &str) {
     chromium.visit(url).await;
-    chromium.says("Create an account").await;
+    chromium.wait_for_text("Create an account").await;
     chromium.assert_usable(axe, "login-register").await;
     chromium.fill("#given_name", "Grace").await;
     chromium.click(SUBMIT).await;
-    chromium.says("There is a problem").await;
+    chromium.wait_for_text("There is a problem").await;
     chromium.assert_usable(axe, "login-register-wrong").await;
     let focus = chromium.run("return document.activeElement.className").await;
     assert_eq!(focus, "summary", "what is wrong is read first");
@@ -187,18 +187,18 @@ async fn fills_in(chromium: &Chromium, name: &str) {
         chromium.fill(&format!("#{field}"), text).await;
     }
     chromium.click(SUBMIT).await;
-    chromium.says("API").await;
+    chromium.wait_for_text("API").await;
 }
 
 /// Changes the password of one of several accounts, after errors.
 async fn changes_password(chromium: &Chromium, axe: &str) {
     chromium.click("a[href^='/ui/login/change-password']").await;
-    chromium.says("Change your password").await;
+    chromium.wait_for_text("Change your password").await;
     chromium.assert_usable(axe, "own-password").await;
     let focus = "return document.activeElement.id || document.activeElement.className";
     assert_eq!(chromium.run(focus).await, "current");
     chromium.click(SUBMIT).await;
-    chromium.says("There is a problem").await;
+    chromium.wait_for_text("There is a problem").await;
     chromium.assert_usable(axe, "own-password-wrong").await;
     assert_eq!(chromium.run(focus).await, "summary", "what is wrong is read first");
     chromium.fill("#current", PASSWORD).await;
@@ -210,7 +210,7 @@ async fn changes_password(chromium: &Chromium, axe: &str) {
     chromium.fill("#current", PASSWORD).await;
     chromium.fill("#password", "a-hive-of-27-busy-bees").await;
     chromium.click(SUBMIT).await;
-    chromium.says("Your password was changed").await;
+    chromium.wait_for_text("Your password was changed").await;
     chromium.assert_usable(axe, "own-password-done").await;
 }
 
@@ -224,29 +224,29 @@ async fn must_change(flow: &Flow, chromium: &Chromium, axe: &str, url: &str) {
     done(&flow.admin, &format!("{API}/users"), user).await;
     chromium.visit(url).await;
     chromium.click("a[href^='/ui/login/name']").await;
-    chromium.says("Login name").await;
+    chromium.wait_for_text("Login name").await;
     logs_in(chromium, &name).await;
-    chromium.says("Choose a new password").await;
+    chromium.wait_for_text("Choose a new password").await;
     chromium.fill("#password", "short").await;
     chromium.click(SUBMIT).await;
-    chromium.says("Error: ").await;
+    chromium.wait_for_text("Error: ").await;
     chromium.assert_usable(axe, "login-change-wrong").await;
     chromium.fill("#password", "another-one-of-ten-cats-7").await;
     chromium.click(SUBMIT).await;
-    chromium.says("API").await;
+    chromium.wait_for_text("API").await;
 }
 
 /// Logs in with no name, a wrong password and the right one.
 async fn first_login(chromium: &Chromium, axe: &str, (url, callback): (&str, &str), name: &str) {
     chromium.visit(url).await;
-    chromium.says("Sign in to Shop").await;
+    chromium.wait_for_text("Sign in to Shop").await;
     chromium.assert_usable(axe, "login-name").await;
     chromium.click(SUBMIT).await;
-    chromium.says("Enter your login name").await;
+    chromium.wait_for_text("Enter your login name").await;
     chromium.assert_usable(axe, "login-name-empty").await;
     chromium.fill("#username", name).await;
     chromium.click(SUBMIT).await;
-    chromium.says("Enter your password").await;
+    chromium.wait_for_text("Enter your password").await;
     chromium.assert_usable(axe, "login-password").await;
     let focus = chromium.run("return document.activeElement.id").await;
     assert_eq!(focus, "password");
@@ -254,11 +254,11 @@ async fn first_login(chromium: &Chromium, axe: &str, (url, callback): (&str, &st
     chromium.click("button[data-reveal]").await;
     assert_eq!(chromium.run("return document.getElementById('password').type").await, "text", "it can be shown");
     chromium.click(SUBMIT).await;
-    chromium.says("is wrong").await;
+    chromium.wait_for_text("is wrong").await;
     chromium.assert_usable(axe, "login-password-wrong").await;
     chromium.fill("#password", PASSWORD).await;
     chromium.click(SUBMIT).await;
-    chromium.says("API").await;
+    chromium.wait_for_text("API").await;
     assert!(chromium.url().await.starts_with(&format!("{callback}?code=")), "{}", chromium.url().await);
 }
 
@@ -268,14 +268,14 @@ async fn somebody_without_a_role_logs_in_to_the_pages_of_operators_and_is_told_w
     let tenant = Tenant::start().await;
     let (issuer, (_, name)) = (&tenant.bootstrap.issuer, person(&tenant.client().await).await);
     chromium.visit(&format!("{issuer}/ui/operate")).await;
-    chromium.says("Or run this").await;
+    chromium.wait_for_text("Or run this").await;
     chromium.click("main a.primary").await;
-    chromium.says("Sign in to Platform").await;
+    chromium.wait_for_text("Sign in to Platform").await;
     logs_in(&chromium, &name).await;
-    chromium.says("You may not look at this").await;
+    chromium.wait_for_text("You may not look at this").await;
     chromium.assert_usable(&axe, "operate-without-a-role").await;
     chromium.click("main a.primary").await;
-    chromium.says("Choose an account").await;
+    chromium.wait_for_text("Choose an account").await;
 }
 
 #[tokio::test]
@@ -297,22 +297,22 @@ async fn long_names_fit_into_narrow_windows() {
         if *name != names[0] {
             chromium.click("a[href^='/ui/login/name']").await;
         }
-        chromium.says("Login name").await;
+        chromium.wait_for_text("Login name").await;
         assert!(chromium.text().await.contains(&names[0]), "the app is named");
         logs_in(&chromium, name).await;
-        chromium.says("API").await;
+        chromium.wait_for_text("API").await;
     }
     for (others, says, name) in [
         (&[("prompt", "select_account")][..], &*names[1], "long-accounts"),
         (&[("prompt", "consent"), ("login_hint", &names[0])], "asks for access", "long-consent"),
     ] {
         chromium.visit(&at(others)).await;
-        chromium.says(says).await;
+        chromium.wait_for_text(says).await;
         chromium.assert_usable(&axe, name).await;
     }
     for (path, name) in [("/", "long-home"), ("/ui/logout", "long-logout")] {
         chromium.visit(&format!("{}{path}", flow.tenant.bootstrap.issuer)).await;
-        chromium.says(&names[2]).await;
+        chromium.wait_for_text(&names[2]).await;
         chromium.assert_usable(&axe, name).await;
     }
 }

@@ -3,7 +3,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    browser::Shown,
+    browser::Page,
     client::{done, send},
     eventually,
     tenant::new_name,
@@ -11,7 +11,7 @@ use tests::{
 
 use super::{
     super::flow::{API, Flow, PASSWORD},
-    back, browser, said, set, start, title,
+    back, browser, id_token_claims, set, start, title,
 };
 
 /// Creates a person with an e-mail address and a phone number, and returns the id and the user name.
@@ -32,10 +32,10 @@ async fn logged_in(flow: &Flow, name: &str, others: &[(&str, &str)]) -> Option<V
     if is_refused(&shown) {
         return None;
     }
-    Some(said(&flow.redeemed(&back(&shown)["code"]).await)["sub"].clone())
+    Some(id_token_claims(&flow.redeemed(&back(&shown)["code"]).await)["sub"].clone())
 }
 
-fn is_refused(shown: &Shown) -> bool {
+fn is_refused(shown: &Page) -> bool {
     shown.status == StatusCode::UNPROCESSABLE_ENTITY
         && shown.text.contains("The login name or the password is wrong. Check both and try again.")
 }
@@ -63,18 +63,18 @@ async fn whoever_says_the_e_mail_address_or_the_phone_number_is_let_in() {
     let wrong = flow.send(&mut browser, &asked, &[("username", &email), ("password", "not-the-password")]).await;
     assert!(is_refused(&wrong), "{}", wrong.text);
     let shown = flow.send(&mut browser, &asked, &[("username", &email), ("password", PASSWORD)]).await;
-    let first = said(&flow.redeemed(&back(&shown)["code"]).await);
+    let first = id_token_claims(&flow.redeemed(&back(&shown)["code"]).await);
 
     // It is one account, by whichever name.
     let hinted = flow.sent_by(&mut browser, &[("login_hint", &email)]).await;
-    assert_eq!(said(&flow.redeemed(&back(&hinted)["code"]).await)["sub"], json!(id));
+    assert_eq!(id_token_claims(&flow.redeemed(&back(&hinted)["code"]).await)["sub"], json!(id));
     let silent = flow.sent_by(&mut browser, &[("prompt", "none"), ("login_hint", &email)]).await;
     assert_eq!(back(&silent)["error"], "login_required", "apps do not find out whose it is");
     let shown = flow.sent_by(&mut browser, &[("prompt", "select_account")]).await;
     let shown = browser.get(&format!("/ui/login/name?authRequest={}", shown.hidden()[0].1)).await;
     let shown = flow.send(&mut browser, &shown, &[("username", &email)]).await;
     let shown = flow.send(&mut browser, &shown, &[("username", &email), ("password", PASSWORD)]).await;
-    let again = said(&flow.redeemed(&back(&shown)["code"]).await);
+    let again = id_token_claims(&flow.redeemed(&back(&shown)["code"]).await);
     assert_eq!((&again["sub"], &again["sid"]), (&first["sub"], &first["sid"]), "in the session that there is");
 
     let other = format!("{}@mail.example", new_name());

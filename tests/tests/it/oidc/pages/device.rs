@@ -2,7 +2,7 @@
 
 use reqwest::StatusCode;
 use serde_json::json;
-use tests::{browser::Shown, client::send};
+use tests::{browser::Page, client::send};
 
 use super::{
     super::flow::{App, Flow, answered},
@@ -13,7 +13,7 @@ use super::{
 const DEVICE: &str = "com.example.shop:/cb";
 
 /// Returns the URL that a browser opens by itself after a page is shown.
-fn refreshes(shown: &Shown) -> &str {
+fn refreshes(shown: &Page) -> &str {
     let header = shown.headers.get("refresh").and_then(|value| value.to_str().ok());
     header.and_then(|value| value.strip_prefix("0; url=")).unwrap_or_default()
 }

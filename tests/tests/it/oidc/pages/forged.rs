@@ -1,7 +1,7 @@
 //! Forged forms, which the platform has not given to this browser for this request: none of them logs anybody in.
 
 use reqwest::StatusCode;
-use tests::{browser::Shown, tenant::Tenant};
+use tests::{browser::Page, tenant::Tenant};
 
 use super::{
     super::flow::{CALLBACK, Flow, PASSWORD},
@@ -9,7 +9,7 @@ use super::{
 };
 
 /// Asserts that nobody was logged in.
-fn assert_out(case: &str, shown: &Shown) {
+fn assert_out(case: &str, shown: &Page) {
     assert!(!shown.location().starts_with(CALLBACK), "{case}: {}", shown.location());
     let is_told = [StatusCode::FORBIDDEN, StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND].contains(&shown.status);
     let is_refused = is_told || ["/ui/login?", "/ui/login/accounts?"].iter().any(|it| shown.location().starts_with(it));

@@ -3,7 +3,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    browser::{Browser, Shown},
+    browser::{Browser, Page},
     client::{Answer, post, send},
     eventually,
     tenant::{Tenant, new_host},
@@ -11,14 +11,14 @@ use tests::{
 
 use super::{
     super::flow::{API, PASSWORD, VERIFIER, answered, challenge},
-    said, start, title,
+    id_token_claims, start, title,
 };
 
 const INSTANCES: &str = "/resources/v3alpha/instances";
 const NEW: &str = "another-one-of-ten-cats-7";
 
 /// Follows redirects of an instance until there is a page.
-pub(super) async fn follow(issuer: &str, browser: &mut Browser, mut shown: Shown) -> Shown {
+pub(super) async fn follow(issuer: &str, browser: &mut Browser, mut shown: Page) -> Page {
     for _ in 0..8 {
         let location = shown.location().to_owned();
         if location.is_empty() {
@@ -32,7 +32,7 @@ pub(super) async fn follow(issuer: &str, browser: &mut Browser, mut shown: Shown
 }
 
 /// Opens the login page of an instance, and enters a name and a password.
-pub(crate) async fn logs_in(issuer: &str, browser: &mut Browser, (name, password): (&str, &str)) -> Shown {
+pub(crate) async fn logs_in(issuer: &str, browser: &mut Browser, (name, password): (&str, &str)) -> Page {
     let shown = browser.get("/ui/login").await;
     let shown = follow(issuer, browser, shown).await;
     assert_eq!((shown.status, title(&shown)), (StatusCode::OK, "Sign in to Platform"), "{}", shown.text);
@@ -40,7 +40,7 @@ pub(crate) async fn logs_in(issuer: &str, browser: &mut Browser, (name, password
     sends(issuer, browser, &shown, &[("username", name), ("password", password)]).await
 }
 
-pub(super) async fn sends(issuer: &str, browser: &mut Browser, shown: &Shown, fields: &[(&str, &str)]) -> Shown {
+pub(super) async fn sends(issuer: &str, browser: &mut Browser, shown: &Page, fields: &[(&str, &str)]) -> Page {
     let sent = browser.post(&shown.action(), &shown.form(fields)).await;
     follow(issuer, browser, sent).await
 }
@@ -212,7 +212,7 @@ async fn a_token_of_the_platforms_own_app_is_for_the_platform_alone() {
         ("code", &code),
     ];
     let tokens = send(flow.admin.anonymous(Method::POST, "/oauth/v2/token").form(&form)).await.body;
-    let said = said(&json!({ "id_token": tokens["access_token"] }));
+    let said = id_token_claims(&json!({ "id_token": tokens["access_token"] }));
     assert_eq!(said["aud"], json!(["urn:platform:app:pages", flow.tenant.bootstrap.project_id]), "{said}");
     assert!(!tokens["scope"].as_str().unwrap_or_default().contains(&flow.project), "{tokens}");
 }

@@ -3,7 +3,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    browser::{Browser, Shown},
+    browser::{Browser, Page},
     client::{Client, TARGETS, done, post, send},
     endpoint::{Endpoint, Reply, execute},
     eventually,
@@ -16,14 +16,14 @@ use super::{
     home::{follow, sends},
     title,
 };
-use crate::operate::pages::{live::follows_the_instance, seen};
+use crate::operate::pages::{live::follows_the_instance, open};
 
 const MEMBERSHIPS: &str = "/resources/v3alpha/memberships";
 const LOG_IN: &str = "/ui/operate/log-in";
 const OF_SYSTEM: [&str; 4] = ["/ui/operate/nodes", "/ui/operate/projections", "/ui/operate/log", "/ui/operate/log/1"];
 
 /// Logs a person in to the pages of operators, and returns the last page.
-pub(crate) async fn log_in(issuer: &str, browser: &mut Browser, name: &str) -> Shown {
+pub(crate) async fn log_in(issuer: &str, browser: &mut Browser, name: &str) -> Page {
     let callback = comes_back(issuer, browser, name).await;
     let shown = browser.get(&callback).await;
     assert_eq!((shown.status, shown.location()), (StatusCode::SEE_OTHER, "/ui/operate"), "{}", shown.text);
@@ -46,7 +46,7 @@ pub(crate) async fn gives(client: &Client, query: &str, user: &str, role: &str) 
     done(client, &format!("{MEMBERSHIPS}{query}"), json!({ "userId": user, "roles": [role] })).await.id()
 }
 
-fn assert_refused(case: &str, shown: &Shown, status: StatusCode, what: &str) {
+fn assert_refused(case: &str, shown: &Page, status: StatusCode, what: &str) {
     assert_eq!(shown.status, status, "{case}: {}", shown.text);
     assert!(shown.text.contains(what), "{case}: {}", shown.text);
 }
@@ -76,18 +76,18 @@ async fn a_person_sees_as_far_as_roles_reach_until_the_session_ends() {
         (shown.location() == "/ui/operate/failed").then_some(())
     };
     eventually("the role counts", of_instance).await;
-    let shown = seen(&mut browser, "/ui/operate/failed").await;
+    let shown = open(&mut browser, "/ui/operate/failed").await;
     assert!(shown.text.contains("No failed events.") && shown.text.contains(&name), "{}", shown.text);
     looks_only_at_the_instance(&mut browser, &shown).await;
 
-    let before = seen(&mut browser.clone(), "/ui/operate/failed").await;
+    let before = open(&mut browser.clone(), "/ui/operate/failed").await;
     let given = gives(&operator, "?ctx.system=true", &user, "SYSTEM_OWNER_VIEWER").await;
     eventually("the role in the system counts", async || {
         (browser.clone().get("/ui/operate/nodes").await.status == StatusCode::OK).then_some(())
     })
     .await;
     for path in OF_SYSTEM.iter().chain(&["/ui/operate", "/ui/operate/failed"]) {
-        seen(&mut browser, path).await;
+        open(&mut browser, path).await;
     }
     let form = before.form(&[("all", "1")]);
     let shown = browser.post("/ui/operate/failed/retry", &form).await;
@@ -108,7 +108,7 @@ async fn a_person_sees_as_far_as_roles_reach_until_the_session_ends() {
 }
 
 /// Checks that a person who may see the failed events of an instance sees nothing of the system, and changes nothing.
-async fn looks_only_at_the_instance(browser: &mut Browser, shown: &Shown) {
+async fn looks_only_at_the_instance(browser: &mut Browser, shown: &Page) {
     for path in OF_SYSTEM {
         assert!(!shown.text.contains(&format!("href=\"{path}\"")), "{path}: {}", shown.text);
         assert_refused(path, &browser.get(path).await, StatusCode::FORBIDDEN, "system.debug.read");
@@ -135,7 +135,7 @@ async fn only_the_browser_that_was_sent_comes_in_and_once() {
     let mut browser = Browser::new(issuer);
     let callback = comes_back(issuer, &mut browser, &name).await;
     let (code, rest) = callback.split_once('&').expect("there is more");
-    let stays_out = |case: &str, shown: &Shown| {
+    let stays_out = |case: &str, shown: &Page| {
         let location = if case.contains("code") { "" } else { "/ui/operate" };
         assert_eq!(shown.location(), location, "{case}: {} {}", shown.status, shown.text);
         let is_in = shown.headers.get_all("set-cookie").iter().any(|line| line.as_bytes().starts_with(b"operate-"));
@@ -185,7 +185,7 @@ fn state(query: &str) -> &str {
 }
 
 /// Waits until the list has a number of entries, and returns it.
-async fn listed(browser: &Browser, count: usize) -> Shown {
+async fn listed(browser: &Browser, count: usize) -> Page {
     let has = async || {
         let shown = browser.clone().get("/ui/operate/failed").await;
         (shown.text.matches("name=\"id\"").count() == count).then_some(shown)
@@ -213,7 +213,7 @@ async fn an_administrator_mends_deliveries_of_the_instance_on_the_page() {
     log_in(issuer, &mut browser, &name).await;
     let list = listed(&browser, 2).await;
     assert!(!list.text.contains("name=\"instance\""), "there is one instance: {}", list.text);
-    let none = seen(&mut browser, "/ui/operate/failed?error=404").await;
+    let none = open(&mut browser, "/ui/operate/failed?error=404").await;
     assert!(none.text.contains("None matches"), "{}", none.text);
 
     let of_foreign = format!("/ui/operate/failed/{foreign}");
@@ -225,10 +225,10 @@ async fn an_administrator_mends_deliveries_of_the_instance_on_the_page() {
 
     let first = list.text.split_once("name=\"id\" value=\"").expect("there is one").1;
     let first = first.split('"').next().unwrap_or_default().to_owned();
-    let one = seen(&mut browser, &format!("/ui/operate/failed/{first}")).await;
+    let one = open(&mut browser, &format!("/ui/operate/failed/{first}")).await;
     assert!(one.text.contains("was not delivered") && one.text.contains("target.changed"), "{}", one.text);
     assert!(!one.text.contains("/ui/operate/log"), "the log is of all instances: {}", one.text);
-    let confirm = seen(&mut browser, &format!("/ui/operate/failed/discard?id={first}")).await;
+    let confirm = open(&mut browser, &format!("/ui/operate/failed/discard?id={first}")).await;
     let done = confirm.form(&[("reason", "nobody needs it")]);
     let done = browser.post("/ui/operate/failed/discard", &done).await;
     assert!(done.location().contains("done=1"), "{} {}", done.status, done.text);
@@ -236,7 +236,7 @@ async fn an_administrator_mends_deliveries_of_the_instance_on_the_page() {
 
     endpoint.reply(Reply::status(204));
     endpoint.take();
-    let confirm = seen(&mut browser, "/ui/operate/failed/retry?all=1").await;
+    let confirm = open(&mut browser, "/ui/operate/failed/retry?all=1").await;
     let done = browser.post("/ui/operate/failed/retry", &confirm.hidden()).await;
     assert!(done.location().contains("done=1"), "{} {}", done.status, done.text);
     endpoint.called(1).await;
@@ -244,7 +244,7 @@ async fn an_administrator_mends_deliveries_of_the_instance_on_the_page() {
     let audited =
         post(&admin, "/resources/v3alpha/events/_search", json!([{ "type": "failed_event.discarded" }])).await;
     assert_eq!(audited.body["result"][0]["actorId"], json!(user), "{}", audited.body);
-    let out = seen(&mut browser, "/ui/operate/failed").await;
+    let out = open(&mut browser, "/ui/operate/failed").await;
     let out = browser.post("/ui/operate/sign-out", &sign_out(&out)).await;
     assert!(out.text.contains("href=\"/ui/logout\""), "{}", out.text);
     assert_eq!(browser.get("/ui/operate").await.status, StatusCode::FORBIDDEN);
@@ -265,7 +265,7 @@ async fn foreign_failure(platform: &Platform) -> String {
 }
 
 /// Returns the fields of the form in the header of a page.
-fn sign_out(shown: &Shown) -> Vec<(String, String)> {
+fn sign_out(shown: &Page) -> Vec<(String, String)> {
     let token = shown.text.split_once("action=\"/ui/operate/sign-out\"").expect("there is one").1;
     let token = token.split_once("value=\"").expect("it has a token").1.split('"').next().unwrap_or_default();
     vec![("token".to_owned(), token.to_owned())]

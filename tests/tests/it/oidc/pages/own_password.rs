@@ -3,7 +3,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
-    browser::{Browser, Shown},
+    browser::{Browser, Page},
     client::{Client, done, post, send},
     eventually,
 };
@@ -12,7 +12,7 @@ use super::{
     super::flow::{API, Flow, PASSWORD, access_token, person},
     back, browser,
     home::{follow, logs_in, sends},
-    said, set, start, title,
+    id_token_claims, set, start, title,
 };
 
 const PAGE: &str = "/ui/login/change-password";
@@ -26,14 +26,14 @@ async fn logged_in(flow: &Flow) -> Browser {
 }
 
 /// Fails unless the browser is sent to a login first, and back then.
-fn assert_logs_in(shown: &Shown) {
+fn assert_logs_in(shown: &Page) {
     let location = shown.location();
     let is_led = location.starts_with("/oauth/v2/authorize?") && location.contains("state=change-password");
     assert!(is_led, "{location} {}", shown.text);
 }
 
 /// Enters the current password, and a new one.
-async fn says(browser: &mut Browser, current: &str, new: &str) -> Shown {
+async fn submit(browser: &mut Browser, current: &str, new: &str) -> Page {
     let shown = browser.get(PAGE).await;
     assert_eq!((shown.status, title(&shown)), (StatusCode::OK, "Change your password"), "{}", shown.text);
     browser.post(&shown.action(), &shown.form(&[("current", current), ("password", new)])).await
@@ -52,18 +52,18 @@ async fn who_is_logged_in_changes_the_password_and_other_browsers_ask_for_the_ne
         (PASSWORD, "qwertyuiop123", "Password must not be common or easy to guess"),
         ("", "", "There is a problem"),
     ] {
-        let shown = says(&mut here, current, new).await;
+        let shown = submit(&mut here, current, new).await;
         assert_eq!(shown.status, StatusCode::UNPROCESSABLE_ENTITY, "{told}");
         assert!(shown.text.contains(told) && title(&shown).starts_with("Error: "), "{told}: {}", shown.text);
         assert!(!shown.text.contains(NEW) && !shown.text.contains(PASSWORD), "no password comes back: {}", shown.text);
     }
     let before = here.cookies.clone();
-    let shown = says(&mut here, PASSWORD, NEW).await;
+    let shown = submit(&mut here, PASSWORD, NEW).await;
     assert_eq!((shown.status, title(&shown)), (StatusCode::OK, "Your password was changed"), "{}", shown.text);
     assert_ne!(here.cookies, before, "the session has another token");
 
     let code = back(&flow.sent_by(&mut here, &[("prompt", "none")]).await)["code"].clone();
-    assert_eq!(said(&flow.redeemed(&code).await)["sub"], json!(flow.person.0), "it is logged in here");
+    assert_eq!(id_token_claims(&flow.redeemed(&code).await)["sub"], json!(flow.person.0), "it is logged in here");
     let silent = back(&flow.sent_by(&mut elsewhere, &[("prompt", "none")]).await);
     assert_eq!(silent["error"], "login_required", "not elsewhere");
     assert_logs_in(&elsewhere.get(PAGE).await);
@@ -128,7 +128,7 @@ async fn wrong_current_passwords_count_as_tries() {
         if !browser.get(PAGE).await.location().is_empty() {
             break;
         }
-        last = Some(says(&mut browser, "not-the-password", NEW).await);
+        last = Some(submit(&mut browser, "not-the-password", NEW).await);
     }
     let last = last.expect("it is asked for");
     assert_eq!(last.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", last.text);

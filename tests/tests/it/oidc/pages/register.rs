@@ -3,7 +3,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    browser::Shown,
+    browser::Page,
     client::{done, post, send},
     eventually,
     tenant::new_name,
@@ -11,7 +11,7 @@ use tests::{
 
 use super::{
     super::flow::{API, Flow, PASSWORD},
-    back, browser, said, set, start, title,
+    back, browser, id_token_claims, set, start, title,
 };
 
 /// Returns the fields of the form for registration.
@@ -25,7 +25,7 @@ fn fields<'a>(username: &'a str, password: &'a str) -> [(&'static str, &'a str);
     ]
 }
 
-async fn asked(flow: &Flow, browser: &mut tests::browser::Browser, others: &[(&str, &str)]) -> Shown {
+async fn open_page(flow: &Flow, browser: &mut tests::browser::Browser, others: &[(&str, &str)]) -> Page {
     let shown = flow.sent_by(browser, &[&[("prompt", "create")], others].concat()).await;
     assert_eq!((shown.status, title(&shown)), (StatusCode::OK, "Create an account"), "{}", shown.text);
     shown
@@ -36,10 +36,10 @@ async fn somebody_registers_and_is_logged_in() {
     let flow = start().await;
     // 33
     let mut browser = browser(&flow.tenant);
-    let shown = asked(&flow, &mut browser, &[]).await;
+    let shown = open_page(&flow, &mut browser, &[]).await;
     let name = new_name();
     let shown = flow.send(&mut browser, &shown, &fields(&name, PASSWORD)).await;
-    let first = said(&flow.redeemed(&back(&shown)["code"]).await);
+    let first = id_token_claims(&flow.redeemed(&back(&shown)["code"]).await);
     let id = first["sub"].as_str().expect("it is somebody");
     assert_eq!(first["amr"], json!(["pwd"]));
     let read = send(flow.admin.request(Method::GET, &format!("{API}/users/{id}"))).await.body;
@@ -59,7 +59,7 @@ async fn somebody_registers_and_is_logged_in() {
     back(&flow.sent_by(&mut browser, &[("prompt", "none")]).await);
     let mut other = super::browser(&flow.tenant);
     let shown = flow.logs_in(&mut other, &name, &[]).await;
-    assert_eq!(said(&flow.redeemed(&back(&shown)["code"]).await)["sub"], first["sub"]);
+    assert_eq!(id_token_claims(&flow.redeemed(&back(&shown)["code"]).await)["sub"], first["sub"]);
 
     // From the page that asks for the name, too.
     let shown = flow.sent_by(&mut super::browser(&flow.tenant), &[]).await;
@@ -70,7 +70,7 @@ async fn somebody_registers_and_is_logged_in() {
 async fn what_is_wrong_with_a_registration_is_told_at_its_field_and_what_was_said_stays() {
     let flow = start().await;
     let mut browser = browser(&flow.tenant);
-    let shown = asked(&flow, &mut browser, &[]).await;
+    let shown = open_page(&flow, &mut browser, &[]).await;
     let users = async || {
         // A search behind a write knows all before it.
         done(&flow.admin, &format!("{API}/organizations"), json!({ "name": new_name() })).await;
@@ -118,7 +118,7 @@ async fn people_register_where_an_organization_lets_them_and_nowhere_else() {
     let other = done(&flow.admin, &format!("{API}/organizations"), json!({ "name": new_name() })).await.id();
     let in_other = format!("openid urn:platform:iam:org:id:{other}");
     let mut browser = browser(&flow.tenant);
-    let shown = asked(&flow, &mut browser, &[("scope", &in_other)]).await;
+    let shown = open_page(&flow, &mut browser, &[("scope", &in_other)]).await;
     let name = new_name();
     let shown = flow.send(&mut browser, &shown, &fields(&name, PASSWORD)).await;
     assert_eq!(title(&shown), "Shop asks for access", "the app is of another organization: {}", shown.text);
@@ -131,7 +131,7 @@ async fn people_register_where_an_organization_lets_them_and_nowhere_else() {
     assert_eq!(found["result"][0]["details"]["resourceOwner"]["id"], json!(other));
 
     // 33. One that is on the page when it is switched off is told so, and nobody is made.
-    let page = asked(&flow, &mut browser, &[]).await;
+    let page = open_page(&flow, &mut browser, &[]).await;
     let path = format!("/settings/v3alpha/login?ctx.orgId={}", flow.tenant.bootstrap.organization_id);
     set(&flow.admin, &path, json!({ "allowRegister": { "set": false } })).await;
     let shown = eventually("nobody may register any more", async || {
@@ -144,7 +144,7 @@ async fn people_register_where_an_organization_lets_them_and_nowhere_else() {
     assert_eq!((refused.status, title(&refused)), (StatusCode::BAD_REQUEST, "This sign-in cannot go on"));
     let none = flow.sent_by(&mut browser, &[("prompt", "create")]).await;
     assert_eq!(title(&none), "Choose an account", "nobody is logged in unasked who wanted to be somebody new");
-    asked(&flow, &mut browser, &[("scope", &in_other)]).await;
+    open_page(&flow, &mut browser, &[("scope", &in_other)]).await;
     done(&flow.admin, &format!("{API}/organizations/{other}/_deactivate"), json!({})).await;
     eventually("it is known to be switched off", async || {
         let asked = [("prompt", "create"), ("scope", in_other.as_str())];
@@ -169,7 +169,7 @@ async fn an_app_that_asks_for_somebody_in_particular_gets_nobody_new() {
 async fn who_registers_often_has_to_wait() {
     let flow = start().await;
     let mut browser = browser(&flow.tenant);
-    let shown = asked(&flow, &mut browser, &[]).await;
+    let shown = open_page(&flow, &mut browser, &[]).await;
     let mut statuses = vec![];
     for _ in 0..40 {
         let sent = browser.post(&shown.action(), &shown.form(&fields(&new_name(), "password123"))).await;
@@ -191,7 +191,7 @@ async fn of_two_who_want_one_name_at_once_one_gets_it() {
     let mut browsers = [browser(&flow.tenant), browser(&flow.tenant)];
     let mut forms = vec![];
     for browser in &mut browsers {
-        let shown = asked(&flow, browser, &[]).await;
+        let shown = open_page(&flow, browser, &[]).await;
         forms.push((shown.action(), shown.form(&fields(&name, PASSWORD))));
     }
     let [first, second] = &mut browsers;

@@ -12,7 +12,7 @@ use tests::{
 
 use super::{
     super::flow::{API, Flow, PASSWORD, person},
-    back, browser, home, said, start,
+    back, browser, home, id_token_claims, start,
 };
 
 /// Waits until the session has a user agent with this header, and returns it.
@@ -26,12 +26,12 @@ async fn user_agent(flow: &Flow, session: &str, header: &str) -> Value {
 }
 
 /// Returns the session of the answer to the app.
-async fn session(flow: &Flow, shown: &tests::browser::Shown) -> String {
-    let id_token = said(&flow.redeemed(&back(shown)["code"]).await);
+async fn session(flow: &Flow, shown: &tests::browser::Page) -> String {
+    let id_token = id_token_claims(&flow.redeemed(&back(shown)["code"]).await);
     id_token["sid"].as_str().expect("it is of a session").to_owned()
 }
 
-fn saying(browser: &mut Browser, header: &str) {
+fn set_user_agent(browser: &mut Browser, header: &str) {
     browser.sent_from.retain(|(name, _)| *name != "user-agent");
     browser.sent_from.push(("user-agent", header.to_owned()));
 }
@@ -40,7 +40,7 @@ fn saying(browser: &mut Browser, header: &str) {
 async fn the_session_of_a_login_says_by_which_browser_and_from_where() {
     let flow = start().await;
     let mut browser = browser(&flow.tenant);
-    saying(&mut browser, "Mozilla/5.0 (first)");
+    set_user_agent(&mut browser, "Mozilla/5.0 (first)");
     let shown = flow.logs_in(&mut browser, &flow.person.1, &[]).await;
     let id = session(&flow, &shown).await;
     let first = user_agent(&flow, &id, "Mozilla/5.0 (first)").await;
@@ -54,7 +54,7 @@ async fn the_session_of_a_login_says_by_which_browser_and_from_where() {
 
     // The same session, when the password is asked for once more.
     let long = "x".repeat(900);
-    saying(&mut browser, &long);
+    set_user_agent(&mut browser, &long);
     let shown = flow.sent_by(&mut browser, &[("prompt", "login")]).await;
     let shown = flow.send(&mut browser, &shown, &[("username", &flow.person.1), ("password", PASSWORD)]).await;
     assert_eq!(session(&flow, &shown).await, id);
@@ -65,7 +65,7 @@ async fn the_session_of_a_login_says_by_which_browser_and_from_where() {
 async fn so_does_the_session_of_somebody_who_registers() {
     let flow = start().await;
     let mut browser = browser(&flow.tenant);
-    saying(&mut browser, "Mozilla/5.0 (new)");
+    set_user_agent(&mut browser, "Mozilla/5.0 (new)");
     let shown = flow.sent_by(&mut browser, &[("prompt", "create")]).await;
     let name = new_name();
     let fields = [("given_name", "Grace"), ("family_name", "Hopper"), ("email", "grace@example.com")];

@@ -14,7 +14,7 @@ use tests::{
 
 use super::{
     super::flow::{API, App, CALLBACK, Flow, PASSWORD},
-    COOKIE, back, browser, on_pages, said, set, start, title,
+    COOKIE, back, browser, id_token_claims, on_pages, set, start, title,
 };
 
 #[tokio::test]
@@ -30,7 +30,7 @@ async fn a_person_logs_in_once_and_the_next_time_is_asked_nothing() {
     let told = back(&shown);
     assert_eq!((&*told["state"], &*told["iss"]), ("a b&c", &*flow.tenant.bootstrap.issuer));
     let tokens = flow.redeemed(&told["code"]).await;
-    let first = said(&tokens);
+    let first = id_token_claims(&tokens);
     assert_eq!(
         (&first["sub"], &first["nonce"], &first["amr"]),
         (&json!(flow.person.0), &json!("n-0S6_WzA2Mj"), &json!(["pwd"]))
@@ -38,14 +38,14 @@ async fn a_person_logs_in_once_and_the_next_time_is_asked_nothing() {
 
     for prompt in ["", "none"] {
         let shown = flow.sent_by(&mut browser, &[("prompt", prompt)]).await;
-        let again = said(&flow.redeemed(&back(&shown)["code"]).await);
+        let again = id_token_claims(&flow.redeemed(&back(&shown)["code"]).await);
         assert_eq!((&again["sid"], &again["auth_time"]), (&first["sid"], &first["auth_time"]), "it is the same login");
     }
     tokio::time::sleep(Duration::from_millis(1100)).await;
     let shown = flow.sent_by(&mut browser, &[("prompt", "login")]).await;
     assert_eq!(title(&shown), "Enter your password", "its session is known, and it is checked again");
     let shown = flow.send(&mut browser, &shown, &[("username", &flow.person.1), ("password", PASSWORD)]).await;
-    let again = said(&flow.redeemed(&back(&shown)["code"]).await);
+    let again = id_token_claims(&flow.redeemed(&back(&shown)["code"]).await);
     assert_eq!(again["sid"], first["sid"]);
     assert!(again["auth_time"].as_i64() > first["auth_time"].as_i64(), "{again} {first}");
     let shown = flow.sent_by(&mut browser, &[("max_age", "1000")]).await;

@@ -34,14 +34,14 @@ async fn what_is_long_and_what_is_many_fits_into_narrow_windows() {
     for name in long_names() {
         ids.push(failing.platform.client().await.create_target(&name).await.expect("it is made"));
     }
-    failing.shows(8).await;
+    failing.wait_for_count(8).await;
     chromium.visit(&link(&failing.platform.data(), &[])).await;
     chromium.click("main button").await;
-    chromium.says("8 failed events wait").await;
+    chromium.wait_for_text("8 failed events wait").await;
     for ((id, name), kind) in ids.iter().zip(long_names()).zip(["word", "hebrew", "picture"]) {
         chromium.visit(&format!("{list}?aggregate={id}")).await;
         chromium.click("td a").await;
-        chromium.says(&name).await;
+        chromium.wait_for_text(&name).await;
         chromium.assert_usable(&axe, &format!("one-long-{kind}")).await;
     }
     note_many(&failing).await;
@@ -52,7 +52,7 @@ async fn what_is_long_and_what_is_many_fits_into_narrow_windows() {
         ("many-projections", &all[2], "Reactions"),
     ] {
         chromium.visit(path).await;
-        chromium.says(says).await;
+        chromium.wait_for_text(says).await;
         chromium.assert_usable(&axe, name).await;
     }
 }
@@ -63,34 +63,34 @@ async fn failed_events_are_discarded_and_retried_by_keyboard() {
     let mut failing = Failing::start().await;
     failing.park(&["a"]).await;
     let list = format!("{}/ui/operate/failed", failing.platform.bootstrap.issuer);
-    chromium.look(DESKTOP).await;
+    chromium.set_appearance(DESKTOP).await;
     chromium.visit(&link(&failing.platform.data(), &[])).await;
     chromium.press(&[ENTER]).await;
-    chromium.says("2 failed events wait").await;
+    chromium.wait_for_text("2 failed events wait").await;
 
     selects(&chromium, &list).await;
     chromium.press_until(&[SHIFT, TAB], "form button.dangerous").await;
     chromium.press(&[ENTER]).await;
-    chromium.says("Discard 1 failed event?").await;
+    chromium.wait_for_text("Discard 1 failed event?").await;
     chromium.press_until(&[TAB], "main form button").await;
     chromium.press(&[ENTER]).await;
-    chromium.says("Enter the reason").await;
+    chromium.wait_for_text("Enter the reason").await;
     assert_eq!(chromium.run("return document.activeElement.id").await, "reason", "it is where the mistake is");
     for key in "known".chars() {
         chromium.press(&[key]).await;
     }
     chromium.press_until(&[TAB], "main form button").await;
     chromium.press(&[' ']).await;
-    chromium.says("1 failed event was discarded").await;
+    chromium.wait_for_text("1 failed event was discarded").await;
 
-    failing.shows(1).await;
+    failing.wait_for_count(1).await;
     failing.heal();
     selects(&chromium, &list).await;
     chromium.press_until(&[SHIFT, TAB], "form button.primary").await;
     assert_eq!(chromium.run("return document.activeElement.textContent").await, "Retry selected");
     chromium.press(&[ENTER]).await;
-    chromium.says("1 failed event was retried").await;
-    failing.shows(0).await;
+    chromium.wait_for_text("1 failed event was retried").await;
+    failing.wait_for_count(0).await;
 }
 
 /// Moves past the menu to the first failed event of the list, and selects it.
@@ -115,7 +115,7 @@ async fn everybody_can_use_the_pages_in_a_browser_with_and_without_scripts() {
     chromium.visit(&link(&failing.platform.data(), &[])).await;
     chromium.assert_usable(&axe, "sign-in").await;
     chromium.click("main button").await;
-    chromium.says("All ").await;
+    chromium.wait_for_text("All ").await;
     chromium.visit(&at("/failed")).await;
     chromium.assert_usable(&axe, "failed-none").await;
     failing.park(&["a", "b", "c"]).await;
@@ -144,38 +144,38 @@ async fn everybody_can_use_the_pages_in_a_browser_with_and_without_scripts() {
     };
     eventually("numbers that move", moves).await;
     chromium.click("#pause").await;
-    chromium.says("Resume").await;
+    chromium.wait_for_text("Resume").await;
     let complaints = chromium.complaints().await;
     let breaks = |line: &&String| line.contains("Content Security Policy") || line.contains("TrustedHTML");
     assert_eq!(complaints.iter().find(breaks), None);
 
     discards(&chromium, &at("/failed"), &axe).await;
-    failing.shows(5).await;
+    failing.wait_for_count(5).await;
     failing.heal();
     retries(&chromium, &at("/failed")).await;
-    failing.shows(4).await;
+    failing.wait_for_count(4).await;
     chromium.runs_scripts(false).await;
     retries(&chromium, &at("/failed")).await;
-    failing.shows(3).await;
+    failing.wait_for_count(3).await;
     chromium.click(".who button").await;
-    chromium.says("You are signed out").await;
+    chromium.wait_for_text("You are signed out").await;
 }
 
 /// Discards the first failed event, with a mistake on the way.
 async fn discards(chromium: &Chromium, list: &str, axe: &str) {
     chromium.visit(list).await;
     chromium.click("td a").await;
-    chromium.says("failed in").await;
+    chromium.wait_for_text("failed in").await;
     chromium.assert_usable(axe, "one").await;
     chromium.click("a.dangerous").await;
-    chromium.says("Discard 1 failed event?").await;
+    chromium.wait_for_text("Discard 1 failed event?").await;
     chromium.click("main form button").await;
-    chromium.says("Enter the reason").await;
+    chromium.wait_for_text("Enter the reason").await;
     chromium.assert_usable(axe, "discard-error").await;
     assert_eq!(chromium.run("return document.activeElement.id").await, "reason");
     chromium.fill("#reason", "known").await;
     chromium.click("main form button").await;
-    chromium.says("1 failed event was discarded").await;
+    chromium.wait_for_text("1 failed event was discarded").await;
 }
 
 /// Retries the first failed event of the list.
@@ -183,5 +183,5 @@ async fn retries(chromium: &Chromium, list: &str) {
     chromium.visit(list).await;
     chromium.click("input[name=id]").await;
     chromium.click("main form[method=post] button.primary").await;
-    chromium.says("1 failed event was retried").await;
+    chromium.wait_for_text("1 failed event was retried").await;
 }

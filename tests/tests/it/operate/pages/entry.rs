@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use reqwest::StatusCode;
 use tests::{
-    browser::{Browser, Shown, link, path_of},
+    browser::{Browser, Page, link, path_of},
     client::{Client, send},
     clock::Clock,
     platform::Platform,
     tenant::Tenant,
 };
 
-use super::{assert_closed, seen};
+use super::{assert_closed, open};
 
 const SIGN_IN: &str = "/ui/operate/sign-in";
 const PAGES: [&str; 7] = ["", "/nodes", "/projections", "/projections/targets", "/failed", "/log", "/log/1"];
@@ -20,7 +20,7 @@ fn link_of(tenant: &Tenant) -> String {
     link(&tenant.data(), &["--issuer", &tenant.bootstrap.issuer])
 }
 
-fn assert_refused(case: &str, shown: &Shown, what: &str) {
+fn assert_refused(case: &str, shown: &Page, what: &str) {
     assert_eq!(shown.status, StatusCode::FORBIDDEN, "{case}: {}", shown.text);
     assert!(shown.text.contains(what), "{case}: {}", shown.text);
     assert_closed(shown);
@@ -62,7 +62,7 @@ async fn a_link_is_looked_at_often_and_used_once_by_its_button() {
         "{cookies:?}"
     );
     for page in PAGES {
-        seen(&mut browser, &format!("/ui/operate{page}")).await;
+        open(&mut browser, &format!("/ui/operate{page}")).await;
     }
     assert_refused(
         "the same link",
@@ -73,11 +73,11 @@ async fn a_link_is_looked_at_often_and_used_once_by_its_button() {
 
 /// Sends a form with the cookie of another one.
 trait FormSent {
-    async fn form_sent(&self, base: &str, form: &[(String, String)]) -> Shown;
+    async fn form_sent(&self, base: &str, form: &[(String, String)]) -> Page;
 }
 
-impl FormSent for Shown {
-    async fn form_sent(&self, base: &str, form: &[(String, String)]) -> Shown {
+impl FormSent for Page {
+    async fn form_sent(&self, base: &str, form: &[(String, String)]) -> Page {
         let mut browser = Browser::new(base);
         let cookie = self.headers["set-cookie"].to_str().expect("it is text");
         let (name, value) = cookie.split(';').next().and_then(|pair| pair.split_once('=')).expect("it has a name");
@@ -115,7 +115,7 @@ async fn a_session_is_of_one_instance_and_cannot_be_made() {
     let foreign = Browser::new(&other.bootstrap.issuer).get(path_of(&unused)).await;
     assert_refused("a link of another instance", &foreign, "has been used or is older");
 
-    let shown = seen(&mut browser, "/ui/operate").await;
+    let shown = open(&mut browser, "/ui/operate").await;
     let out = browser.post("/ui/operate/sign-out", &shown.hidden()).await;
     assert_eq!(out.status, StatusCode::OK);
     assert!(browser.cookies.is_empty(), "{:?}", browser.cookies);
@@ -145,7 +145,7 @@ async fn only_system_users_get_a_link_and_only_where_pages_are() {
         long.text
     );
     for path in ["/failed?aggregate=none", "/log?actor=nobody"] {
-        assert!(seen(&mut browser, &format!("/ui/operate{path}")).await.text.contains("None matches."), "{path}");
+        assert!(open(&mut browser, &format!("/ui/operate{path}")).await.text.contains("None matches."), "{path}");
     }
     let live = "/ui/operate/live?page=projections";
     let mut led = browser.clone();
@@ -171,7 +171,7 @@ async fn links_and_sessions_end() {
     let mut browser = Browser::signed_in(base, &used).await;
     clock.set_ahead(Duration::from_secs(301));
     assert_refused("a late link", &Browser::new(base).get(path_of(&late)).await, "older than five minutes");
-    seen(&mut browser, "/ui/operate").await;
+    open(&mut browser, "/ui/operate").await;
     clock.set_ahead(Duration::from_secs(3601));
     assert_refused("a late session", &browser.get("/ui/operate").await, "Your session has ended");
 }

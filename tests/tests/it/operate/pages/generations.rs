@@ -2,20 +2,20 @@
 
 use reqwest::StatusCode;
 use tests::{
-    browser::{Browser, Shown, link},
+    browser::{Browser, Page, link},
     eventually,
     platform::Platform,
 };
 
-use super::{assert_closed, live::Live, seen};
+use super::{assert_closed, live::Live, open};
 
 const TARGETS: &str = "/ui/operate/projections/targets";
 
 /// Presses a button of the page of a projection.
-async fn press(browser: &mut Browser, shown: &Shown, what: &str) -> Shown {
+async fn press(browser: &mut Browser, shown: &Page, what: &str) -> Page {
     let answer = browser.post(TARGETS, &shown.form(&[("what", what)])).await;
     assert_eq!((answer.status, answer.location()), (StatusCode::SEE_OTHER, TARGETS), "{what}: {}", answer.text);
-    seen(browser, TARGETS).await
+    open(browser, TARGETS).await
 }
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn a_page_has_a_projection_built_anew_and_exchanged() {
     let platform = Platform::start().await;
     platform.ready().await;
     let mut browser = Browser::signed_in(&platform.bootstrap.issuer, &link(&platform.data(), &[])).await;
-    let shown = seen(&mut browser, TARGETS).await;
+    let shown = open(&mut browser, TARGETS).await;
     assert!(
         shown.text.contains("There is only the active generation")
             && !shown.text.contains("<table>\n<caption><span id=\"generations")
@@ -35,12 +35,12 @@ async fn a_page_has_a_projection_built_anew_and_exchanged() {
         shown.text
     );
     let mut live = Live::of(&browser, &shown).await;
-    live.says("gb-next", "100 %").await;
-    live.says("fresh", "Show what has changed").await;
+    live.wait_for_text("gb-next", "100 %").await;
+    live.wait_for_text("fresh", "Show what has changed").await;
     assert_eq!(live.values["gv-next"], 100, "the bar is full");
     let mut looking = browser.clone();
     let equal = async || {
-        let shown = seen(&mut looking.clone(), TARGETS).await;
+        let shown = open(&mut looking.clone(), TARGETS).await;
         shown.text.contains("<td>Equal</td>").then_some(shown)
     };
     let shown = eventually("it is compared", equal).await;
@@ -68,6 +68,6 @@ async fn a_page_has_a_projection_built_anew_and_exchanged() {
         browser.post(TARGETS, &[("what".to_owned(), "replay".to_owned()), ("token".to_owned(), "x".to_owned())]).await;
     assert_eq!(foreign.status, StatusCode::FORBIDDEN, "{}", foreign.text);
     looking = browser.clone();
-    assert!(seen(&mut looking, TARGETS).await.text.contains("There is only the active generation"));
-    assert!(seen(&mut browser, "/ui/operate/projections/targets_index").await.text.contains("no generations yet"));
+    assert!(open(&mut looking, TARGETS).await.text.contains("There is only the active generation"));
+    assert!(open(&mut browser, "/ui/operate/projections/targets_index").await.text.contains("no generations yet"));
 }

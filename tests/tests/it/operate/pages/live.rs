@@ -3,11 +3,11 @@
 use reqwest::StatusCode;
 use serde_json::{Map, Value};
 use tests::{
-    browser::{Browser, Shown},
+    browser::{Browser, Page},
     eventually,
 };
 
-use super::{mending::Failing, seen};
+use super::{mending::Failing, open};
 
 /// The most streams of an instance.
 const OF_INSTANCE: usize = 10;
@@ -24,7 +24,7 @@ pub(super) struct Live {
 
 impl Live {
     /// Opens the stream that a page follows.
-    pub(super) async fn of(browser: &Browser, shown: &Shown) -> Self {
+    pub(super) async fn of(browser: &Browser, shown: &Page) -> Self {
         let path = shown.text.split("data-live=\"").nth(1).and_then(|rest| rest.split('"').next());
         let path = path.expect("it keeps itself up to date").replace("&amp;", "&").replace("&#38;", "&");
         let answer = browser.follow(&path).await;
@@ -33,7 +33,7 @@ impl Live {
     }
 
     /// Waits until a part of the page has a text.
-    pub(super) async fn says(&mut self, id: &str, wanted: &str) {
+    pub(super) async fn wait_for_text(&mut self, id: &str, wanted: &str) {
         while self.texts.get(id).is_none_or(|text| text != wanted) {
             let chunk = self.answer.chunk().await.expect("it goes on");
             let chunk = chunk.unwrap_or_else(|| panic!("it ended before {id} was {wanted}: {:?}", self.texts));
@@ -58,55 +58,55 @@ async fn pages_are_told_what_fails_and_what_is_mended() {
     failing.park(&["a"]).await;
     let browser = failing.browser().clone();
     let opened = async |path: &str| {
-        let shown = seen(&mut browser.clone(), path).await;
+        let shown = open(&mut browser.clone(), path).await;
         Live::of(&browser, &shown).await
     };
     // What has just begun says so for a moment.
     let is_settled = async || {
-        let shown = seen(&mut browser.clone(), "/ui/operate").await.text;
+        let shown = open(&mut browser.clone(), "/ui/operate").await.text;
         (shown.contains("2 failed events wait") && !shown.contains("lags by") && !shown.contains("no report"))
             .then_some(())
     };
     eventually("nothing but what failed is told of", is_settled).await;
     // A node is heard of within a second of its start.
     let is_heard = async || {
-        let shown = seen(&mut browser.clone(), "/ui/operate/nodes").await.text;
+        let shown = open(&mut browser.clone(), "/ui/operate/nodes").await.text;
         Some(shown.split("id=\"b-").nth(1)?.split('"').next()?.to_owned())
     };
     let node = eventually("a node has said that it is there", is_heard).await;
     let (mut list, mut overview) = (opened("/ui/operate/failed").await, opened("/ui/operate").await);
     let (mut nodes, mut projections) = (opened("/ui/operate/nodes").await, opened("/ui/operate/projections").await);
     assert_refuses(&browser).await;
-    list.says("fresh", "Refresh").await;
-    overview.says("failed", "2").await;
-    overview.says("fresh", "Refresh").await;
-    nodes.says(&format!("b-{node}"), "● Ready").await;
-    nodes.says("fresh", "Refresh").await;
-    projections.says("f-targets", "1").await;
+    list.wait_for_text("fresh", "Refresh").await;
+    overview.wait_for_text("failed", "2").await;
+    overview.wait_for_text("fresh", "Refresh").await;
+    nodes.wait_for_text(&format!("b-{node}"), "● Ready").await;
+    nodes.wait_for_text("fresh", "Refresh").await;
+    projections.wait_for_text("f-targets", "1").await;
 
     failing.park_more("b").await;
-    list.says("fresh", "Show 2 new").await;
-    overview.says("failed", "4").await;
-    overview.says("said-0", "4 failed events wait to be retried or discarded.").await;
-    projections.says("f-targets", "2").await;
+    list.wait_for_text("fresh", "Show 2 new").await;
+    overview.wait_for_text("failed", "4").await;
+    overview.wait_for_text("said-0", "4 failed events wait to be retried or discarded.").await;
+    projections.wait_for_text("f-targets", "2").await;
 
     // One that fails again is new on a page that was opened since, though there are as many.
-    let shown = failing.shows(4).await;
+    let shown = failing.wait_for_count(4).await;
     let mut list = Live::of(&browser, &shown).await;
-    list.says("fresh", "Refresh").await;
+    list.wait_for_text("fresh", "Refresh").await;
     failing.retries_one(&shown).await;
-    list.says("fresh", "Show 1 new").await;
+    list.wait_for_text("fresh", "Show 1 new").await;
 
     failing.heal();
     failing.retries_all().await;
-    projections.says("f-targets", "0").await;
-    projections.says("b-targets", "● Current").await;
-    overview.says("failed", "0").await;
-    overview.says("fresh", "Show what has changed").await;
+    projections.wait_for_text("f-targets", "0").await;
+    projections.wait_for_text("b-targets", "● Current").await;
+    overview.wait_for_text("failed", "0").await;
+    overview.wait_for_text("fresh", "Show what has changed").await;
 }
 
 /// Checks that an administrator of an instance can follow its failed events, in a number of pages, and nothing else.
-pub(crate) async fn follows_the_instance(browser: &Browser, shown: &Shown) {
+pub(crate) async fn follows_the_instance(browser: &Browser, shown: &Page) {
     for page in ["overview", "nodes", "projections", "projection", "log"] {
         let refused = browser.follow(&format!("/ui/operate/live?page={page}")).await;
         assert_eq!(refused.status(), StatusCode::FORBIDDEN, "{page}");
@@ -114,7 +114,7 @@ pub(crate) async fn follows_the_instance(browser: &Browser, shown: &Shown) {
     let mut followed = vec![];
     for _ in 0..OF_INSTANCE {
         let mut live = Live::of(browser, shown).await;
-        live.says("fresh", "Refresh").await;
+        live.wait_for_text("fresh", "Refresh").await;
         followed.push(live);
     }
     let too_many = browser.follow("/ui/operate/live?page=failed").await;

@@ -13,7 +13,7 @@ use tests::{
     system_user::system_user,
 };
 
-use super::seen;
+use super::open;
 
 const LIST: &str = "/ui/operate/failed";
 
@@ -57,11 +57,11 @@ async fn a_query_node_has_what_is_asked_done_by_the_node_that_writes() {
     let patch = client.request(Method::PATCH, &format!("{TARGETS}/{target}")).json(&json!({ "name": "b" }));
     assert_eq!(send(patch).await.status, StatusCode::OK);
     let fails = async || {
-        let shown = seen(&mut browser.clone(), LIST).await;
+        let shown = open(&mut browser.clone(), LIST).await;
         (shown.text.matches("name=\"id\"").count() == 2).then_some(shown)
     };
     eventually("both views fail", fails).await;
-    let shown = seen(&mut browser, "/ui/operate/nodes").await;
+    let shown = open(&mut browser, "/ui/operate/nodes").await;
     for name in ["command", "projector", "other", "writes the log"] {
         assert!(shown.text.contains(name), "{name}: {}", shown.text);
     }
@@ -75,7 +75,7 @@ async fn a_query_node_has_what_is_asked_done_by_the_node_that_writes() {
     let is_named =
         async || (reads.get_target(&target, None).await.body["target"]["target"]["name"] == "b").then_some(());
     eventually("it goes on", is_named).await;
-    let heals = async || seen(&mut browser.clone(), LIST).await.text.contains("No failed events.").then_some(());
+    let heals = async || open(&mut browser.clone(), LIST).await.text.contains("No failed events.").then_some(());
     eventually("nothing is parked any more", heals).await;
     let elsewhere = cluster.client(&command).anonymous(Method::GET, "/ui/operate");
     send(elsewhere).await.assert_refused("no pages", 404, "ROUTE_NOT_FOUND");
@@ -95,7 +95,7 @@ async fn used_once(link: &str, nodes: [&Node; 2]) -> Browser {
 /// Checks that two operators can retry everything concurrently on different nodes.
 async fn retries_on_both([one, other]: [Browser; 2]) {
     let retries = async |mut browser: Browser| {
-        let confirm = seen(&mut browser, &format!("{LIST}/retry?all=1")).await;
+        let confirm = open(&mut browser, &format!("{LIST}/retry?all=1")).await;
         browser.post(&format!("{LIST}/retry"), &confirm.hidden()).await
     };
     let both = tokio::join!(retries(one), retries(other));
@@ -108,7 +108,7 @@ async fn retries_on_both([one, other]: [Browser; 2]) {
 
 /// Checks that an operator with read permissions gets no buttons, and that their forms are refused.
 async fn looks_only(mut viewing: Browser) {
-    let looked = seen(&mut viewing, LIST).await;
+    let looked = open(&mut viewing, LIST).await;
     assert!(!looked.text.contains("Retry selected") && !looked.text.contains("Discard selected"), "{}", looked.text);
     let form = looked.form(&[("all", "1"), ("confirmed", "1"), ("reason", "none"), ("until", "9999")]);
     for what in ["retry", "discard"] {

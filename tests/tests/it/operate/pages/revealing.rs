@@ -3,7 +3,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    browser::{Browser, Shown, link},
+    browser::{Browser, Page, link},
     chromium::Chromium,
     client::{post, send},
     eventually,
@@ -11,7 +11,7 @@ use tests::{
     tenant::Tenant,
 };
 
-use super::{assert_closed, seen};
+use super::{assert_closed, open};
 use crate::{
     api::disclosure::{disclosures, failed, person},
     oidc::{
@@ -31,7 +31,7 @@ async fn what_is_personal_is_shown_once_to_whoever_says_why() {
     let id = failed(&platform, "user", &user).await;
     let mut browser = Browser::signed_in(&platform.bootstrap.issuer, &link(&platform.data(), &[])).await;
     let (path, form_at) = (format!("{LIST}/{id}"), format!("{LIST}/{id}/reveal"));
-    let one = seen(&mut browser, &path).await;
+    let one = open(&mut browser, &path).await;
     assert!(one.text.contains("Show personal data (audited)") && !one.text.contains(&name), "{}", one.text);
     let file = browser.get(&format!("{path}/payload")).await;
     assert!(file.status == StatusCode::OK && !file.text.contains(&name), "{}", file.text);
@@ -58,7 +58,7 @@ async fn what_is_personal_is_shown_once_to_whoever_says_why() {
     assert!(shown.text.contains("The log records that you have seen it."), "{}", shown.text);
     assert!(!shown.text.contains("<b>ticket") && !shown.text.contains("/payload\""), "{}", shown.text);
     assert_closed(&shown);
-    assert!(!seen(&mut browser, &path).await.text.contains(&name), "it is shown once");
+    assert!(!open(&mut browser, &path).await.text.contains(&name), "it is shown once");
     let filters = json!({ "filters": [{ "type": "disclosure.made" }] });
     let made = async || {
         let found = post(&operator, "/system/v1/events/_search", filters.clone()).await;
@@ -67,13 +67,13 @@ async fn what_is_personal_is_shown_once_to_whoever_says_why() {
     };
     let made = eventually("the log has it, once", made).await;
     assert!(made["payload"].as_str().is_some_and(|said| said.contains("a <b>ticket</b>")), "{made}");
-    let log = seen(&mut browser, "/ui/operate/log?event=disclosure.made").await;
+    let log = open(&mut browser, "/ui/operate/log?event=disclosure.made").await;
     assert!(log.text.contains("disclosure.made</bdi>") && log.text.contains("operator"), "{}", log.text);
 
     // What has nothing of people does not ask.
     let target = admin.create_target("of nobody").await.expect("it is made");
     let other = failed(&platform, "target", &target).await;
-    assert!(!seen(&mut browser, &format!("{LIST}/{other}")).await.text.contains("Show personal data"));
+    assert!(!open(&mut browser, &format!("{LIST}/{other}")).await.text.contains("Show personal data"));
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn roles_in_the_instance_say_who_is_shown_it() {
     })
     .await;
     assert!(!one.text.contains("Show personal data") && !one.text.contains(&name), "{}", one.text);
-    let form = |one: &Shown, reason: &str| {
+    let form = |one: &Page, reason: &str| {
         let token = one.hidden().into_iter().find(|(name, _)| name == "token").expect("it has a token");
         vec![token, ("reason".to_owned(), reason.to_owned())]
     };
@@ -127,20 +127,20 @@ async fn everybody_can_have_it_shown_in_a_browser_with_and_without_scripts() {
     let id = failed(&platform, "user", &user).await;
     chromium.visit(&link(&platform.data(), &[])).await;
     chromium.click("main button").await;
-    chromium.says("All ").await;
+    chromium.wait_for_text("All ").await;
     let page = format!("{}{LIST}/{id}", platform.bootstrap.issuer);
     for scripts in [true, false] {
         chromium.runs_scripts(scripts).await;
         chromium.visit(&page).await;
-        chromium.says("Show personal data (audited)").await;
+        chromium.wait_for_text("Show personal data (audited)").await;
         chromium.click("form[action$=reveal] button").await;
-        chromium.says("Enter the reason").await;
+        chromium.wait_for_text("Enter the reason").await;
         if scripts {
             chromium.assert_usable(&axe, "reveal-error").await;
         }
         chromium.fill("#reason", "a ticket").await;
         chromium.click("form[action$=reveal] button").await;
-        chromium.says(&name).await;
+        chromium.wait_for_text(&name).await;
         if scripts {
             chromium.assert_usable(&axe, "revealed").await;
         }

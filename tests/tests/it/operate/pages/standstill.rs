@@ -15,7 +15,7 @@ use tests::{
 };
 use view::reaction::REACTIONS;
 
-use super::{nodes::link_to, seen};
+use super::{nodes::link_to, open};
 
 /// Returns a client of a system user whose key is in the folder, at a node.
 fn operator(cluster: &Cluster, node: &Node, folder: &Path) -> Client {
@@ -63,7 +63,7 @@ async fn a_view_that_stands_still_is_told_as_stopped_with_the_reason_until_it_go
     assert_eq!(reads(&before).await, StatusCode::OK, "what it has is answered");
     let mut browser = Browser::signed_in(&query.url, &link_to(&cluster, &query, folder.path())).await;
     for page in ["/ui/operate", "/ui/operate/projections/targets"] {
-        let shown = seen(&mut browser, page).await;
+        let shown = open(&mut browser, page).await;
         assert!(shown.text.contains("stopped until an operator acts: too many aggregates failed"), "{}", shown.text);
     }
     bad.process.end().await;
@@ -125,7 +125,7 @@ async fn operators_see_how_far_reactions_are_and_that_nobody_does_them() {
     assert!(is_told && said.contains(&format!("reaction: actions has event {sequence}, lags 0 events")), "{said}");
     let mut browser = Browser::signed_in(&query.url, &link_to(&cluster, &query, folder.path())).await;
     let is_charted = async || {
-        let shown = seen(&mut browser.clone(), "/ui/operate/projections").await;
+        let shown = open(&mut browser.clone(), "/ui/operate/projections").await;
         assert!(shown.text.contains("Delivers events to targets"), "{}", shown.text);
         let parts = ["Not done by actions, 60 s: now 1, highest ", "id=\"rw-actions\">1<", "id=\"rr-actions\">"];
         parts.iter().all(|part| shown.text.contains(part)).then_some(())
@@ -133,7 +133,7 @@ async fn operators_see_how_far_reactions_are_and_that_nobody_does_them() {
     eventually("the chart has a second in which a delivery waits", is_charted).await;
 
     let is_behind = async || {
-        let shown = seen(&mut browser.clone(), "/ui/operate").await;
+        let shown = open(&mut browser.clone(), "/ui/operate").await;
         shown.text.contains(" s. Events not processed: 0; not done: 1.").then_some(())
     };
     eventually("it is told that a delivery waits", is_behind).await;
@@ -141,6 +141,6 @@ async fn operators_see_how_far_reactions_are_and_that_nobody_does_them() {
     command.process.end().await;
     let is_silent = async || (reaction(&operator, "actions").await["state"] == "REACTION_STATE_SILENT").then_some(());
     eventually("nobody does it", is_silent).await;
-    let shown = seen(&mut browser, "/ui/operate").await;
+    let shown = open(&mut browser, "/ui/operate").await;
     assert!(shown.text.contains("sent no report lately. Check that a command node runs"), "{}", shown.text);
 }

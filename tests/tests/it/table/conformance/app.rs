@@ -47,7 +47,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     ]
 }
 
-async fn made(world: &World, config: Value) -> Subject {
+async fn create_app(world: &World, config: Value) -> Subject {
     let project = a_project(world).await.id;
     let mut app = json!({ "projectId": project, "name": "Conformance" });
     app.as_object_mut().expect("it is one").extend(config.as_object().expect("it is one").clone());
@@ -56,8 +56,8 @@ async fn made(world: &World, config: Value) -> Subject {
 
 pub(super) fn an_app(world: &World) -> BoxFuture<'_, Subject> {
     async move {
-        let Subject { id: checking, .. } = made(world, json!({ "api": {} })).await;
-        let app = made(world, json!({ "oidc": { "redirectUris": ["https://shop.example/callback"] } })).await;
+        let Subject { id: checking, .. } = create_app(world, json!({ "api": {} })).await;
+        let app = create_app(world, json!({ "oidc": { "redirectUris": ["https://shop.example/callback"] } })).await;
         let project = app.others[0].clone();
         app.naming([project, checking])
     }
@@ -66,7 +66,7 @@ pub(super) fn an_app(world: &World) -> BoxFuture<'_, Subject> {
 
 fn an_inactive_app(world: &World) -> BoxFuture<'_, Subject> {
     async move {
-        let Subject { id, .. } = made(world, json!({ "api": {} })).await;
+        let Subject { id, .. } = create_app(world, json!({ "api": {} })).await;
         subject(&posted(world, &format!("{APPS}/{id}/_deactivate"), &json!({})).await)
     }
     .boxed()
@@ -235,7 +235,7 @@ fn secret(subject: &Subject, previous_expiration: Option<Duration>) -> GenerateA
     GenerateAppSecretRequest { id: subject.id.clone(), previous_expiration }
 }
 
-fn found(filters: Vec<Filter>) -> SearchAppsRequest {
+fn search_request(filters: Vec<Filter>) -> SearchAppsRequest {
     let filters = filters.into_iter().map(|filter| AppSearchFilter { filter: Some(filter) }).collect();
     SearchAppsRequest { filters, ..SearchAppsRequest::default() }
 }
@@ -246,23 +246,23 @@ fn named(name: &str, method: TextFilterMethod) -> Filter {
 
 fn search() -> Box<dyn Check + Sync> {
     row(&SEARCH_APPS, an_app)
-        .good("by id", |it| found(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("by id", |it| search_request(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
         .good("of a project, of what is on", |it| {
             let on = StateFilter { state: State::EffectiveStateActive.into() };
-            found(vec![Filter::ProjectId(it.others[0].clone()), Filter::State(on)])
+            search_request(vec![Filter::ProjectId(it.others[0].clone()), Filter::State(on)])
         })
-        .good("nothing found", |_| found(vec![named("no such name", TextFilterMethod::Equals)]))
+        .good("nothing found", |_| search_request(vec![named("no such name", TextFilterMethod::Equals)]))
         .good("a page in another order", |_| SearchAppsRequest {
             query: Some(ListQuery { offset: 1, limit: 2, asc: true }),
             sorting_column: AppFieldName::Name.into(),
-            ..found(vec![named("CONF", TextFilterMethod::StartsWithIgnoreCase)])
+            ..search_request(vec![named("CONF", TextFilterMethod::StartsWithIgnoreCase)])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchAppsRequest {
             filters: vec![AppSearchFilter { filter: None }],
             ..SearchAppsRequest::default()
         })
         .bad("a long name and no project", "INVALID_REQUEST", |_| {
-            found(vec![named(&"x".repeat(201), TextFilterMethod::Contains), Filter::ProjectId(String::new())])
+            search_request(vec![named(&"x".repeat(201), TextFilterMethod::Contains), Filter::ProjectId(String::new())])
         })
         .done()
 }

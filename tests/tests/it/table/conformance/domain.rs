@@ -115,7 +115,7 @@ fn patch() -> Box<dyn Check + Sync> {
         .done()
 }
 
-fn found(ctx: Option<RequestContext>, filters: Vec<Filter>) -> SearchDomainsRequest {
+fn search_request(ctx: Option<RequestContext>, filters: Vec<Filter>) -> SearchDomainsRequest {
     let filters = filters.into_iter().map(|filter| DomainSearchFilter { filter: Some(filter) }).collect();
     SearchDomainsRequest { ctx, filters, ..SearchDomainsRequest::default() }
 }
@@ -126,22 +126,22 @@ fn by_name(name: &str, method: TextFilterMethod) -> Filter {
 
 fn search() -> Box<dyn Check + Sync> {
     row(&SEARCH_DOMAINS, a_domain)
-        .good("by id", |it| found(None, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
-        .good("what is verified", |_| found(None, vec![Filter::IsVerified(true)]))
-        .good("what is not", |_| found(None, vec![Filter::IsVerified(false)]))
-        .good("what is primary", |_| found(None, vec![Filter::IsPrimary(true)]))
-        .good("nothing found", |_| found(None, vec![by_name("no such name", TextFilterMethod::Equals)]))
+        .good("by id", |it| search_request(None, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("what is verified", |_| search_request(None, vec![Filter::IsVerified(true)]))
+        .good("what is not", |_| search_request(None, vec![Filter::IsVerified(false)]))
+        .good("what is primary", |_| search_request(None, vec![Filter::IsPrimary(true)]))
+        .good("nothing found", |_| search_request(None, vec![by_name("no such name", TextFilterMethod::Equals)]))
         .good("a page in another order", |_| SearchDomainsRequest {
             query: Some(ListQuery { offset: 1, limit: 2, asc: true }),
             sorting_column: DomainFieldName::Domain.into(),
-            ..found(None, vec![by_name(".EXAMPLE", TextFilterMethod::EndsWithIgnoreCase)])
+            ..search_request(None, vec![by_name(".EXAMPLE", TextFilterMethod::EndsWithIgnoreCase)])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchDomainsRequest {
             filters: vec![DomainSearchFilter { filter: None }],
             ..SearchDomainsRequest::default()
         })
         .bad("in an unknown organization", "RESOURCE_NOT_FOUND", |_| {
-            found(Some(context(ResourceOwner::OrgId("1".into()))), vec![])
+            search_request(Some(context(ResourceOwner::OrgId("1".into()))), vec![])
         })
         .done()
 }

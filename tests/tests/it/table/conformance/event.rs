@@ -13,7 +13,7 @@ use super::{
     row::{Check, row},
 };
 
-fn found(filters: Vec<Filter>) -> SearchEventsRequest {
+fn search_request(filters: Vec<Filter>) -> SearchEventsRequest {
     let filters = filters.into_iter().map(|filter| EventSearchFilter { filter: Some(filter) }).collect();
     SearchEventsRequest { filters, ..SearchEventsRequest::default() }
 }
@@ -26,21 +26,23 @@ fn committed(method: TimestampFilterMethod) -> Filter {
 /// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     let searches = row(&SEARCH_EVENTS, a_target)
-        .good("of an object", |it| found(vec![Filter::AggregateId(it.id.clone())]))
+        .good("of an object", |it| search_request(vec![Filter::AggregateId(it.id.clone())]))
         .good("the oldest", |_| SearchEventsRequest {
             query: Some(ListQuery { offset: 1, limit: 2, asc: true }),
-            ..found(vec![committed(TimestampFilterMethod::Greater)])
+            ..search_request(vec![committed(TimestampFilterMethod::Greater)])
         })
-        .good("nothing", |_| found(vec![committed(TimestampFilterMethod::Less), Filter::Type("user.added".into())]))
+        .good("nothing", |_| {
+            search_request(vec![committed(TimestampFilterMethod::Less), Filter::Type("user.added".into())])
+        })
         .good("of a kind, by somebody", |_| {
-            found(vec![Filter::AggregateType("instance".into()), Filter::ActorId("setup".into())])
+            search_request(vec![Filter::AggregateType("instance".into()), Filter::ActorId("setup".into())])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchEventsRequest {
             filters: vec![EventSearchFilter { filter: None }],
             ..SearchEventsRequest::default()
         })
-        .bad("no text", "INVALID_REQUEST", |_| found(vec![Filter::ActorId("a\0".into())]))
-        .bad("no time", "INVALID_REQUEST", |_| found(vec![Filter::CreationDate(EventTimeFilter::default())]))
+        .bad("no text", "INVALID_REQUEST", |_| search_request(vec![Filter::ActorId("a\0".into())]))
+        .bad("no time", "INVALID_REQUEST", |_| search_request(vec![Filter::CreationDate(EventTimeFilter::default())]))
         .bad("a large page", "INVALID_REQUEST", |_| SearchEventsRequest {
             query: Some(ListQuery { limit: 1001, ..ListQuery::default() }),
             ..SearchEventsRequest::default()
@@ -62,7 +64,7 @@ fn rewraps() -> Box<dyn Check + Sync> {
 }
 
 fn everywhere(filters: Vec<Filter>) -> SearchSystemEventsRequest {
-    SearchSystemEventsRequest { query: None, filters: found(filters).filters }
+    SearchSystemEventsRequest { query: None, filters: search_request(filters).filters }
 }
 
 fn of_system() -> Box<dyn Check + Sync> {

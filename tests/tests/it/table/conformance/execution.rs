@@ -95,20 +95,20 @@ fn delete() -> Box<dyn Check + Sync> {
     row(&DELETE_EXECUTION, an_execution).good("an execution", |it| DeleteExecutionRequest { id: it.id.clone() }).done()
 }
 
-fn found(filters: Vec<Filter>) -> SearchExecutionsRequest {
+fn search_request(filters: Vec<Filter>) -> SearchExecutionsRequest {
     let filters = filters.into_iter().map(|filter| ExecutionSearchFilter { filter: Some(filter) }).collect();
     SearchExecutionsRequest { query: None, filters }
 }
 
 fn search() -> Box<dyn Check + Sync> {
     row(&SEARCH_EXECUTIONS, an_execution)
-        .good("everything", |_| found(vec![]))
+        .good("everything", |_| search_request(vec![]))
         .good("by condition and type", |_| {
             let conditions = vec![added(), event(event_execution::Condition::All(true))];
             let kind = ExecutionTypeFilter { r#type: ExecutionType::Event.into() };
-            found(vec![Filter::InConditions(InConditionsFilter { conditions }), Filter::ExecutionType(kind)])
+            search_request(vec![Filter::InConditions(InConditionsFilter { conditions }), Filter::ExecutionType(kind)])
         })
-        .good("by a target that is none", |_| found(vec![Filter::Target(TargetFilter { id: "1 2".into() })]))
+        .good("by a target that is none", |_| search_request(vec![Filter::Target(TargetFilter { id: "1 2".into() })]))
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchExecutionsRequest {
             filters: vec![ExecutionSearchFilter { filter: None }],
             query: None,

@@ -224,23 +224,26 @@ fn text(name: &str, method: TextFilterMethod) -> NameFilter {
 fn search_roles() -> Box<dyn Check + Sync> {
     use role_search_filter::Filter;
 
-    fn found(filters: Vec<Filter>) -> SearchRolesRequest {
+    fn search_request(filters: Vec<Filter>) -> SearchRolesRequest {
         let filters = filters.into_iter().map(|filter| RoleSearchFilter { filter: Some(filter) }).collect();
         SearchRolesRequest { filters, ..SearchRolesRequest::default() }
     }
     row(&SEARCH_ROLES, a_role)
-        .good("by id", |it| found(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("by id", |it| search_request(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
         .good("of a project, by key", |it| {
-            found(vec![Filter::ProjectId(it.others[0].clone()), Filter::Key(text("a", TextFilterMethod::Equals))])
+            search_request(vec![
+                Filter::ProjectId(it.others[0].clone()),
+                Filter::Key(text("a", TextFilterMethod::Equals)),
+            ])
         })
         .good("by name and group", |_| {
             let name = Filter::DisplayName(text("conf", TextFilterMethod::StartsWithIgnoreCase));
-            found(vec![name, Filter::Group(text("Staff", TextFilterMethod::Equals))])
+            search_request(vec![name, Filter::Group(text("Staff", TextFilterMethod::Equals))])
         })
         .good("a page in another order", |_| SearchRolesRequest {
             query: Some(ListQuery { offset: 1, limit: 2, asc: true }),
             sorting_column: RoleFieldName::DisplayName.into(),
-            ..found(vec![])
+            ..search_request(vec![])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchRolesRequest {
             filters: vec![RoleSearchFilter { filter: None }],
@@ -248,7 +251,7 @@ fn search_roles() -> Box<dyn Check + Sync> {
         })
         .bad("no project and a long key", "INVALID_REQUEST", |_| {
             let key = Filter::Key(text(&"x".repeat(201), TextFilterMethod::Equals));
-            found(vec![Filter::ProjectId(String::new()), key])
+            search_request(vec![Filter::ProjectId(String::new()), key])
         })
         .done()
 }
@@ -288,28 +291,28 @@ fn on() -> StateFilter {
 fn search_project_grants() -> Box<dyn Check + Sync> {
     use project_grant_search_filter::Filter;
 
-    fn found(filters: Vec<Filter>) -> SearchProjectGrantsRequest {
+    fn search_request(filters: Vec<Filter>) -> SearchProjectGrantsRequest {
         let filters = filters.into_iter().map(|filter| ProjectGrantSearchFilter { filter: Some(filter) }).collect();
         SearchProjectGrantsRequest { filters, ..SearchProjectGrantsRequest::default() }
     }
     row(&SEARCH_PROJECT_GRANTS, a_project_grant)
-        .good("by id", |it| found(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("by id", |it| search_request(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
         .good("of a project, to an organization", |it| {
-            found(vec![Filter::ProjectId(it.others[0].clone()), Filter::OrgId(it.others[1].clone())])
+            search_request(vec![Filter::ProjectId(it.others[0].clone()), Filter::OrgId(it.others[1].clone())])
         })
-        .good("by role, of what is on", |_| found(vec![Filter::RoleKey("a".into()), Filter::State(on())]))
-        .good("by a role that is none", |_| found(vec![Filter::RoleKey("a b".into())]))
+        .good("by role, of what is on", |_| search_request(vec![Filter::RoleKey("a".into()), Filter::State(on())]))
+        .good("by a role that is none", |_| search_request(vec![Filter::RoleKey("a b".into())]))
         .good("a page in another order", |_| SearchProjectGrantsRequest {
             query: Some(ListQuery { offset: 1, limit: 2, asc: true }),
             sorting_column: ProjectGrantFieldName::OrgId.into(),
-            ..found(vec![])
+            ..search_request(vec![])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchProjectGrantsRequest {
             filters: vec![ProjectGrantSearchFilter { filter: None }],
             ..SearchProjectGrantsRequest::default()
         })
         .bad("no project and a long key", "INVALID_REQUEST", |_| {
-            found(vec![Filter::ProjectId(String::new()), Filter::RoleKey("x".repeat(201))])
+            search_request(vec![Filter::ProjectId(String::new()), Filter::RoleKey("x".repeat(201))])
         })
         .done()
 }
@@ -349,28 +352,28 @@ fn having(subject: &Subject, keys: Option<&[&str]>) -> PatchUserGrantRequest {
 fn search_user_grants() -> Box<dyn Check + Sync> {
     use user_grant_search_filter::Filter;
 
-    fn found(filters: Vec<Filter>) -> SearchUserGrantsRequest {
+    fn search_request(filters: Vec<Filter>) -> SearchUserGrantsRequest {
         let filters = filters.into_iter().map(|filter| UserGrantSearchFilter { filter: Some(filter) }).collect();
         SearchUserGrantsRequest { filters, ..SearchUserGrantsRequest::default() }
     }
     row(&SEARCH_USER_GRANTS, a_user_grant)
-        .good("by id", |it| found(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("by id", |it| search_request(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
         .good("of a user in a project", |it| {
-            found(vec![Filter::ProjectId(it.others[0].clone()), Filter::UserId(it.others[1].clone())])
+            search_request(vec![Filter::ProjectId(it.others[0].clone()), Filter::UserId(it.others[1].clone())])
         })
-        .good("by role, of what is on", |_| found(vec![Filter::RoleKey("a".into()), Filter::State(on())]))
-        .good("by no such project grant", |_| found(vec![Filter::ProjectGrantId("1".into())]))
+        .good("by role, of what is on", |_| search_request(vec![Filter::RoleKey("a".into()), Filter::State(on())]))
+        .good("by no such project grant", |_| search_request(vec![Filter::ProjectGrantId("1".into())]))
         .good("a page in another order", |_| SearchUserGrantsRequest {
             query: Some(ListQuery { offset: 1, limit: 2, asc: true }),
             sorting_column: UserGrantFieldName::UserId.into(),
-            ..found(vec![])
+            ..search_request(vec![])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchUserGrantsRequest {
             filters: vec![UserGrantSearchFilter { filter: None }],
             ..SearchUserGrantsRequest::default()
         })
         .bad("no user and a long key", "INVALID_REQUEST", |_| {
-            found(vec![Filter::UserId(String::new()), Filter::RoleKey("x".repeat(201))])
+            search_request(vec![Filter::UserId(String::new()), Filter::RoleKey("x".repeat(201))])
         })
         .done()
 }

@@ -149,21 +149,21 @@ fn bulk_limit() -> Box<dyn Check + Sync> {
         .done()
 }
 
-fn found(filters: Vec<Filter>) -> SearchInstancesRequest {
+fn search_request(filters: Vec<Filter>) -> SearchInstancesRequest {
     let filters = filters.into_iter().map(|filter| InstanceSearchFilter { filter: Some(filter) }).collect();
     SearchInstancesRequest { filters, ..SearchInstancesRequest::default() }
 }
 
 fn search() -> Box<dyn Check + Sync> {
     row(&SEARCH_INSTANCES, an_instance)
-        .good("by id", |it| found(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("by id", |it| search_request(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
         .good("what is on, in another order", |_| {
             let state = StateFilter { state: State::EffectiveStateActive.into() };
             let name = NameFilter { name: "INST".into(), method: TextFilterMethod::StartsWithIgnoreCase.into() };
             SearchInstancesRequest {
                 query: Some(ListQuery { offset: 0, limit: 2, asc: true }),
                 sorting_column: InstanceFieldName::Name.into(),
-                ..found(vec![Filter::State(state), Filter::Name(name)])
+                ..search_request(vec![Filter::State(state), Filter::Name(name)])
             }
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchInstancesRequest {

@@ -40,8 +40,11 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
             .done(),
         search_of_user(),
         row(&CREATE_APP_KEY, an_app)
-            .good("a public key", |it| CreateAppKeyRequest { app_id: id(it), key: Some(given(JWK)) })
-            .bad("a user", "RESOURCE_NOT_FOUND", |_| CreateAppKeyRequest { app_id: "1".into(), key: Some(given(JWK)) })
+            .good("a public key", |it| CreateAppKeyRequest { app_id: id(it), key: Some(public_key(JWK)) })
+            .bad("a user", "RESOURCE_NOT_FOUND", |_| CreateAppKeyRequest {
+                app_id: "1".into(),
+                key: Some(public_key(JWK)),
+            })
             .alike()
             .done(),
         row(&DELETE_APP_KEY, an_app_key)
@@ -75,18 +78,18 @@ fn other(subject: &Subject) -> String {
 }
 
 /// Creates a key of the first holder, and names the second.
-async fn made(world: &World, kind: &str, [holder, other]: [Subject; 2]) -> Subject {
+async fn create(world: &World, kind: &str, [holder, other]: [Subject; 2]) -> Subject {
     let key = json!({ "publicKey": JWK, "expirationDate": "2099-01-01T00:00:00Z" });
     let path = format!("/resources/v3alpha/{kind}/{}/keys", holder.id);
     subject(&posted(world, &path, &key).await).naming([holder.id, other.id])
 }
 
 fn a_user_key(world: &World) -> BoxFuture<'_, Subject> {
-    async move { made(world, "users", [a_user(world).await, a_user(world).await]).await }.boxed()
+    async move { create(world, "users", [a_user(world).await, a_user(world).await]).await }.boxed()
 }
 
 fn an_app_key(world: &World) -> BoxFuture<'_, Subject> {
-    async move { made(world, "apps", [an_app(world).await, an_app(world).await]).await }.boxed()
+    async move { create(world, "apps", [an_app(world).await, an_app(world).await]).await }.boxed()
 }
 
 fn key(source: Source) -> Key {
@@ -94,7 +97,7 @@ fn key(source: Source) -> Key {
     Key { source: Some(source), expiration_date: Some(Timestamp { seconds: 4_070_822_400, nanos: 0 }) }
 }
 
-fn given(text: &str) -> Key {
+fn public_key(text: &str) -> Key {
     key(Source::PublicKey(text.to_owned()))
 }
 
@@ -104,44 +107,44 @@ fn of_user(subject: &Subject, key: Key) -> CreateUserKeyRequest {
 
 fn create_of_user() -> Box<dyn Check + Sync> {
     row(&CREATE_USER_KEY, a_user)
-        .good("a public key", |it| of_user(it, given(JWK)))
+        .good("a public key", |it| of_user(it, public_key(JWK)))
         .good("the same as PEM", |it| {
             let pem = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
-            of_user(it, given(pem))
+            of_user(it, public_key(pem))
         })
         .good("a pair", |it| of_user(it, key(Source::KeyType(KeyType::Ed25519.into()))))
         .bad("nothing", "INVALID_REQUEST", |it| CreateUserKeyRequest { user_id: it.id.clone(), key: None })
         .bad("an empty key", "INVALID_REQUEST", |it| of_user(it, Key::default()))
         .bad("no type", "INVALID_REQUEST", |it| of_user(it, key(Source::KeyType(0))))
-        .bad("no key", "INVALID_REQUEST", |it| of_user(it, given("key")))
-        .bad("a long key", "INVALID_REQUEST", |it| of_user(it, given(&"x".repeat(8193))))
-        .bad("the private half", "INVALID_REQUEST", |it| of_user(it, given(&JWK.replace('}', r#","d":"AA"}"#))))
+        .bad("no key", "INVALID_REQUEST", |it| of_user(it, public_key("key")))
+        .bad("a long key", "INVALID_REQUEST", |it| of_user(it, public_key(&"x".repeat(8193))))
+        .bad("the private half", "INVALID_REQUEST", |it| of_user(it, public_key(&JWK.replace('}', r#","d":"AA"}"#))))
         .bad("what has expired", "INVALID_REQUEST", |it| {
-            of_user(it, Key { expiration_date: Some(Timestamp { seconds: 1, nanos: 0 }), ..given(JWK) })
+            of_user(it, Key { expiration_date: Some(Timestamp { seconds: 1, nanos: 0 }), ..public_key(JWK) })
         })
-        .bad("no end", "INVALID_REQUEST", |it| of_user(it, Key { expiration_date: None, ..given(JWK) }))
-        .bad("nobody", "RESOURCE_NOT_FOUND", |_| CreateUserKeyRequest { user_id: "1".into(), key: Some(given(JWK)) })
+        .bad("no end", "INVALID_REQUEST", |it| of_user(it, Key { expiration_date: None, ..public_key(JWK) }))
+        .bad("nobody", "RESOURCE_NOT_FOUND", |_| CreateUserKeyRequest { user_id: "1".into(), key: Some(public_key(JWK)) })
         .done()
 }
 
-fn found(subject: &Subject, filters: Vec<Filter>) -> SearchUserKeysRequest {
+fn search_request(subject: &Subject, filters: Vec<Filter>) -> SearchUserKeysRequest {
     let filters = filters.into_iter().map(|filter| KeySearchFilter { filter: Some(filter) }).collect();
     SearchUserKeysRequest { user_id: of(subject), filters, ..SearchUserKeysRequest::default() }
 }
 
 fn search_of_user() -> Box<dyn Check + Sync> {
     row(&SEARCH_USER_KEYS, a_user_key)
-        .good("by id", |it| found(it, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
-        .good("all of a user", |it| found(it, vec![]))
-        .good("of nobody", |it| SearchUserKeysRequest { user_id: "1".into(), ..found(it, vec![]) })
+        .good("by id", |it| search_request(it, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("all of a user", |it| search_request(it, vec![]))
+        .good("of nobody", |it| SearchUserKeysRequest { user_id: "1".into(), ..search_request(it, vec![]) })
         .good("a page in another order", |it| SearchUserKeysRequest {
             query: Some(ListQuery { offset: 0, limit: 2, asc: true }),
             sorting_column: KeyFieldName::ExpirationDate.into(),
-            ..found(it, vec![])
+            ..search_request(it, vec![])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |it| SearchUserKeysRequest {
             filters: vec![KeySearchFilter { filter: None }],
-            ..found(it, vec![])
+            ..search_request(it, vec![])
         })
         .done()
 }

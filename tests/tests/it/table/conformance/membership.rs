@@ -119,39 +119,41 @@ fn patch() -> Box<dyn Check + Sync> {
         .done()
 }
 
-fn found(ctx: Option<RequestContext>, filters: Vec<Filter>) -> SearchMembershipsRequest {
+fn search_request(ctx: Option<RequestContext>, filters: Vec<Filter>) -> SearchMembershipsRequest {
     let filters = filters.into_iter().map(|filter| MembershipSearchFilter { filter: Some(filter) }).collect();
     SearchMembershipsRequest { ctx, filters, ..SearchMembershipsRequest::default() }
 }
 
 fn search() -> Box<dyn Check + Sync> {
     row(&SEARCH_MEMBERSHIPS, a_membership)
-        .good("by id", |it| found(None, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
-        .good("everything", |_| found(None, vec![]))
-        .good("by role", |_| found(None, vec![Filter::Role("ORG_OWNER_VIEWER".into())]))
-        .good("by a role that is none", |_| found(None, vec![Filter::Role("ORG_OWNER ORG_OWNER_VIEWER".into())]))
-        .good("by a project and a project grant", |_| {
-            found(None, vec![Filter::ProjectId("1".into()), Filter::ProjectGrantId("1".into())])
+        .good("by id", |it| search_request(None, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("everything", |_| search_request(None, vec![]))
+        .good("by role", |_| search_request(None, vec![Filter::Role("ORG_OWNER_VIEWER".into())]))
+        .good("by a role that is none", |_| {
+            search_request(None, vec![Filter::Role("ORG_OWNER ORG_OWNER_VIEWER".into())])
         })
-        .good("by a user that is none", |_| found(None, vec![Filter::UserId("1".into())]))
+        .good("by a project and a project grant", |_| {
+            search_request(None, vec![Filter::ProjectId("1".into()), Filter::ProjectGrantId("1".into())])
+        })
+        .good("by a user that is none", |_| search_request(None, vec![Filter::UserId("1".into())]))
         .good("a page in another order", |_| SearchMembershipsRequest {
             query: Some(ListQuery { offset: 1, limit: 2, asc: true }),
             sorting_column: MembershipFieldName::UserId.into(),
-            ..found(None, vec![])
+            ..search_request(None, vec![])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchMembershipsRequest {
             filters: vec![MembershipSearchFilter { filter: None }],
             ..SearchMembershipsRequest::default()
         })
         .bad("no user and a long role", "INVALID_REQUEST", |_| {
-            found(None, vec![Filter::UserId(String::new()), Filter::Role("x".repeat(201))])
+            search_request(None, vec![Filter::UserId(String::new()), Filter::Role("x".repeat(201))])
         })
         .bad("a large page", "INVALID_REQUEST", |_| SearchMembershipsRequest {
             query: Some(ListQuery { limit: 1001, ..ListQuery::default() }),
             ..SearchMembershipsRequest::default()
         })
         .bad("in an unknown organization", "RESOURCE_NOT_FOUND", |_| {
-            found(Some(context(ResourceOwner::OrgId("1".into()))), vec![])
+            search_request(Some(context(ResourceOwner::OrgId("1".into()))), vec![])
         })
         .done()
 }

@@ -113,7 +113,7 @@ fn patch() -> Box<dyn Check + Sync> {
         .done()
 }
 
-fn found(ctx: Option<RequestContext>, filters: Vec<Filter>) -> SearchOrganizationsRequest {
+fn search_request(ctx: Option<RequestContext>, filters: Vec<Filter>) -> SearchOrganizationsRequest {
     let filters = filters.into_iter().map(|filter| OrganizationSearchFilter { filter: Some(filter) }).collect();
     SearchOrganizationsRequest { ctx, filters, ..SearchOrganizationsRequest::default() }
 }
@@ -128,15 +128,15 @@ fn in_state(state: State) -> Filter {
 
 fn search() -> Box<dyn Check + Sync> {
     row(&SEARCH_ORGANIZATIONS, a_readable_organization)
-        .good("by id", |it| found(None, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
-        .good("everything", |_| found(None, vec![]))
-        .good("what is off", |_| found(None, vec![in_state(State::EffectiveStateInactive)]))
-        .good("nothing found", |_| found(None, vec![by_name("no such name", TextFilterMethod::Equals)]))
-        .good("in an organization", |it| found(Some(context(ResourceOwner::OrgId(it.id.clone()))), vec![]))
+        .good("by id", |it| search_request(None, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("everything", |_| search_request(None, vec![]))
+        .good("what is off", |_| search_request(None, vec![in_state(State::EffectiveStateInactive)]))
+        .good("nothing found", |_| search_request(None, vec![by_name("no such name", TextFilterMethod::Equals)]))
+        .good("in an organization", |it| search_request(Some(context(ResourceOwner::OrgId(it.id.clone()))), vec![]))
         .good("a page in another order", |_| SearchOrganizationsRequest {
             query: Some(ListQuery { offset: 1, limit: 2, asc: true }),
             sorting_column: OrganizationFieldName::Name.into(),
-            ..found(None, vec![by_name("ORG", TextFilterMethod::StartsWithIgnoreCase)])
+            ..search_request(None, vec![by_name("ORG", TextFilterMethod::StartsWithIgnoreCase)])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchOrganizationsRequest {
             filters: vec![OrganizationSearchFilter { filter: None }],
@@ -144,14 +144,14 @@ fn search() -> Box<dyn Check + Sync> {
         })
         .bad("a long name and no state", "INVALID_REQUEST", |_| {
             let name = by_name(&"x".repeat(201), TextFilterMethod::Contains);
-            found(None, vec![name, in_state(State::EffectiveStateUnspecified)])
+            search_request(None, vec![name, in_state(State::EffectiveStateUnspecified)])
         })
         .bad("a large page", "INVALID_REQUEST", |_| SearchOrganizationsRequest {
             query: Some(ListQuery { limit: 1001, ..ListQuery::default() }),
             ..SearchOrganizationsRequest::default()
         })
         .bad("in an unknown organization", "RESOURCE_NOT_FOUND", |_| {
-            found(Some(context(ResourceOwner::OrgId("1".into()))), vec![])
+            search_request(Some(context(ResourceOwner::OrgId("1".into()))), vec![])
         })
         .done()
 }

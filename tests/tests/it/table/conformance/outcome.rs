@@ -195,7 +195,7 @@ fn violation((field, description): (String, String)) -> Value {
 }
 
 /// Returns the entry of the table of reasons for an error.
-pub(super) fn known(reason: &str) -> Reason {
+pub(super) fn reason_named(reason: &str) -> Reason {
     let found = Reason::ALL.iter().find(|known| known.name() == reason);
     *found.unwrap_or_else(|| panic!("{reason:?} is no reason"))
 }

@@ -122,7 +122,7 @@ fn patch() -> Box<dyn Check + Sync> {
         .done()
 }
 
-fn found(ctx: Option<RequestContext>, filters: Vec<Filter>) -> SearchProjectsRequest {
+fn search_request(ctx: Option<RequestContext>, filters: Vec<Filter>) -> SearchProjectsRequest {
     let filters = filters.into_iter().map(|filter| ProjectSearchFilter { filter: Some(filter) }).collect();
     SearchProjectsRequest { ctx, filters, ..SearchProjectsRequest::default() }
 }
@@ -137,16 +137,19 @@ fn in_state(state: State) -> Filter {
 
 fn search() -> Box<dyn Check + Sync> {
     row(&SEARCH_PROJECTS, a_project)
-        .good("by id", |it| found(None, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
-        .good("everything", |_| found(None, vec![]))
+        .good("by id", |it| search_request(None, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("everything", |_| search_request(None, vec![]))
         .good("by name, of what is on", |_| {
-            found(None, vec![text("Conf", TextFilterMethod::StartsWith), in_state(State::EffectiveStateActive)])
+            search_request(
+                None,
+                vec![text("Conf", TextFilterMethod::StartsWith), in_state(State::EffectiveStateActive)],
+            )
         })
-        .good("nothing found", |_| found(None, vec![text("no such name", TextFilterMethod::Equals)]))
+        .good("nothing found", |_| search_request(None, vec![text("no such name", TextFilterMethod::Equals)]))
         .good("a page in another order", |_| SearchProjectsRequest {
             query: Some(ListQuery { offset: 1, limit: 2, asc: true }),
             sorting_column: ProjectFieldName::Name.into(),
-            ..found(None, vec![text("CONF", TextFilterMethod::StartsWithIgnoreCase)])
+            ..search_request(None, vec![text("CONF", TextFilterMethod::StartsWithIgnoreCase)])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchProjectsRequest {
             filters: vec![ProjectSearchFilter { filter: None }],
@@ -154,14 +157,14 @@ fn search() -> Box<dyn Check + Sync> {
         })
         .bad("a long name and no state", "INVALID_REQUEST", |_| {
             let long = text(&"x".repeat(201), TextFilterMethod::Contains);
-            found(None, vec![long, in_state(State::EffectiveStateUnspecified)])
+            search_request(None, vec![long, in_state(State::EffectiveStateUnspecified)])
         })
         .bad("a large page", "INVALID_REQUEST", |_| SearchProjectsRequest {
             query: Some(ListQuery { limit: 1001, ..ListQuery::default() }),
             ..SearchProjectsRequest::default()
         })
         .bad("in an unknown organization", "RESOURCE_NOT_FOUND", |_| {
-            found(Some(context(ResourceOwner::OrgId("1".into()))), vec![])
+            search_request(Some(context(ResourceOwner::OrgId("1".into()))), vec![])
         })
         .done()
 }

@@ -20,7 +20,7 @@ use proto::{
 use serde_json::{Value, json};
 use tests::{
     media::{jpeg, png, text, webp, woff2},
-    settings::{Property, Service, of, services, shown, to_set, together},
+    settings::{Property, Service, of, property_read, services, to_set, together},
 };
 
 use super::wire::{Transport, World};
@@ -78,7 +78,7 @@ impl Case {
         Self {
             set: together(properties.iter().map(|it| (it.name, to_set(it.settable())))),
             reset: together(properties.iter().map(|it| (it.name, json!({ "reset": true })))),
-            read: properties.iter().map(|it| (it.name.to_owned(), shown(it.settable(), None))).collect(),
+            read: properties.iter().map(|it| (it.name.to_owned(), property_read(it.settable(), None))).collect(),
             ..Self::default()
         }
     }

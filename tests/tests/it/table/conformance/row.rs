@@ -56,7 +56,7 @@ pub(in crate::table) trait Check {
     /// Runs all checks over every transport.
     fn check<'a>(&'a self, world: &'a World) -> BoxFuture<'a, ()>;
     /// Sends the first valid request with the token of a caller over HTTP and gRPC, each about a new object.
-    fn lets_in<'a>(&'a self, world: &'a World, caller: &'static str, token: &'a str) -> BoxFuture<'a, ()>;
+    fn permits<'a>(&'a self, world: &'a World, caller: &'static str, token: &'a str) -> BoxFuture<'a, ()>;
 }
 
 /// Begins the row of an operation, with the function that creates its objects.
@@ -137,7 +137,7 @@ impl<I: Travels + Sync, O: Travels> Check for Row<I, O> {
         })
     }
 
-    fn lets_in<'a>(&'a self, world: &'a World, caller: &'static str, token: &'a str) -> BoxFuture<'a, ()> {
+    fn permits<'a>(&'a self, world: &'a World, caller: &'static str, token: &'a str) -> BoxFuture<'a, ()> {
         let calls = Calls { row: self, world, bearer: format!("Bearer {token}") };
         Box::pin(async move {
             for transport in [Transport::Http1, Transport::Grpc] {

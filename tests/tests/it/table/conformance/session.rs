@@ -182,20 +182,20 @@ fn patch() -> Box<dyn Check + Sync> {
         .done()
 }
 
-fn found(filters: Vec<Filter>) -> SearchSessionsRequest {
+fn search_request(filters: Vec<Filter>) -> SearchSessionsRequest {
     let filters = filters.into_iter().map(|filter| SessionSearchFilter { filter: Some(filter) }).collect();
     SearchSessionsRequest { filters, ..SearchSessionsRequest::default() }
 }
 
 fn search() -> Box<dyn Check + Sync> {
     row(&SEARCH_SESSIONS, a_session)
-        .good("by id", |it| found(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
-        .good("of a person", |it| found(vec![Filter::UserId(it.others[0].clone())]))
-        .good("of nobody", |_| found(vec![Filter::UserId("1".into())]))
+        .good("by id", |it| search_request(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("of a person", |it| search_request(vec![Filter::UserId(it.others[0].clone())]))
+        .good("of nobody", |_| search_request(vec![Filter::UserId("1".into())]))
         .good("a page in another order", |it| SearchSessionsRequest {
             query: Some(ListQuery { offset: 0, limit: 2, asc: true }),
             sorting_column: SessionFieldName::ExpirationDate.into(),
-            ..found(vec![Filter::UserId(it.others[0].clone())])
+            ..search_request(vec![Filter::UserId(it.others[0].clone())])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchSessionsRequest {
             filters: vec![SessionSearchFilter { filter: None }],

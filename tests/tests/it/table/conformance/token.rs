@@ -58,7 +58,7 @@ fn a_token(world: &World) -> BoxFuture<'_, Subject> {
     .boxed()
 }
 
-fn wanted(subject: &Subject, seconds: i64) -> CreatePersonalAccessTokenRequest {
+fn create_request(subject: &Subject, seconds: i64) -> CreatePersonalAccessTokenRequest {
     let token = PersonalAccessToken { expiration_date: Some(Timestamp { seconds, nanos: 0 }) };
     CreatePersonalAccessTokenRequest { user_id: subject.id.clone(), token: Some(token) }
 }
@@ -68,37 +68,40 @@ const FAR: i64 = 4_070_822_400;
 
 fn create() -> Box<dyn Check + Sync> {
     row(&CREATE_PERSONAL_ACCESS_TOKEN, a_user)
-        .good("a token", |it| wanted(it, FAR))
-        .bad("nothing", "INVALID_REQUEST", |it| CreatePersonalAccessTokenRequest { token: None, ..wanted(it, FAR) })
+        .good("a token", |it| create_request(it, FAR))
+        .bad("nothing", "INVALID_REQUEST", |it| CreatePersonalAccessTokenRequest {
+            token: None,
+            ..create_request(it, FAR)
+        })
         .bad("no end", "INVALID_REQUEST", |it| CreatePersonalAccessTokenRequest {
             token: Some(PersonalAccessToken::default()),
-            ..wanted(it, FAR)
+            ..create_request(it, FAR)
         })
-        .bad("what has expired", "INVALID_REQUEST", |it| wanted(it, 1))
+        .bad("what has expired", "INVALID_REQUEST", |it| create_request(it, 1))
         .bad("nobody", "RESOURCE_NOT_FOUND", |it| CreatePersonalAccessTokenRequest {
             user_id: "1".into(),
-            ..wanted(it, FAR)
+            ..create_request(it, FAR)
         })
         .done()
 }
 
-fn found(subject: &Subject, filters: Vec<Filter>) -> SearchPersonalAccessTokensRequest {
+fn search_request(subject: &Subject, filters: Vec<Filter>) -> SearchPersonalAccessTokensRequest {
     let filters = filters.into_iter().map(|filter| PersonalAccessTokenSearchFilter { filter: Some(filter) }).collect();
     SearchPersonalAccessTokensRequest { user_id: of(subject), filters, ..SearchPersonalAccessTokensRequest::default() }
 }
 
 fn search() -> Box<dyn Check + Sync> {
     row(&SEARCH_PERSONAL_ACCESS_TOKENS, a_token)
-        .good("by id", |it| found(it, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
-        .good("all of a user", |it| found(it, vec![]))
+        .good("by id", |it| search_request(it, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("all of a user", |it| search_request(it, vec![]))
         .good("a page in another order", |it| SearchPersonalAccessTokensRequest {
             query: Some(ListQuery { offset: 0, limit: 2, asc: true }),
             sorting_column: PersonalAccessTokenFieldName::ExpirationDate.into(),
-            ..found(it, vec![])
+            ..search_request(it, vec![])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |it| SearchPersonalAccessTokensRequest {
             filters: vec![PersonalAccessTokenSearchFilter { filter: None }],
-            ..found(it, vec![])
+            ..search_request(it, vec![])
         })
         .done()
 }

@@ -332,7 +332,7 @@ fn generate_secret() -> Box<dyn Check + Sync> {
         .done()
 }
 
-fn found(ctx: Option<RequestContext>, filters: Vec<Filter>) -> SearchUsersRequest {
+fn search_request(ctx: Option<RequestContext>, filters: Vec<Filter>) -> SearchUsersRequest {
     let filters = filters.into_iter().map(|filter| UserSearchFilter { filter: Some(filter) }).collect();
     SearchUsersRequest { ctx, filters, ..SearchUsersRequest::default() }
 }
@@ -347,26 +347,28 @@ fn in_state(state: State) -> Filter {
 
 fn search() -> Box<dyn Check + Sync> {
     row(&SEARCH_USERS, a_user)
-        .good("by id", |it| found(None, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
-        .good("everything", |_| found(None, vec![]))
+        .good("by id", |it| search_request(None, vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("everything", |_| search_request(None, vec![]))
         .good("by name, of what is on", |_| {
             let name = Filter::Name(text("Conf", TextFilterMethod::StartsWith));
-            found(None, vec![name, in_state(State::EffectiveStateActive)])
+            search_request(None, vec![name, in_state(State::EffectiveStateActive)])
         })
         .good("people by their data", |_| {
             let named = |make: fn(NameFilter) -> Filter| make(text("a", TextFilterMethod::ContainsIgnoreCase));
             let r#type = Filter::Type(UserTypeFilter { r#type: UserType::Human.into() });
             let all = [Filter::GivenName, Filter::FamilyName, Filter::Nickname, Filter::Email, Filter::Phone];
-            found(None, all.map(named).into_iter().chain([r#type]).collect())
+            search_request(None, all.map(named).into_iter().chain([r#type]).collect())
         })
         .bad("a type that is none", "INVALID_REQUEST", |_| {
-            found(None, vec![Filter::Type(UserTypeFilter { r#type: UserType::Unspecified.into() })])
+            search_request(None, vec![Filter::Type(UserTypeFilter { r#type: UserType::Unspecified.into() })])
         })
-        .good("nothing found", |_| found(None, vec![Filter::Name(text("no such name", TextFilterMethod::Equals))]))
+        .good("nothing found", |_| {
+            search_request(None, vec![Filter::Name(text("no such name", TextFilterMethod::Equals))])
+        })
         .good("a page in another order", |_| SearchUsersRequest {
             query: Some(ListQuery { offset: 1, limit: 2, asc: true }),
             sorting_column: UserFieldName::Username.into(),
-            ..found(None, vec![Filter::Username(text("USER", TextFilterMethod::ContainsIgnoreCase))])
+            ..search_request(None, vec![Filter::Username(text("USER", TextFilterMethod::ContainsIgnoreCase))])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchUsersRequest {
             filters: vec![UserSearchFilter { filter: None }],
@@ -375,14 +377,14 @@ fn search() -> Box<dyn Check + Sync> {
         .bad("long names and no state", "INVALID_REQUEST", |_| {
             let long = text(&"x".repeat(201), TextFilterMethod::Contains);
             let names = [Filter::Username(long.clone()), Filter::Name(long)];
-            found(None, names.into_iter().chain([in_state(State::EffectiveStateUnspecified)]).collect())
+            search_request(None, names.into_iter().chain([in_state(State::EffectiveStateUnspecified)]).collect())
         })
         .bad("a large page", "INVALID_REQUEST", |_| SearchUsersRequest {
             query: Some(ListQuery { limit: 1001, ..ListQuery::default() }),
             ..SearchUsersRequest::default()
         })
         .bad("in an unknown organization", "RESOURCE_NOT_FOUND", |_| {
-            found(Some(context(ResourceOwner::OrgId("1".into()))), vec![])
+            search_request(Some(context(ResourceOwner::OrgId("1".into()))), vec![])
         })
         .done()
 }

@@ -80,7 +80,7 @@ fn put() -> Box<dyn Check + Sync> {
         .done()
 }
 
-fn found(subject: &Subject, filters: Vec<Filter>) -> SearchUserMetadataRequest {
+fn search_request(subject: &Subject, filters: Vec<Filter>) -> SearchUserMetadataRequest {
     let filters = filters.into_iter().map(|filter| MetadataSearchFilter { filter: Some(filter) }).collect();
     SearchUserMetadataRequest { user_id: of(subject), filters, ..SearchUserMetadataRequest::default() }
 }
@@ -89,18 +89,18 @@ fn search() -> Box<dyn Check + Sync> {
     row(&SEARCH_USER_METADATA, an_entry)
         .good("by key", |it| {
             let method = TextFilterMethod::StartsWith.into();
-            found(it, vec![Filter::Key(NameFilter { name: "a pl".into(), method })])
+            search_request(it, vec![Filter::Key(NameFilter { name: "a pl".into(), method })])
         })
-        .good("all of a user", |it| found(it, vec![]))
-        .good("of nobody", |it| SearchUserMetadataRequest { user_id: "1".into(), ..found(it, vec![]) })
+        .good("all of a user", |it| search_request(it, vec![]))
+        .good("of nobody", |it| SearchUserMetadataRequest { user_id: "1".into(), ..search_request(it, vec![]) })
         .good("a page in another order", |it| SearchUserMetadataRequest {
             query: Some(ListQuery { offset: 0, limit: 2, asc: true }),
             sorting_column: MetadataFieldName::CreationDate.into(),
-            ..found(it, vec![])
+            ..search_request(it, vec![])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |it| SearchUserMetadataRequest {
             filters: vec![MetadataSearchFilter { filter: None }],
-            ..found(it, vec![])
+            ..search_request(it, vec![])
         })
         .done()
 }

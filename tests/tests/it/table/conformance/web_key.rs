@@ -69,26 +69,26 @@ fn create() -> Box<dyn Check + Sync> {
         .done()
 }
 
-fn found(filters: Vec<Filter>) -> SearchWebKeysRequest {
+fn search_request(filters: Vec<Filter>) -> SearchWebKeysRequest {
     let filters = filters.into_iter().map(|filter| WebKeySearchFilter { filter: Some(filter) }).collect();
     SearchWebKeysRequest { filters, ..SearchWebKeysRequest::default() }
 }
 
 fn search() -> Box<dyn Check + Sync> {
     row(&SEARCH_WEB_KEYS, a_key)
-        .good("by id", |it| found(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
+        .good("by id", |it| search_request(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })]))
         .good("by algorithm", |_| {
             let name = "EdDSA".to_owned();
-            found(vec![Filter::Algorithm(NameFilter { name, method: TextFilterMethod::Equals.into() })])
+            search_request(vec![Filter::Algorithm(NameFilter { name, method: TextFilterMethod::Equals.into() })])
         })
         .good("a page in another order", |it| SearchWebKeysRequest {
             query: Some(ListQuery { offset: 0, limit: 2, asc: true }),
             sorting_column: WebKeyFieldName::Algorithm.into(),
-            ..found(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })])
+            ..search_request(vec![Filter::InIds(InIdsFilter { ids: vec![it.id.clone()] })])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchWebKeysRequest {
             filters: vec![WebKeySearchFilter { filter: None }],
-            ..found(vec![])
+            ..search_request(vec![])
         })
         .done()
 }

@@ -179,7 +179,7 @@ async fn json<I: Travels, O: Travels>(
         return Outcome::new(Ok(body), &headers);
     }
     let outcome = Outcome::new(Err(outcome::sorted(body)), &headers);
-    let reason = outcome::known(outcome.reason());
+    let reason = outcome::reason_named(outcome.reason());
     assert_eq!(status, reason.http_status().as_u16(), "the status of {}", outcome.reason());
     assert_eq!(headers.contains_key("www-authenticate"), status == 401, "{}", outcome.reason());
     let has_delay = outcome.result.as_ref().is_err_and(|error| error.to_string().contains("retryDelay"));
@@ -194,7 +194,7 @@ async fn sent(request: reqwest::RequestBuilder, headers: Headers<'_>) -> Respons
 
 fn refused(status: &Status) -> Outcome {
     let outcome = Outcome::new(Err(outcome::of_status(status)), &status.metadata().clone().into_headers());
-    assert_eq!(status.code(), outcome::known(outcome.reason()).code(), "the code of {}", outcome.reason());
+    assert_eq!(status.code(), outcome::reason_named(outcome.reason()).code(), "the code of {}", outcome.reason());
     outcome
 }
 

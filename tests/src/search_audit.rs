@@ -21,18 +21,18 @@ const PAGE: usize = 1000;
 
 /// Checks that searches of an instance find exactly what exists at the end of the log, as it is there. People are left
 /// out, as by [`fold()`].
-pub async fn assert_found(audit: &Audit, client: &Client, instance_id: &str) {
+pub async fn assert_search_results(audit: &Audit, client: &Client, instance_id: &str) {
     let end = audit.end().sequence;
     for (aggregate_type, path) in SEARCHED {
         let own = fold(&audit.events, aggregate_type).into_iter().filter(|((instance, _), _)| instance == instance_id);
         let wanted: BTreeMap<_, _> = own.map(|((_, id), living)| (id, living.sequence)).collect();
-        let found = eventually(path, async || found(client, path, end).await).await;
+        let found = eventually(path, async || search_all(client, path, end).await).await;
         assert_eq!(found, wanted, "what is found of {path}, and what lives");
     }
 }
 
 /// Returns the ids and sequences of all results, if the node that answers has the log up to its end.
-async fn found(client: &Client, path: &str, end: u64) -> Option<BTreeMap<String, u64>> {
+async fn search_all(client: &Client, path: &str, end: u64) -> Option<BTreeMap<String, u64>> {
     let mut all = BTreeMap::new();
     for offset in (0..).step_by(PAGE) {
         let page = format!("{path}/_search?query.limit={PAGE}&query.asc=true&query.offset={offset}");

@@ -20,7 +20,7 @@ pub(crate) struct Notice {
 }
 
 #[derive(Template)]
-#[template(path = "told.html")]
+#[template(path = "notice.html")]
 struct Page<'a> {
     frame: Frame,
     title: &'a str,
@@ -52,12 +52,12 @@ impl Notice {
         title: "told.maybe_signed_out.title",
         text: "told.maybe_signed_out",
     };
-    pub(crate) const UNREADABLE_LOGOUT: Self = Self::nobody("told.unreadable");
-    pub(crate) const NO_LOGOUT_URI: Self = Self::nobody("told.no_redirect_uri");
-    pub(crate) const BAD_HINT: Self = Self::nobody("told.bad_hint");
-    pub(crate) const ANOTHER_APP: Self = Self::nobody("told.another_app");
+    pub(crate) const UNREADABLE_LOGOUT: Self = Self::logout_refused("told.unreadable");
+    pub(crate) const NO_LOGOUT_URI: Self = Self::logout_refused("told.no_redirect_uri");
+    pub(crate) const BAD_HINT: Self = Self::logout_refused("told.bad_hint");
+    pub(crate) const ANOTHER_APP: Self = Self::logout_refused("told.another_app");
 
-    const fn nobody(text: &'static str) -> Self {
+    const fn logout_refused(text: &'static str) -> Self {
         Self { status: StatusCode::BAD_REQUEST, title: "told.nobody.title", text }
     }
 

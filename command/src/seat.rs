@@ -18,27 +18,27 @@ const SEAT_WAIT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When too many others wait.
-pub(crate) async fn generated<T: Send + 'static>(
+pub(crate) async fn generate<T: Send + 'static>(
     commands: &Commands,
     instance_id: &str,
     generate: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
-    seated(&commands.pairs, instance_id, "too many keys are being generated at the moment", generate).await
+    run_seated(&commands.pairs, instance_id, "too many keys are being generated at the moment", generate).await
 }
 
 /// Hashes a password for an instance, or compares it with a hash.
 ///
 /// # Errors
 /// When too many others wait.
-pub(crate) async fn hashed<T: Send + 'static>(
+pub(crate) async fn hash<T: Send + 'static>(
     commands: &Commands,
     instance_id: &str,
     hash: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
-    seated(&commands.passwords, instance_id, "too many passwords are being hashed at the moment", hash).await
+    run_seated(&commands.passwords, instance_id, "too many passwords are being hashed at the moment", hash).await
 }
 
-async fn seated<T: Send + 'static>(
+async fn run_seated<T: Send + 'static>(
     seats: &Seats,
     instance_id: &str,
     refusal: &'static str,

@@ -24,19 +24,19 @@ const BEAT: Duration = Duration::from_secs(1);
 const FORGET_EVERY: u64 = 60;
 
 /// How far a state in memory is, and when it was last known to be complete.
-pub(crate) struct Hearing {
+pub(crate) struct UpToDate {
     /// The stream sequence of the last record that it has.
     reached: AtomicU64,
     /// The time up to which everything is known, by [`since_start`].
-    heard: RwLock<Duration>,
+    complete_at: RwLock<Duration>,
     /// How long ago that may be.
-    silence: Duration,
+    tolerance: Duration,
 }
 
 /// A state in memory that follows a log.
-pub(crate) trait Hears: Clone + Send + Sync + 'static {
+pub(crate) trait FollowsLog: Clone + Send + Sync + 'static {
     /// How far it is.
-    fn hearing(&self) -> &Hearing;
+    fn up_to_date(&self) -> &UpToDate;
 
     /// Takes over what the read model has, which follows the log by itself.
     fn look_up(&self, database: &Database, shard: u16) -> impl Future<Output = ()> + Send;
@@ -45,26 +45,30 @@ pub(crate) trait Hears: Clone + Send + Sync + 'static {
     fn forget(&self);
 }
 
-impl Hearing {
+impl UpToDate {
     /// Returns the progress of a state at a position, which counts as known for so long without further news.
     pub(crate) fn new(at: Position, silence: Duration) -> Self {
-        Self { reached: AtomicU64::new(at.stream_sequence), heard: RwLock::new(since_start()), silence }
+        Self {
+            reached: AtomicU64::new(at.stream_sequence),
+            complete_at: RwLock::new(since_start()),
+            tolerance: silence,
+        }
     }
 
     /// Whether the state is known to be up to date.
     pub(crate) fn is_known(&self) -> bool {
-        let heard = *self.heard.read().unwrap_or_else(PoisonError::into_inner);
-        since_start().saturating_sub(heard) <= self.silence
+        let heard = *self.complete_at.read().unwrap_or_else(PoisonError::into_inner);
+        since_start().saturating_sub(heard) <= self.tolerance
     }
 
     /// Notes that the state has a record.
-    pub(crate) fn reach(&self, stream_sequence: u64) {
+    pub(crate) fn set_reached(&self, stream_sequence: u64) {
         self.reached.store(stream_sequence, Ordering::Release);
     }
 
     /// Notes that everything was known at a time.
-    pub(crate) fn heard(&self, at: Duration) {
-        let mut heard = self.heard.write().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn set_complete_at(&self, at: Duration) {
+        let mut heard = self.complete_at.write().unwrap_or_else(PoisonError::into_inner);
         *heard = at.max(*heard);
     }
 
@@ -74,7 +78,7 @@ impl Hearing {
 }
 
 /// Checks the state at every beat. If it has what was the end of the log one beat ago, it knew everything then.
-pub(crate) async fn hear<H: Hears>(hears: H, log: Log, database: Database, shard: u16) {
+pub(crate) async fn watch_log_end<S: FollowsLog>(state: S, log: Log, database: Database, shard: u16) {
     let mut beats = interval(BEAT);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut before: Option<(Duration, u64)> = None;
@@ -82,17 +86,17 @@ pub(crate) async fn hear<H: Hears>(hears: H, log: Log, database: Database, shard
         beats.tick().await;
         let asked = since_start();
         let end = timeout(BEAT, log.end()).await.ok().and_then(Result::ok);
-        let hearing = hears.hearing();
-        match before.filter(|(_, end)| hearing.has(*end)) {
-            Some((then, _)) => hearing.heard(then),
-            None if end.is_some_and(|end| hearing.has(end)) => hearing.heard(asked),
+        let up_to_date = state.up_to_date();
+        match before.filter(|(_, end)| up_to_date.has(*end)) {
+            Some((then, _)) => up_to_date.set_complete_at(then),
+            None if end.is_some_and(|end| up_to_date.has(end)) => up_to_date.set_complete_at(asked),
             // The first beat after a start has nothing to compare with.
             None if before.is_none() && end.is_some() => {}
-            None => hears.look_up(&database, shard).await,
+            None => state.look_up(&database, shard).await,
         }
         before = end.map(|end| (asked, end));
         if beat % FORGET_EVERY == 0 {
-            hears.forget();
+            state.forget();
         }
     }
 }
