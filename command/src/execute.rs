@@ -47,7 +47,7 @@ use self::replay::status;
 use crate::{
     authority::{Authority, Object},
     challenge::Challenges,
-    let_in::LastLogin,
+    last_login::LastLogin,
     reaction::delivery,
     registrations::Registrations,
     turn::{Cause, ClaimKeys, Decided, Refusal, Turn},
@@ -72,7 +72,7 @@ pub struct Commands {
     /// The pictures and fonts of the branding.
     pub assets: Assets,
     /// The person who logged in last with a password.
-    pub let_in: LastLogin,
+    pub last_login: LastLogin,
     /// How many people have registered lately.
     pub registrations: Registrations,
     /// The ids of new objects.

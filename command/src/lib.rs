@@ -17,9 +17,9 @@ mod existence;
 pub mod forward;
 mod founding;
 mod granted;
-mod held;
+mod holder;
 pub mod internal;
-mod let_in;
+mod last_login;
 mod login;
 mod named;
 mod new_user;
@@ -47,7 +47,7 @@ pub mod writer;
 
 pub use challenge::Challenges;
 pub use execute::Commands;
-pub use let_in::LastLogin;
+pub use last_login::LastLogin;
 pub use registrations::Registrations;
 
 #[cfg(test)]

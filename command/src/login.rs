@@ -36,7 +36,7 @@ use crate::{
     authority::Object,
     execute::{Command, Commands, Deciding},
     existence::{self, organization_of_live},
-    let_in::Login,
+    last_login::Login,
     named::{named, tries_hash},
     person_key::{self, key_unavailable},
     seat,
@@ -186,7 +186,7 @@ async fn compare(
         None => None,
     };
     let (Some(login), Some(kept)) = (login, kept) else {
-        let another = commands.let_in.last();
+        let another = commands.last_login.last();
         let kept = match &another {
             Some(login) => stored_hash(commands, login).await.ok().flatten(),
             None => None,
@@ -198,7 +198,7 @@ async fn compare(
     let right = seat::hash(commands, &trial.instance_id, move || is_hash_of(&kept, &said).then_some(kept)).await?;
     // A hash of another system, or of another cost, takes another time.
     if right.as_ref().is_some_and(|kept| is_usual(kept)) {
-        commands.let_in.remember(login);
+        commands.last_login.remember(login);
     }
     Ok(right)
 }

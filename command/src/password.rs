@@ -29,7 +29,7 @@ use zeroize::Zeroizing;
 use crate::{
     escalation::permit_user,
     execute::{Command, Commands, Deciding},
-    held::{PAST, end},
+    holder::{PAST, end},
     login::{self, PasswordOwner, find},
     person_key::{self, key_unavailable},
     seat,

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Oidc,
+    app_login::AppLogin,
     auth_request::{AuthRequest, lost},
     error::Error,
-    logged_in::LoggedIn,
 };
 
 /// How long a code is valid.
@@ -43,7 +43,7 @@ impl From<&AuthRequest> for Bound {
 /// The stored entry of a code.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Entry {
-    logged_in: LoggedIn,
+    logged_in: AppLogin,
     bound: Bound,
     /// The hash of the secret of the code, which has 256 bits.
     secret: String,
@@ -88,7 +88,7 @@ pub(crate) struct PresentedCode {
 pub(crate) async fn draw(
     oidc: &Oidc,
     request_id: &str,
-    logged_in: LoggedIn,
+    logged_in: AppLogin,
     bound: Bound,
 ) -> Result<Option<String>, Error> {
     let secret = random_secret();
@@ -124,7 +124,7 @@ pub(crate) async fn find(oidc: &Oidc, instance_id: &str, shown: &str) -> Result<
 
 impl PresentedCode {
     /// Returns the login that the code stands for.
-    pub(crate) const fn logged_in(&self) -> &LoggedIn {
+    pub(crate) const fn logged_in(&self) -> &AppLogin {
         &self.entry.logged_in
     }
 
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_code_is_good_for_a_minute_and_known_to_be_used_beyond() {
         let entry = |used_by: Option<&str>| {
-            let logged_in = LoggedIn {
+            let logged_in = AppLogin {
                 instance_id: "1".into(),
                 client_id: "8".into(),
                 scope: "openid".into(),

@@ -10,11 +10,11 @@ use view::directory::{Client, Tenant};
 
 use crate::{
     Oidc, answer,
+    app_login::AppLogin,
     auth_request::{AuthRequest, PendingRequest},
     authorize::checks,
     code,
     error::Error,
-    logged_in::LoggedIn,
     token::ImplicitLogin,
 };
 
@@ -45,7 +45,7 @@ impl FinishedRequest<'_> {
         &self,
         oidc: &Oidc,
         tenant: &Arc<Tenant>,
-        logged_in: LoggedIn,
+        logged_in: AppLogin,
         headers: &HeaderMap,
     ) -> Result<Option<String>, Error> {
         let Self { id, waiting: PendingRequest { request, .. }, app } = self;

@@ -17,11 +17,11 @@ use view::{
 };
 
 use crate::{
-    Oidc, audience,
+    Oidc,
+    app_login::AppLogin,
+    audience,
     auth_request::{AuthRequest, PendingRequest},
-    known,
-    logged_in::LoggedIn,
-    scope, session,
+    catch_up, scope, session,
     subject::Subject,
 };
 
@@ -113,12 +113,12 @@ pub(crate) async fn logged_in(
     waiting: &PendingRequest,
     token: &str,
     seen: u64,
-) -> Result<(LoggedIn, Arc<Principal>), Unfinished> {
+) -> Result<(AppLogin, Arc<Principal>), Unfinished> {
     let session = session::session_by_token(oidc, tenant, token).await?.ok_or(Lack::Session)?;
     fault::point("finish.session_shown");
     let checked = checked(waiting, &session)?;
     let seen = checked.seen.max(seen);
-    known::as_of(oidc, seen).await?;
+    catch_up::as_of(oidc, seen).await?;
     let user = oidc.edge.directory.principal(&tenant.id, Name::Id(checked.user_id.to_owned()), seen).await;
     let user = user.map_err(read_model)?.ok_or(Lack::Inactive)?;
     match outdated(user.user.password.as_ref(), checked.at) {
@@ -131,7 +131,7 @@ pub(crate) async fn logged_in(
     if admitted.user.user.has_ended_sessions_since(checked.seen) {
         return Err(Lack::Session.into());
     }
-    let logged_in = LoggedIn {
+    let logged_in = AppLogin {
         instance_id: tenant.id.clone(),
         client_id: waiting.request.client_id.clone(),
         scope: waiting.request.scope.clone(),

@@ -7,6 +7,7 @@
 
 mod accounts;
 mod answer;
+mod appearance;
 mod brand;
 mod browser;
 mod change;
@@ -16,7 +17,6 @@ mod entry;
 mod hidden_domain;
 mod home;
 mod logout;
-mod look;
 mod name;
 mod new_password;
 mod next;
@@ -70,7 +70,8 @@ pub(crate) fn routes(oidc: Arc<Oidc>) -> Router {
         .route(uploads::ROUTE, get(uploads::show))
         .route(LOGOUT, get(logout::show).post(logout::sign_out))
         .with_state(oidc);
-    let theme = Router::new().route(look::ROUTE, get(look::stylesheet)).route(brand::FONT_ROUTE, get(brand::font));
+    let theme =
+        Router::new().route(appearance::ROUTE, get(appearance::stylesheet)).route(brand::FONT_ROUTE, get(brand::font));
     let files = [&FILES.stylesheet, &FILES.icon, &FILES.script, &FILES.sends].map(Clone::clone);
     let files = asset::routes(&files);
     pages.merge(theme).merge(files).layer(from_fn_with_state(Arc::new(Meter::new("none", "login")), observed))

@@ -7,7 +7,7 @@ use domain::{setting::oidc::Oidc as Settings, settings::Milliseconds};
 use serde::{Deserialize, Serialize};
 use view::{directory::Tenant, keyring::Purpose};
 
-use crate::{Oidc, error::Error, lifetime, logged_in::LoggedIn};
+use crate::{Oidc, app_login::AppLogin, error::Error, lifetime};
 
 /// The prefix, by which refresh tokens are distinguished from others, also by secret scanners.
 const PREFIX: &str = "rt-";
@@ -20,7 +20,7 @@ const SEALED: &str = "refresh tokens";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RefreshToken {
     /// The login that the token was issued for.
-    pub(crate) logged_in: LoggedIn,
+    pub(crate) logged_in: AppLogin,
     /// The id of the family: that of the code or request that its first token was issued for.
     pub(crate) grant_id: String,
     /// The position of the token in its family.
@@ -37,7 +37,7 @@ pub(crate) fn is_one(token: &str) -> bool {
 }
 
 /// Returns when a new family expires, in milliseconds since the Unix epoch: no later than the session.
-pub(crate) fn family_ends(oidc: &Oidc, logged_in: &LoggedIn) -> i64 {
+pub(crate) fn family_ends(oidc: &Oidc, logged_in: &AppLogin) -> i64 {
     let absolute = after(oidc, &logged_in.instance_id, |settings| settings.refresh_token_absolute_lifetime.as_ref());
     absolute.min(logged_in.session_ends)
 }
@@ -51,7 +51,7 @@ fn after(oidc: &Oidc, instance_id: &str, which: fn(&Settings) -> Option<&Millise
 
 impl RefreshToken {
     /// Makes the token of a generation, which expires after the idle lifetime or with its family.
-    pub(crate) fn of(oidc: &Oidc, grant_id: &str, generation: u64, logged_in: LoggedIn, family_ends: i64) -> Self {
+    pub(crate) fn of(oidc: &Oidc, grant_id: &str, generation: u64, logged_in: AppLogin, family_ends: i64) -> Self {
         let idle = after(oidc, &logged_in.instance_id, |settings| settings.refresh_token_idle_lifetime.as_ref());
         let expires_at = idle.min(family_ends);
         Self { logged_in, grant_id: grant_id.to_owned(), generation, expires_at, family_ends }

@@ -16,10 +16,11 @@ use tokio::time::timeout;
 use view::{directory::Tenant, revoked::LONGEST_LIFE};
 
 use crate::{
-    Oidc, client,
+    Oidc,
+    app_login::AppLogin,
+    client,
     error::{Error, Refused, no_store},
     form::{self, EndpointRequest},
-    logged_in::LoggedIn,
     refresh_token::{self, RefreshToken},
 };
 
@@ -97,7 +98,7 @@ pub(crate) struct Revocation {
 
 impl Revocation {
     /// Makes the revocation of all tokens that are issued for a code or request, now or later.
-    pub(crate) fn of_grant(oidc: &Oidc, logged_in: &LoggedIn, grant_id: &str) -> Self {
+    pub(crate) fn of_grant(oidc: &Oidc, logged_in: &AppLogin, grant_id: &str) -> Self {
         Self {
             user_id: logged_in.user_id.clone(),
             client_id: logged_in.client_id.clone(),

@@ -25,7 +25,7 @@ use view::{
     rows::{Fresh, StoredResource},
 };
 
-use crate::{Oidc, error::Error, known::WAIT};
+use crate::{Oidc, catch_up::WAIT, error::Error};
 
 /// Returns the live session whose newest token this is.
 ///

@@ -34,10 +34,10 @@ use view::directory::{Client, Tenant};
 use self::login::{App, Presented};
 use crate::{
     Oidc,
+    app_login::AppLogin,
     endpoint::OPERATE_DONE,
     error::{Error, Refused, no_store},
     form::{self, EndpointRequest, Form, TOKEN_EXCHANGE},
-    logged_in::LoggedIn,
     new_metadata::NewMetadata,
 };
 
@@ -127,7 +127,7 @@ pub(crate) struct Tokens {
 /// section 3.2).
 pub(crate) struct ImplicitLogin<'a> {
     pub(crate) app: &'a Arc<Client>,
-    pub(crate) logged_in: &'a LoggedIn,
+    pub(crate) logged_in: &'a AppLogin,
     /// The id of the authorization request.
     pub(crate) grant_id: &'a str,
     /// The value that the ID token repeats.

@@ -4,7 +4,7 @@
 //! audit and bounds are those of the API: operators see the complete platform, administrators the failures of their
 //! instance. They store no state: a session is in the cookie of a browser.
 
-mod ask;
+mod api_client;
 mod entry;
 mod failed;
 mod filter;
@@ -42,7 +42,7 @@ use eventlog::once::Once;
 use page::{answer::see_other, asset::Asset, theme};
 use view::keyring::Keyring;
 
-use self::{ask::Api, samples::Samples, seats::Seats};
+use self::{api_client::Api, samples::Samples, seats::Seats};
 pub use self::{
     nodes::{NodeStatus, Nodes},
     writer::{Bus, Writes},

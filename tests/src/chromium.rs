@@ -1,6 +1,6 @@
 //! A browser with scripts: headless Chromium, driven by the W3C protocol (`WebDriver`, chapter 6) with plain HTTP.
 
-pub mod look;
+pub mod appearance;
 
 use std::{fs, path::PathBuf, process::Stdio, time::Duration};
 
@@ -14,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-use self::look::{Appearance, LOOKS, PHONE};
+use self::appearance::{Appearance, LOOKS, PHONE};
 use crate::{eventually, ports::free_port, tools};
 
 /// The key that moves the focus to the next element; with [`SHIFT`], to the previous one.

@@ -13,7 +13,7 @@ use proto::{
 
 use crate::{
     execute::Commands,
-    held::{self, Give, end, holder},
+    holder::{self, Give, end, holder},
     seat,
     standard::{Plain, details},
     turn::Decided,
@@ -64,5 +64,5 @@ async fn delete<H: KeyHolder>(
 where
     <H::Delete as Request>::Response: Plain,
 {
-    held::take::<H, Key<H>, _>(&commands, &call, &request).await
+    holder::take::<H, Key<H>, _>(&commands, &call, &request).await
 }

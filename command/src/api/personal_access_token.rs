@@ -12,7 +12,7 @@ use proto::token::{
 use crate::{
     client_secret::draw,
     execute::Commands,
-    held::{self, Give, end, holder},
+    holder::{self, Give, end, holder},
     standard::details,
     turn::Decided,
 };
@@ -44,5 +44,5 @@ async fn delete(
     call: Call,
     request: DeletePersonalAccessTokenRequest,
 ) -> Result<Answer<DeletePersonalAccessTokenResponse>, Error> {
-    held::take::<User, PersonalAccessToken, _>(&commands, &call, &request).await
+    holder::take::<User, PersonalAccessToken, _>(&commands, &call, &request).await
 }

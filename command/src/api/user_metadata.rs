@@ -17,7 +17,7 @@ use proto::metadata::{DeleteUserMetadataRequest, PutUserMetadataRequest, PutUser
 use crate::{
     execute::{Command, Commands, Deciding},
     existence,
-    held::holder,
+    holder::holder,
     person_key,
     standard::{self, details, named},
     turn::{Decided, Refusal, Turn},

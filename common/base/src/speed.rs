@@ -7,7 +7,7 @@ const MOST: usize = 10;
 
 /// The last samples.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Looks(VecDeque<(Duration, u64)>);
+pub struct ProgressSamples(VecDeque<(Duration, u64)>);
 
 /// The speed of something, and the time that it still takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub fn percent(reached: u64, end: u64) -> u64 {
     (reached * 100).checked_div(end).unwrap_or(100).min(100)
 }
 
-impl Looks {
+impl ProgressSamples {
     /// Adds a sample: a position, and a time that is counted from one moment for all samples.
     pub fn add(&mut self, at: Duration, reached: u64) {
         if self.0.len() == MOST {
@@ -51,9 +51,9 @@ impl Looks {
 mod tests {
     use super::*;
 
-    fn samples(looks: &[(u64, u64)]) -> Looks {
-        let mut all = Looks::default();
-        for (second, reached) in looks {
+    fn samples(samples: &[(u64, u64)]) -> ProgressSamples {
+        let mut all = ProgressSamples::default();
+        for (second, reached) in samples {
             all.add(Duration::from_secs(*second), *reached);
         }
         all

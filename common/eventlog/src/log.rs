@@ -1,12 +1,12 @@
 //! The log of a shard: one JetStream stream, appended to with an expected sequence, read without holes.
 
+mod completeness;
 mod feed;
 mod follow;
 mod follower;
 mod inspect;
 mod purge;
 mod reached;
-mod whole;
 mod window;
 
 use std::{error::Error, sync::Arc, time::Duration};

@@ -304,7 +304,7 @@ impl Node {
             persons: self.persons.clone(),
             tries: self.adapters.tries.clone(),
             assets: self.adapters.assets.clone(),
-            let_in: LastLogin::default(),
+            last_login: LastLogin::default(),
             registrations: Registrations::default(),
             ids: self.ids.clone(),
             tokens: edge.tokens.clone(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::{
     clock,
-    speed::{Looks, Speed, percent},
+    speed::{ProgressSamples, Speed, percent},
 };
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ async fn drop_generation(cli::GenerationOf { of, previous }: cli::GenerationOf) 
 
 /// Waits until a generation has caught up with the one that answers and was compared with it.
 async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, Failure> {
-    let mut looks = Looks::default();
+    let mut samples = ProgressSamples::default();
     let mut complete_since = None;
     loop {
         let view = view(operator, name).await?;
@@ -103,8 +103,8 @@ async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, F
         let found = found.ok_or("the generation was dropped, or is active already")?;
         let is_compared = found["verifiedAt"].is_string();
         let (at, end) = (number(&found["processedSequence"]), number(&view["processedSequence"]));
-        looks.add(clock::since_start(), at);
-        output::notice(progress(&looks, at, end, is_compared));
+        samples.add(clock::since_start(), at);
+        output::notice(progress(&samples, at, end, is_compared));
         if is_compared {
             return Ok(found.clone());
         }
@@ -116,7 +116,7 @@ async fn follow(operator: &Operator, name: &str, place: &str) -> Result<Value, F
 }
 
 /// Returns a progress bar with percent, events per second and the time that is left.
-fn progress(looks: &Looks, at: u64, end: u64, is_compared: bool) -> String {
+fn progress(samples: &ProgressSamples, at: u64, end: u64, is_compared: bool) -> String {
     let percent = percent(at, end);
     let full = usize::try_from(percent).unwrap_or_default() * WIDTH / 100;
     let bar = format!("[{}{}] {percent} %", "#".repeat(full), ".".repeat(WIDTH - full));
@@ -126,7 +126,7 @@ fn progress(looks: &Looks, at: u64, end: u64, is_compared: bool) -> String {
     if at >= end {
         return format!("{bar}, it is compared");
     }
-    match looks.speed(end) {
+    match samples.speed(end) {
         Some(Speed { per_second, seconds_left }) => format!("{bar}, {per_second} events/s, {seconds_left} s left"),
         None => bar,
     }

@@ -15,17 +15,17 @@ use super::{
     visit::{Instead, Visit},
 };
 use crate::{
+    app_login::AppLogin,
     ending::FinishedRequest,
     endpoint::LOGIN,
     finish::{self, Lack, Unfinished},
-    logged_in::LoggedIn,
     notice::Notice,
 };
 
 /// Whether an account satisfies the request of the app.
 enum AccountReadiness {
     /// Nothing is missing.
-    Enough(LoggedIn),
+    Enough(AppLogin),
     /// The person must consent first.
     Unconsented,
     /// The person may not log in with a password, and has no other way.
@@ -110,7 +110,7 @@ fn failed(visit: &Visit, error: &Error) -> Instead {
 }
 
 /// Whether the password was checked longer ago than the settings of the person's organization allow.
-fn is_late(visit: &Visit, logged_in: &LoggedIn, user: &Arc<Principal>) -> bool {
+fn is_late(visit: &Visit, logged_in: &AppLogin, user: &Arc<Principal>) -> bool {
     let (settings, instance_id) = (&visit.visitor.oidc.edge.settings, &visit.visitor.tenant.id);
     let chain = settings.effective::<Settings>(instance_id, &user.owner).chain;
     let counts: Milliseconds = *chain.resolve(|it| it.password_check_lifetime.as_ref()).value;
@@ -130,7 +130,7 @@ fn has_allowed(visit: &Visit, user_id: &str) -> bool {
 }
 
 /// Finishes the request, and returns the URL that answers the app.
-async fn finish(visit: &Visit, logged_in: LoggedIn) -> Result<String, Instead> {
+async fn finish(visit: &Visit, logged_in: AppLogin) -> Result<String, Instead> {
     let visitor = &visit.visitor;
     answered(visit, ending(visit).finish(&visitor.oidc, &visitor.tenant, logged_in, &visitor.headers).await)
 }

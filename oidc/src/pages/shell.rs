@@ -8,8 +8,8 @@ use domain::{
 use page::component::Frame;
 
 use super::{
+    appearance::Appearance,
     brand::Logo,
-    look::Appearance,
     visit::{Visit, Visitor},
 };
 use crate::{

@@ -40,11 +40,10 @@ use crate::{
     Oidc,
     auth_request::PendingRequest,
     authorize::origin_of,
-    ending,
+    catch_up, ending,
     endpoint::{LOGIN, REQUEST},
     error::{Error, no_store},
     files::FILES,
-    known,
     notice::Notice,
     session,
     words::Words,
@@ -273,7 +272,7 @@ impl Visitor {
 
     /// Returns the user of an account, as of the check or later.
     pub(super) async fn user(&self, Account { user_id, seen, .. }: &Account) -> Result<Option<Arc<Principal>>, Error> {
-        known::as_of(&self.oidc, *seen).await?;
+        catch_up::as_of(&self.oidc, *seen).await?;
         Ok(self.oidc.edge.directory.principal(&self.tenant.id, Name::Id(user_id.clone()), *seen).await?)
     }
 }

@@ -15,10 +15,11 @@ use view::directory::{Client, Name, Tenant};
 
 use super::{Tokens, of_user::Issuance};
 use crate::{
-    Oidc, client,
+    Oidc,
+    app_login::AppLogin,
+    client,
     error::Error,
     form::Form,
-    logged_in::LoggedIn,
     recipient::{Login, Recipient},
 };
 
@@ -37,7 +38,7 @@ pub(super) struct App {
 
 /// What an app presents to get tokens.
 pub(super) struct Presented<'a> {
-    pub(super) logged_in: &'a LoggedIn,
+    pub(super) logged_in: &'a AppLogin,
     /// The scope of the tokens.
     pub(super) scope: &'a str,
     /// The id of the code or request that tokens are issued for.

@@ -16,9 +16,9 @@ use super::{
 };
 use crate::{
     Oidc,
+    app_login::AppLogin,
     error::Error,
     form::Form,
-    logged_in::LoggedIn,
     refresh_token::{RefreshToken, family_ends},
     revoke::{self, Revocation},
     scope::{self, Scope},
@@ -104,7 +104,7 @@ pub(super) struct Begun {
 pub(super) async fn begin(
     oidc: &Oidc,
     app: &App,
-    logged_in: &LoggedIn,
+    logged_in: &AppLogin,
     grant_id: &str,
     headers: &HeaderMap,
 ) -> Result<Option<Begun>, Error> {
@@ -113,7 +113,7 @@ pub(super) async fn begin(
         return Ok(None);
     }
     let ends = family_ends(oidc, logged_in);
-    let LoggedIn { user_id, client_id, session_id, .. } = logged_in.clone();
+    let AppLogin { user_id, client_id, session_id, .. } = logged_in.clone();
     let family_id = grant_id.to_owned();
     let command = Command::BeginFamily(BeginFamily { family_id, user_id, client_id, session_id, expires_at: ends });
     match send(oidc, &logged_in.instance_id, command, headers).await? {
@@ -125,7 +125,7 @@ pub(super) async fn begin(
 impl Begun {
     /// Adds the first refresh token, which has the scope of the tokens.
     pub(super) async fn first(self, oidc: &Oidc, presented: Presented<'_>, tokens: Tokens) -> Result<Tokens, Error> {
-        let logged_in = LoggedIn { scope: tokens.scope.clone(), ..presented.logged_in.clone() };
+        let logged_in = AppLogin { scope: tokens.scope.clone(), ..presented.logged_in.clone() };
         let first = RefreshToken::of(oidc, presented.grant_id, self.generation, logged_in, self.ends);
         Ok(Tokens { refresh_token: Some(first.sealed(oidc).await?), ..tokens })
     }

@@ -19,7 +19,7 @@ use view::persons::is_of_people;
 
 use super::{
     Operate,
-    ask::ApiRequest,
+    api_client::ApiRequest,
     filter::{Chosen, Field},
     level::{Act, ListPart},
     refused::Refused,

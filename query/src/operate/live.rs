@@ -13,7 +13,7 @@ use axum::{
     extract::State,
     response::{IntoResponse, Response},
 };
-use base::{clock, speed::Looks};
+use base::{clock, speed::ProgressSamples};
 use bytes::Bytes;
 use futures::stream;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -70,7 +70,7 @@ struct Following {
     visit: Visit,
     previous: Message,
     /// The observed progress of each generation, by its place.
-    building: HashMap<String, Looks>,
+    building: HashMap<String, ProgressSamples>,
     /// The first message, until it is sent.
     first: Option<Message>,
     beat: tokio::time::Interval,
@@ -220,13 +220,13 @@ impl Message {
         self.t.insert(format!("c-{name}-title"), row.title());
     }
 
-    fn add_generations(&mut self, row: &Row, building: &mut HashMap<String, Looks>) {
+    fn add_generations(&mut self, row: &Row, building: &mut HashMap<String, ProgressSamples>) {
         for beside in &row.generations {
             let place = &beside.place;
-            let looks = building.entry(place.clone()).or_default();
-            looks.add(clock::since_start(), beside.reached);
+            let samples = building.entry(place.clone()).or_default();
+            samples.add(clock::since_start(), beside.reached);
             self.t.insert(format!("gp-{place}"), beside.position());
-            self.t.insert(format!("gb-{place}"), beside.built(looks));
+            self.t.insert(format!("gb-{place}"), beside.built(samples));
             self.t.insert(format!("gf-{place}"), beside.failed.to_string());
             self.v.insert(format!("gv-{place}"), beside.percent());
         }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     Operate,
-    ask::ApiRequest,
+    api_client::ApiRequest,
     failed::Event,
     filter::{Chosen, Field, LOG},
     level::ListPart,

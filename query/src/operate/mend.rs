@@ -21,7 +21,7 @@ use tokio::time::sleep;
 
 use super::{
     Operate,
-    ask::ApiRequest,
+    api_client::ApiRequest,
     failed::{MatchPage, Row, row},
     filter::{Chosen, Field},
     level::{Act, ListPart, OperatorLevel},

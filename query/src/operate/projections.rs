@@ -9,7 +9,7 @@ use axum::{
 };
 use base::{
     secret,
-    speed::{Looks, Speed, percent},
+    speed::{ProgressSamples, Speed, percent},
 };
 use http::StatusCode;
 use page::{
@@ -21,7 +21,7 @@ use view::projection::PROJECTIONS;
 
 use super::{
     Operate,
-    ask::ApiRequest,
+    api_client::ApiRequest,
     level::Act,
     reactions::Reaction,
     refused::Refused,
@@ -140,9 +140,9 @@ impl GenerationRow {
     }
 
     /// The progress in words, and the speed of the build, as far as it was observed.
-    pub(super) fn built(&self, looks: &Looks) -> String {
+    pub(super) fn built(&self, samples: &ProgressSamples) -> String {
         let percent = self.percent();
-        match looks.speed(self.end) {
+        match samples.speed(self.end) {
             Some(Speed { per_second, seconds_left }) => {
                 format!("{percent} %, {} events a second, {} s left", count(per_second), count(seconds_left))
             }
@@ -300,12 +300,12 @@ mod tests {
     fn what_is_built_says_how_far_how_fast_and_how_long() {
         let found = |at: &str| json!({ "place": "VIEW_GENERATION_PLACE_NEXT", "processedSequence": at });
         let beside = GenerationRow::of(&found("4000"), 10_000);
-        let mut looks = Looks::default();
-        assert_eq!((beside.percent(), beside.built(&looks)), (40, "40 %".to_owned()));
+        let mut samples = ProgressSamples::default();
+        assert_eq!((beside.percent(), beside.built(&samples)), (40, "40 %".to_owned()));
         for (second, reached) in [(1, 1000), (2, 4000)] {
-            looks.add(Duration::from_secs(second), reached);
+            samples.add(Duration::from_secs(second), reached);
         }
-        assert_eq!(beside.built(&looks), "40 %, 3,000 events a second, 2 s left");
+        assert_eq!(beside.built(&samples), "40 %, 3,000 events a second, 2 s left");
         assert_eq!(GenerationRow::of(&found("7"), 0).percent(), 100, "an empty log is all built");
     }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     Operate,
-    ask::ApiRequest,
+    api_client::ApiRequest,
     failed::{Event, FailedEventPage, Personal},
     level::Act,
     mend::reason_error,

@@ -5,11 +5,11 @@
 
 mod actions;
 mod bare;
-mod beside;
 mod commands;
 mod cpu;
 mod enumeration;
 mod fair;
+mod generations;
 mod index;
 mod load;
 mod logins;
@@ -62,7 +62,7 @@ async fn main() {
             let mut platform = Platform::start().await;
             commands::measure(&mut platform).await;
             for view in ["targets", "history", "access"] {
-                beside::measure(&mut platform, view).await;
+                generations::measure(&mut platform, view).await;
             }
             return;
         }
@@ -92,7 +92,7 @@ async fn main() {
     requests::measure(&mut platform).await;
     passwords::measure(&mut platform).await;
     enumeration::measure(&mut platform).await;
-    beside::measure(&mut platform, "targets").await;
+    generations::measure(&mut platform, "targets").await;
     start::memory("after the load", &mut platform).await;
     start::measure(&mut platform).await;
     replay::measure(&mut platform).await;

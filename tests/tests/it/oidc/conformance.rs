@@ -173,13 +173,13 @@ async fn oidcc_max_age_1() {
 }
 
 /// A browser in which the person of an app has logged in, and the ID token of that login.
-struct LoggedIn {
+struct AppLogin {
     flow: Flow,
     browser: Browser,
     id_token: String,
 }
 
-impl LoggedIn {
+impl AppLogin {
     async fn start() -> Self {
         let flow = Flow::with(on_pages(&App::public())).await;
         let mut browser = browser(&flow.tenant);
@@ -201,12 +201,12 @@ impl LoggedIn {
 
 #[tokio::test]
 async fn oidcc_max_age_10000() {
-    LoggedIn::start().await.assert_same(&[("max_age", "10000")]).await;
+    AppLogin::start().await.assert_same(&[("max_age", "10000")]).await;
 }
 
 #[tokio::test]
 async fn oidcc_prompt_none_logged_in() {
-    LoggedIn::start().await.assert_same(&[("prompt", "none")]).await;
+    AppLogin::start().await.assert_same(&[("prompt", "none")]).await;
 }
 
 #[tokio::test]
@@ -319,12 +319,12 @@ async fn oidcc_prompt_none_not_logged_in() {
 
 #[tokio::test]
 async fn oidcc_id_token_hint() {
-    let mut logged_in = LoggedIn::start().await;
+    let mut logged_in = AppLogin::start().await;
     let hint = logged_in.id_token.clone();
     logged_in.assert_same(&[("prompt", "none"), ("id_token_hint", &hint)]).await;
 
     // 35: of somebody else the app gets nothing with which it would take the one for the other.
-    let LoggedIn { flow, mut browser, .. } = logged_in;
+    let AppLogin { flow, mut browser, .. } = logged_in;
     let name = person(&flow.admin).await.1;
     let mut elsewhere = super::pages::browser(&flow.tenant);
     let code = back(&flow.logs_in(&mut elsewhere, &name, &[]).await)["code"].clone();

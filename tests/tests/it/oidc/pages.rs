@@ -1,17 +1,17 @@
 //! The login pages of the platform, by a browser without scripts: what they ask, where they lead, and what they refuse.
 
 mod accounts;
+mod appearance;
 mod chromium;
 mod contact;
 mod device;
 mod forged;
 pub(crate) mod home;
-mod look;
 pub(crate) mod operate;
 mod own_password;
 mod register;
+mod sequence;
 mod user_agent;
-mod way;
 
 use std::ops::Deref;
 

@@ -3,7 +3,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
-    chromium::{Chromium, look::long_names},
+    chromium::{Chromium, appearance::long_names},
     client::{done, send},
     eventually,
     media::{png, text},

@@ -5,7 +5,7 @@ use tests::{
     browser::link,
     chromium::{
         Chromium, ENTER, SHIFT, TAB,
-        look::{DESKTOP, long_names},
+        appearance::{DESKTOP, long_names},
     },
     eventually, tools,
 };

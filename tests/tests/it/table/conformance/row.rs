@@ -8,7 +8,7 @@ use tests::{client::send, parts::Parts};
 
 use super::{
     outcome::Outcome,
-    shown,
+    read_back,
     wire::{Headers, Transport, Travels, World},
 };
 
@@ -117,7 +117,7 @@ impl<I: Travels + Sync, O: Travels> Check for Row<I, O> {
         Box::pin(async move {
             assert!(!self.good.is_empty(), "{} has no request that succeeds", self.facts().method);
             calls.good().await;
-            if let Some(path) = shown::collection(self.facts()) {
+            if let Some(path) = read_back::collection(self.facts()) {
                 calls.read_back(path).await;
             }
             calls.bad().await;
@@ -165,7 +165,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
         let all = [&[REQUEST_ID, ("authorization", &self.bearer)], headers].concat();
         let outcome = self.world.call(transport, self.row.operation, message, &all).await;
         let sent = serde_json::to_value(message).expect("messages have a JSON form");
-        shown::assert_secret(self.row.facts(), &sent, &outcome);
+        read_back::assert_secret(self.row.facts(), &sent, &outcome);
         outcome
     }
 
@@ -242,7 +242,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
     async fn read_back(&self, path: &str) {
         let method = self.row.facts().method;
         let client = self.world.owner.with(self.bearer.trim_start_matches("Bearer ").to_owned());
-        let mut left = shown::fields(self.row.facts());
+        let mut left = read_back::fields(self.row.facts());
         for (case, request) in &self.row.good {
             let message = request(&self.subject().await);
             let outcome = self.call(Transport::Http1, &message, &[]).await;
@@ -252,9 +252,9 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
                 .request(Method::GET, &format!("{}{}", self.filled(path, &message), segment(id)))
                 .header("consistency-wait", "10s");
             let read = send(read.header("consistency-token", &outcome.metadata["consistency-token"])).await;
-            let sent = shown::sent(&serde_json::to_value(&message).expect("messages have a JSON form"));
-            shown::assert_shown(&format!("{method}, {case}"), &sent, &read.body);
-            left.retain(|field| !shown::has(&sent, field));
+            let sent = read_back::sent(&serde_json::to_value(&message).expect("messages have a JSON form"));
+            read_back::assert_shown(&format!("{method}, {case}"), &sent, &read.body);
+            left.retain(|field| !read_back::has(&sent, field));
         }
         assert!(left.is_empty(), "{method}: no request that succeeds has {left:?}");
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The login of a person to an app.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LoggedIn {
+pub(crate) struct AppLogin {
     /// The instance.
     pub(crate) instance_id: String,
     /// The app.
