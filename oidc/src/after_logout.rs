@@ -11,6 +11,8 @@ use crate::{
     notice::Notice,
 };
 
+use edge::admission::{holder, own_app};
+
 /// The parameters of a logout request that name where the browser goes on.
 pub(crate) const PARAMETERS: [&str; 3] = ["client_id", "post_logout_redirect_uri", "state"];
 
@@ -35,12 +37,14 @@ impl AfterLogout<'_> {
             return Err(Notice::UNREADABLE_LOGOUT);
         }
         let (Some(client_id), Some(uri)) = (self.client_id, self.uri) else { return Ok(None) };
-        let found = oidc.edge.app(tenant, client_id, 0).await;
+        let found = own_app::app(&oidc.edge, tenant, client_id, 0).await;
         let app = found.map_err(|failure| {
             tracing::warn!(error = explain(&*failure), "an app cannot be read, so a session was not ended");
             Notice::MAYBE_SIGNED_OUT
         })?;
-        let Some(app) = app.filter(|app| oidc.edge.is_live_app(tenant, app, app.processed)) else { return Ok(None) };
+        let Some(app) = app.filter(|app| holder::is_live_app(&oidc.edge, tenant, app, app.processed)) else {
+            return Ok(None);
+        };
         let settings: &Settings = app.app.config.oidc().ok_or(Notice::NO_LOGOUT_URI)?;
         if !checks::leads_to(settings, &settings.post_logout_redirect_uris, uri) {
             let rule = checks::no_way(settings, uri);

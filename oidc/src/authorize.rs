@@ -18,7 +18,11 @@ use axum::{
 };
 use base::secret::sha256;
 use domain::resource::app::oidc::Oidc as Settings;
-use edge::{header::host, mount::LONGEST};
+use edge::{
+    admission::{holder, own_app},
+    header::host,
+    mount::LONGEST,
+};
 use http::{Extensions, HeaderValue, Method, Request, StatusCode, header};
 use server::connections::{Peer, site};
 use tokio::time::timeout;
@@ -142,9 +146,9 @@ impl BrowserRequest {
             return Err(AuthorizeFailure::Page(Notice::AWAY));
         }
         let client_id = self.form.get("client_id").unwrap_or_default();
-        let found = oidc.edge.app(&self.tenant, client_id, 0).await;
+        let found = own_app::app(&oidc.edge, &self.tenant, client_id, 0).await;
         let found = found.map_err(|failure| unavailable(&Error::from(failure)))?;
-        let app = found.filter(|app| oidc.edge.is_live_app(&self.tenant, app, app.processed));
+        let app = found.filter(|app| holder::is_live_app(&oidc.edge, &self.tenant, app, app.processed));
         let app = app.ok_or(AuthorizeFailure::Page(Notice::NO_APP))?;
         let settings = app.app.config.oidc().cloned().ok_or(AuthorizeFailure::Page(Notice::NO_APP))?;
         Ok(ByApp { asked: self, app, settings })

@@ -28,6 +28,8 @@ use crate::{
     form::Form,
 };
 
+use edge::admission::{holder, own_app};
+
 /// What a client authenticates with.
 enum Credentials<'a> {
     Secret(Secret),
@@ -141,11 +143,11 @@ async fn with_secret(oidc: &Oidc, tenant: &Tenant, client_id: &str, client_secre
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
-    let app = oidc.edge.app(tenant, client_id, 0).await?;
+    let app = own_app::app(&oidc.edge, tenant, client_id, 0).await?;
     let known = app.as_ref().map(|found| (found.id.as_str(), &found.app.secrets));
     let is_right = is_right(oidc, tenant, known, client_secret).await?;
     let has_secret = |app: &Client| app.app.config.auth_method().has_secret();
-    app.filter(|app| is_right && has_secret(app) && oidc.edge.is_live_app(tenant, app, app.processed))
+    app.filter(|app| is_right && has_secret(app) && holder::is_live_app(&oidc.edge, tenant, app, app.processed))
         .ok_or(Error::InvalidClient)
 }
 
@@ -162,9 +164,10 @@ async fn public(oidc: &Oidc, tenant: &Tenant, client_id: &str) -> Result<Arc<Cli
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
-    let app = oidc.edge.app(tenant, client_id, 0).await?;
+    let app = own_app::app(&oidc.edge, tenant, client_id, 0).await?;
     let is_public = |app: &Client| app.app.config.auth_method() == AuthMethod::None;
-    app.filter(|app| is_public(app) && oidc.edge.is_live_app(tenant, app, app.processed)).ok_or(Error::InvalidClient)
+    app.filter(|app| is_public(app) && holder::is_live_app(&oidc.edge, tenant, app, app.processed))
+        .ok_or(Error::InvalidClient)
 }
 
 /// Returns the id of the client, a service user or an app. Apps may send their secrets in the header or in the form.
@@ -184,7 +187,7 @@ pub(crate) async fn any(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form:
     let name = name(client_id);
     // Apps have no names, so none is looked up by name: without Postgres that could not be answered.
     let app = match &name {
-        Name::Id(id) => oidc.edge.app(tenant, id, 0).await?,
+        Name::Id(id) => own_app::app(&oidc.edge, tenant, id, 0).await?,
         Name::Username(_) => None,
     };
     let user = oidc.edge.directory.principal(&tenant.id, name, 0).await?;
@@ -193,7 +196,8 @@ pub(crate) async fn any(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form:
     let is_right = is_right(oidc, tenant, known, &client_secret).await?;
     let app_id = match app {
         Some(app) => {
-            let may = app.app.config.auth_method().has_secret() && oidc.edge.is_live_app(tenant, &app, app.processed);
+            let may = app.app.config.auth_method().has_secret()
+                && holder::is_live_app(&oidc.edge, tenant, &app, app.processed);
             may.then(|| app.id.clone())
         }
         None => user.filter(|user| is_live(oidc, tenant, user)).map(|user| user.id.clone()),
@@ -219,10 +223,11 @@ async fn any_signing(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>, fo
 /// Returns the app that has signed an assertion, if that is how it authenticates.
 async fn signing_app(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>) -> Result<Arc<Client>, Flaw> {
     let key = assertion.key::<App>(oidc, tenant).await?;
-    let app = oidc.edge.app(tenant, &key.holder_id, 0).await?;
+    let app = own_app::app(&oidc.edge, tenant, &key.holder_id, 0).await?;
     let signs = |app: &Client| app.app.config.auth_method() == AuthMethod::PrivateKeyJwt;
-    let app =
-        app.filter(|app| signs(app) && oidc.edge.is_live_app(tenant, app, app.processed)).ok_or(Flaw::Unsigned)?;
+    let app = app
+        .filter(|app| signs(app) && holder::is_live_app(&oidc.edge, tenant, app, app.processed))
+        .ok_or(Flaw::Unsigned)?;
     let takes_endpoint = app.app.allow_token_endpoint_audience;
     let by = Signatory { id: &app.id, name: None, owner: &app.owner, key: &key, takes_endpoint };
     assertion.verify::<App>(oidc, tenant, &by, Use::Client).await?;

@@ -18,6 +18,8 @@ use crate::{
     token::ImplicitLogin,
 };
 
+use edge::admission::{holder, own_app};
+
 /// Returns a pending request of an instance and its app, where the app's settings still permit the request.
 pub(crate) async fn waiting(
     oidc: &Oidc,
@@ -25,9 +27,9 @@ pub(crate) async fn waiting(
     id: &str,
 ) -> Result<Option<(PendingRequest, Arc<Client>)>, Error> {
     let Some(waiting) = AuthRequest::waiting(oidc, &tenant.id, id).await? else { return Ok(None) };
-    let app = oidc.edge.app(tenant, &waiting.request.client_id, 0).await?;
+    let app = own_app::app(&oidc.edge, tenant, &waiting.request.client_id, 0).await?;
     // The app may have been set up in another way meanwhile.
-    let app = app.filter(|app| oidc.edge.is_live_app(tenant, app, app.processed));
+    let app = app.filter(|app| holder::is_live_app(&oidc.edge, tenant, app, app.processed));
     Ok(app.filter(|app| checks::still_may(app, &waiting.request)).map(|app| (waiting, app)))
 }
 

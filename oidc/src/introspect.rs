@@ -9,7 +9,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use domain::resource::execution::Function;
-use edge::{admission::HeldToken, caller::AccessToken, mount::LONGEST};
+use edge::{
+    admission::{HeldToken, holder, own_app},
+    caller::AccessToken,
+    mount::LONGEST,
+};
 use http::{HeaderMap, Request};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
@@ -42,7 +46,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Option<Value>, Re
     let EndpointRequest { tenant, headers, form } = form::read(oidc, request).await?;
     let app = client::app(oidc, &tenant, &headers, &form).await?;
     let token = form.get("token").ok_or(Error::InvalidRequest("token is missing"))?;
-    let found = oidc.edge.holder(&tenant, token, &app.app.project_id).await.map_err(Error::from)?;
+    let found = holder::held_token(&oidc.edge, &tenant, token, &app.app.project_id).await.map_err(Error::from)?;
     let Some(HeldToken { token, user, .. }) = found.filter(|held| is_for(&held.token, &app)) else { return Ok(None) };
     let Some(roles) = roles(oidc, &tenant, &app, &token, &user).await? else { return Ok(None) };
     let organization = owner::of(oidc, &tenant, &user).await?;
@@ -124,7 +128,7 @@ async fn roles(
 
 /// Returns a scope that was not requested but counts, because the client is set up so.
 async fn asserted(oidc: &Oidc, tenant: &Tenant, token: &AccessToken) -> Result<Option<Scope<'static>>, Error> {
-    let client = if token.is_of_app() { oidc.edge.app(tenant, &token.client_id, 0).await? } else { None };
+    let client = if token.is_of_app() { own_app::app(&oidc.edge, tenant, &token.client_id, 0).await? } else { None };
     let settings = client.as_ref().and_then(|client| client.app.config.oidc());
     Ok(settings.is_some_and(|settings| settings.assertions.access_token_roles).then_some(Scope::Roles))
 }

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base::{clock, explain::explain};
-use edge::{admission::Edge, caller::AccessToken, mount::LONGEST, trigger::trace_of};
+use edge::{admission::holder, caller::AccessToken, mount::LONGEST, trigger::trace_of};
 use http::{HeaderMap, Request, StatusCode};
 use proto::bus::{EndAllSessions, InternalOutcome, RevokeTokens, internal_command::Command};
 use tokio::time::timeout;
@@ -43,7 +43,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<(), Refused> {
     let EndpointRequest { tenant, headers, form } = form::read(oidc, request).await?;
     let client_id = client::any(oidc, &tenant, &headers, &form).await?;
     let token = form.get("token").ok_or(Error::InvalidRequest("token is missing"))?;
-    if Edge::is_personal(token) {
+    if holder::is_personal(token) {
         let how = "a personal access token is not issued to a client: who has it deletes it by the API";
         return Err(Error::UnsupportedTokenType(how).into());
     }
@@ -51,7 +51,9 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<(), Refused> {
     if refresh_token::is_one(token) {
         return Ok(end_refreshing(oidc, &tenant, token, &client_id, &headers).await?);
     }
-    let Some(token) = oidc.edge.issued(&tenant, token).await.map_err(Error::from)? else { return Ok(()) };
+    let Some(token) = holder::claims_ever_issued(&oidc.edge, &tenant, token).await.map_err(Error::from)? else {
+        return Ok(());
+    };
     if token.client_id != client_id {
         return Err(ANOTHER.into());
     }

@@ -10,7 +10,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use domain::resource::execution::Function;
-use edge::{admission::HeldToken, caller::AccessToken, mount::LONGEST};
+use edge::{
+    admission::{HeldToken, holder, own_app},
+    caller::AccessToken,
+    mount::LONGEST,
+};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
@@ -89,7 +93,7 @@ async fn answer(oidc: &Oidc, request: Request<Body>) -> Result<Map<String, Value
     let (tenant, headers, token) = read_token(oidc, request).await?;
     let token = token.ok_or(Unanswered::Challenged(Challenge::Missing))?;
     let platform = &tenant.instance.platform_project_id;
-    let held = oidc.edge.holder(&tenant, &token, platform).await.map_err(Error::from)?;
+    let held = holder::held_token(&oidc.edge, &tenant, &token, platform).await.map_err(Error::from)?;
     let HeldToken { token, user, .. } = held.ok_or(Unanswered::Challenged(Challenge::Invalid))?;
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
     if !known.iter().any(|(_, scope)| *scope == Scope::OpenId) {
@@ -140,7 +144,7 @@ async fn user_claims(
     headers: &HeaderMap,
 ) -> Result<Map<String, Value>, Error> {
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
-    let app = oidc.edge.app(&tenant, &token.client_id, 0).await?;
+    let app = own_app::app(&oidc.edge, &tenant, &token.client_id, 0).await?;
     let own = app.as_ref().map(|app| app.app.project_id.as_str());
     let named = known.iter().filter_map(|(_, scope)| audience::of(&tenant, scope)).chain(own);
     let named: Vec<String> = named.filter(|id| token.aud.iter().any(|aud| aud == id)).map(str::to_owned).collect();

@@ -3,7 +3,7 @@
 //! Rights are read from a read model. A read requires rights that are as new as its consistency token. A write is
 //! decided on the log, so it waits for what its caller has seen only before it is refused.
 
-mod holder;
+pub mod holder;
 mod origin;
 pub mod own_app;
 
@@ -112,7 +112,7 @@ impl Edge {
     /// reported in the log, by the code that admits the request.
     pub async fn recognise(&self, parts: &mut Parts) -> Option<Arc<Tenant>> {
         let tenant = self.tenant(parts, 0).await.ok()?;
-        let token = self.verify(parts, &tenant, 0).await.ok()?;
+        let token = holder::verify(self, parts, &tenant, 0).await.ok()?;
         parts.extensions.insert(Recognised { tenant: tenant.clone(), token });
         Some(tenant)
     }
@@ -123,8 +123,8 @@ impl Edge {
     /// When it has no token that is valid here, or that cannot be verified.
     pub async fn caller_of(&self, parts: &Parts) -> Result<Caller, Error> {
         let tenant = self.tenant(parts, 0).await?;
-        let token = self.verify(parts, &tenant, 0).await.map_err(RefusedToken::into_error)?;
-        let (principal, is_system) = (self.caller(&tenant, &token, 0).await?, token.system.is_some());
+        let token = holder::verify(self, parts, &tenant, 0).await.map_err(RefusedToken::into_error)?;
+        let (principal, is_system) = (holder::caller(self, &tenant, &token, 0).await?, token.system.is_some());
         if !is_system {
             is_open(&tenant, &self.ended)?;
         }
@@ -169,10 +169,10 @@ impl Edge {
             }
             tenant => tenant?,
         };
-        let token = match self.verify(parts, &tenant, consistency.required).await {
+        let token = match holder::verify(self, parts, &tenant, consistency.required).await {
             // A token that was issued a moment ago may not be known yet.
             Err(refused) if self.knows_more(refused.reason(), consistency).await => {
-                self.verify(parts, &tenant, consistency.newest_seen()).await
+                holder::verify(self, parts, &tenant, consistency.newest_seen()).await
             }
             verified => verified,
         };
@@ -222,11 +222,11 @@ impl Edge {
         sequence: u64,
     ) -> Result<(Arc<Tenant>, Arc<Principal>), Error> {
         let tenant = if tenant.processed < sequence { self.tenant(parts, sequence).await? } else { tenant.clone() };
-        let caller = self.caller(&tenant, token, sequence).await?;
+        let caller = holder::caller(self, &tenant, token, sequence).await?;
         if token.system.is_none() {
             is_open(&tenant, &self.ended)?;
         }
-        self.permit_origin(parts, &tenant, token, sequence).await?;
+        origin::permit_origin(self, parts, &tenant, token, sequence).await?;
         if let Some(feature) = operation.feature
             && !self.features(&tenant.id).has(feature)
         {
@@ -289,7 +289,7 @@ impl Edge {
         let (context, tenant) = match self.locate(&call, named, call.consistency.events.required).await {
             Err(refused) if self.knows_more(refused.reason(), call.consistency.events).await => {
                 let seen = call.consistency.events.newest_seen();
-                call.caller = self.caller(&call.home, &call.token, seen).await?;
+                call.caller = holder::caller(self, &call.home, &call.token, seen).await?;
                 self.locate(&call, named, seen).await?
             }
             located => located?,

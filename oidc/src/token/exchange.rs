@@ -10,7 +10,10 @@ use std::sync::Arc;
 
 use base::clock;
 use domain::resource::app::oidc::{GrantType, Oidc as Settings};
-use edge::caller::{Actor, MOST_BASES};
+use edge::{
+    admission::own_app,
+    caller::{Actor, MOST_BASES},
+};
 use http::HeaderMap;
 use view::directory::{Client, Tenant};
 
@@ -148,7 +151,7 @@ impl App {
     /// Returns the app that has authenticated in its own way, if it may exchange tokens.
     async fn authenticated(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<Self, Error> {
         let id = client::any(oidc, tenant, headers, form).await?;
-        let client = oidc.edge.app(tenant, &id, 0).await?.ok_or(NOT_SET_UP)?;
+        let client = own_app::app(&oidc.edge, tenant, &id, 0).await?.ok_or(NOT_SET_UP)?;
         let settings = client.app.config.oidc().filter(|settings| settings.allows_grant(GrantType::TokenExchange));
         let settings = settings.ok_or(NOT_SET_UP)?.clone();
         Ok(Self { client, settings })

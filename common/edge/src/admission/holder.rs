@@ -20,7 +20,7 @@ use view::{
     keyring::{Purpose, secret_hash},
 };
 
-use super::{Edge, Recognised};
+use super::{Edge, Recognised, own_app};
 use crate::{
     caller::{AccessToken, Basis, RefusedToken, Verified, bearer, issued, issued_by, opaque, personal},
     consistency::unavailable,
@@ -57,261 +57,263 @@ struct IssuedTo<'a> {
     issued: u64,
 }
 
-impl Edge {
-    /// Returns the token of a request, as it was recognised before, or verified as of a sequence or later.
-    pub(super) async fn verify(
-        &self,
-        parts: &Parts,
-        tenant: &Arc<Tenant>,
-        sequence: u64,
-    ) -> Result<Arc<Verified>, RefusedToken> {
-        match parts.extensions.get::<Recognised>() {
-            // The keys of the instance may have changed.
-            Some(known) if Arc::ptr_eq(&known.tenant, tenant) => Ok(known.token.clone()),
-            _ => {
-                let token = bearer(&parts.headers)?;
-                if let Some(sent) = PERSONAL.parse(token) {
-                    return Ok(Arc::new(Verified::personal(self.personal(tenant, sent, sequence).await?)));
-                }
-                if opaque::is_opaque(token) {
-                    let (key_id, token) = self.opened(tenant, token).await?.ok_or_else(opaque::unopened)?;
-                    return Ok(Arc::new(self.verifier.opened(key_id, token, tenant)?));
-                }
-                self.verifier.verify(&parts.headers, tenant)
+/// Returns the token of a request, as it was recognised before, or verified as of a sequence or later.
+pub(super) async fn verify(
+    edge: &Edge,
+    parts: &Parts,
+    tenant: &Arc<Tenant>,
+    sequence: u64,
+) -> Result<Arc<Verified>, RefusedToken> {
+    match parts.extensions.get::<Recognised>() {
+        // The keys of the instance may have changed.
+        Some(known) if Arc::ptr_eq(&known.tenant, tenant) => Ok(known.token.clone()),
+        _ => {
+            let token = bearer(&parts.headers)?;
+            if let Some(sent) = PERSONAL.parse(token) {
+                return Ok(Arc::new(Verified::personal(personal(edge, tenant, sent, sequence).await?)));
             }
+            if opaque::is_opaque(token) {
+                let (key_id, token) = opened(edge, tenant, token).await?.ok_or_else(opaque::unopened)?;
+                return Ok(Arc::new(edge.verifier.opened(key_id, token, tenant)?));
+            }
+            edge.verifier.verify(&parts.headers, tenant)
         }
     }
+}
 
-    /// Returns the user that a token belongs to, if it is still valid, as of a sequence or later.
-    pub(crate) async fn caller(
-        &self,
-        tenant: &Tenant,
-        token: &Verified,
-        sequence: u64,
-    ) -> Result<Arc<Principal>, Error> {
-        if let Some(found) = &token.personal {
-            self.counts(tenant, found).map_err(RefusedToken::into_error)?;
+/// Returns the user that a token belongs to, if it is still valid, as of a sequence or later.
+pub(crate) async fn caller(
+    edge: &Edge,
+    tenant: &Tenant,
+    token: &Verified,
+    sequence: u64,
+) -> Result<Arc<Principal>, Error> {
+    if let Some(found) = &token.personal {
+        counts(edge, tenant, found).map_err(RefusedToken::into_error)?;
+    }
+    if token.key_id.as_ref().is_some_and(|key_id| is_deleted(edge, tenant, key_id)) {
+        return Err(personal::invalid());
+    }
+    if token.id.as_ref().is_some_and(|id| edge.ended.revoked().has(&tenant.id, id)) {
+        return Err(personal::invalid());
+    }
+    match &token.system {
+        Some(system) => Ok(system.clone()),
+        None => {
+            let client_id = token.id.as_ref().map(|id| id.client_id.as_str());
+            let (user_id, issued) = (token.user_id.as_str(), token.sequence);
+            let issue = IssuedTo { user_id, client_id: client_id.unwrap_or(user_id), issued };
+            let user = user(edge, tenant, &issue, sequence.max(issued)).await?;
+            require_bases(edge, tenant, &token.bases, &user, sequence).await?;
+            Ok(user)
         }
-        if token.key_id.as_ref().is_some_and(|key_id| self.is_deleted(tenant, key_id)) {
-            return Err(personal::invalid());
-        }
-        if token.id.as_ref().is_some_and(|id| self.ended.revoked().has(&tenant.id, id)) {
-            return Err(personal::invalid());
-        }
-        match &token.system {
-            Some(system) => Ok(system.clone()),
+    }
+}
+
+/// Returns the claims of an access token of the instance, whatever its audience, and its user; `None` if it is not
+/// valid, or the user is not active. A personal one is for every project, so for the one that asks.
+///
+/// # Errors
+/// When that cannot be known.
+pub async fn held_token(
+    edge: &Edge,
+    tenant: &Tenant,
+    token: &str,
+    project_id: &str,
+) -> Result<Option<HeldToken>, Error> {
+    let held = async {
+        let (key_id, token) = match PERSONAL.parse(token) {
+            Some(sent) => {
+                let found = personal(edge, tenant, sent, 0).await.map_err(RefusedToken::quietly)?;
+                (None, personal::claims(&found, edge.external.issuer(tenant), project_id))
+            }
             None => {
-                let client_id = token.id.as_ref().map(|id| id.client_id.as_str());
-                let (user_id, issued) = (token.user_id.as_str(), token.sequence);
-                let issue = IssuedTo { user_id, client_id: client_id.unwrap_or(user_id), issued };
-                let user = self.user(tenant, &issue, sequence.max(issued)).await?;
-                self.require_bases(tenant, &token.bases, &user, sequence).await?;
-                Ok(user)
+                let own = own(edge, tenant, token).await?;
+                let own = own.filter(|(_, token)| !edge.ended.revoked().has(&tenant.id, &token.id()));
+                let (key_id, token) = own.ok_or_else(personal::invalid)?;
+                (Some(key_id), token)
             }
-        }
-    }
-
-    /// Returns the claims of an access token of the instance, whatever its audience, and its user; `None` if it is not
-    /// valid, or the user is not active. A personal one is for every project, so for the one that asks.
-    ///
-    /// # Errors
-    /// When that cannot be known.
-    pub async fn holder(&self, tenant: &Tenant, token: &str, project_id: &str) -> Result<Option<HeldToken>, Error> {
-        let held = async {
-            let (key_id, token) = match PERSONAL.parse(token) {
-                Some(sent) => {
-                    let found = self.personal(tenant, sent, 0).await.map_err(RefusedToken::quietly)?;
-                    (None, personal::claims(&found, self.external.issuer(tenant), project_id))
-                }
-                None => {
-                    let own = self.own(tenant, token).await?;
-                    let own = own.filter(|(_, token)| !self.ended.revoked().has(&tenant.id, &token.id()));
-                    let (key_id, token) = own.ok_or_else(personal::invalid)?;
-                    (Some(key_id), token)
-                }
-            };
-            let issue = IssuedTo { user_id: &token.sub, client_id: &token.client_id, issued: token.seq };
-            let user = self.user(tenant, &issue, token.seq).await?;
-            self.require_bases(tenant, &token.exchanged_for, &user, token.seq).await?;
-            Ok::<_, Error>(HeldToken { token, key_id, user })
         };
-        none_if_invalid(held.await)
-    }
+        let issue = IssuedTo { user_id: &token.sub, client_id: &token.client_id, issued: token.seq };
+        let user = user(edge, tenant, &issue, token.seq).await?;
+        require_bases(edge, tenant, &token.exchanged_for, &user, token.seq).await?;
+        Ok::<_, Error>(HeldToken { token, key_id, user })
+    };
+    none_if_invalid(held.await)
+}
 
-    /// Refuses a token of a user if any token that it was issued for has ended, or if its holder acts as the user but
-    /// no longer has the right to; as of a sequence or later.
-    async fn require_bases(
-        &self,
-        tenant: &Tenant,
-        bases: &[Basis],
-        user: &Principal,
-        sequence: u64,
-    ) -> Result<(), Error> {
-        for basis in bases {
-            let holder = self.of_basis(tenant, basis, sequence.max(basis.seq)).await?;
-            if basis.acts && !self.may_impersonate(tenant, &holder, user) {
-                return Err(Error::new(Reason::TokenInvalid, "the access token no longer permits acting as its user"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the user of a token that another one depends on, if neither has ended; as of a sequence or later.
-    async fn of_basis(&self, tenant: &Tenant, basis: &Basis, sequence: u64) -> Result<Arc<Principal>, Error> {
-        let is_known = |key_id: &String| {
-            tenant.signing_keys.iter().any(|(id, _)| id == key_id) && !self.is_deleted(tenant, key_id)
-        };
-        if self.ended.revoked().has(&tenant.id, &basis.id()) || !basis.kid.as_ref().is_none_or(is_known) {
-            return Err(personal::invalid());
-        }
-        let issue = IssuedTo { user_id: &basis.sub, client_id: &basis.client_id, issued: basis.seq };
-        self.user(tenant, &issue, sequence).await
-    }
-
-    /// Returns the user of something that tokens may be issued for, if it is valid; `None` if it is not.
-    ///
-    /// # Errors
-    /// When that cannot be known.
-    pub async fn basis_holder(&self, tenant: &Tenant, basis: &Basis) -> Result<Option<Arc<Principal>>, Error> {
-        none_if_invalid(self.of_basis(tenant, basis, basis.seq).await)
-    }
-
-    /// Returns the claims of a token with a `typ` that the instance has issued under its current name, and the key that
-    /// signed it, whether or not it has expired; `None` if it is no such token, or its key is deleted.
-    pub fn issued_now<C: DeserializeOwned>(&self, tenant: &Tenant, token: &str, r#type: &str) -> Option<(String, C)> {
-        let issuer = self.external.issuer(tenant);
-        let signed = issued_by(token, tenant, r#type, Some(&issuer));
-        signed.filter(|(key_id, _)| !self.is_deleted(tenant, key_id))
-    }
-
-    /// Whether the instance allows users with the right to impersonation to act as others.
-    pub fn has_impersonation(&self, tenant: &Tenant) -> bool {
-        let settings = self.settings.effective::<Settings>(&tenant.id, &Owner::instance(&tenant.id));
-        *settings.chain.resolve(|settings| settings.enable_impersonation.as_ref()).value
-    }
-
-    /// Whether a user may act as another one, as far as is known here: it takes more if that one has roles.
-    fn may_impersonate(&self, tenant: &Tenant, actor: &Principal, user: &Principal) -> bool {
-        let mut places = user.memberships.iter().map(|held| &held.context);
-        self.has_impersonation(tenant)
-            && actor.may(IMPERSONATE, &user.owner.chain(&tenant.id))
-            && places.all(|context| actor.may(IMPERSONATE_ADMINS, &context.chain(&tenant.id)))
-    }
-
-    /// Returns the claims of a token that the instance has issued, whatever its audience and whether or not what it
-    /// depends on still exists, and its signing key; `None` if it is no such token, or has expired.
-    async fn own(&self, tenant: &Tenant, token: &str) -> Result<Option<(String, AccessToken)>, Error> {
-        let read = if opaque::is_opaque(token) {
-            let opened = self.opened(tenant, token).await?;
-            opened.and_then(|(key_id, token)| Some((key_id, self.verifier.of_now(token, tenant).ok()?)))
-        } else {
-            self.verifier.read(token, tenant)
-        };
-        Ok(read.filter(|(key_id, _)| !self.is_deleted(tenant, key_id)))
-    }
-
-    /// Returns the claims of a token that the instance has ever issued to a client, under whatever issuer name and
-    /// regardless of the clock of this node, since other nodes may accept it.
-    ///
-    /// # Errors
-    /// When the key of opaque tokens is unavailable.
-    pub async fn issued(&self, tenant: &Tenant, token: &str) -> Result<Option<AccessToken>, Error> {
-        if opaque::is_opaque(token) {
-            Ok(self.opened(tenant, token).await?.map(|(_, token)| token))
-        } else {
-            Ok(issued(token, tenant))
+/// Refuses a token of a user if any token that it was issued for has ended, or if its holder acts as the user but
+/// no longer has the right to; as of a sequence or later.
+async fn require_bases(
+    edge: &Edge,
+    tenant: &Tenant,
+    bases: &[Basis],
+    user: &Principal,
+    sequence: u64,
+) -> Result<(), Error> {
+    for basis in bases {
+        let holder = of_basis(edge, tenant, basis, sequence.max(basis.seq)).await?;
+        if basis.acts && !may_impersonate(edge, tenant, &holder, user) {
+            return Err(Error::new(Reason::TokenInvalid, "the access token no longer permits acting as its user"));
         }
     }
+    Ok(())
+}
 
-    /// Returns the claims of an opaque token that the instance has issued, and the signing key that it belongs to.
-    async fn opened(&self, tenant: &Tenant, token: &str) -> Result<Option<(String, AccessToken)>, Error> {
-        let Some(sent) = opaque::parse(token) else { return Ok(None) };
-        let Some((kid, key)) = tenant.signing_keys.iter().find(|(id, _)| id == sent.kid) else { return Ok(None) };
-        let secrets = self.tokens.keyring().key(&tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
-        let opened = sent.open(&opaque::key(&secrets, key), &tenant.id);
-        Ok(opened.map(|token| (kid.clone(), token)))
+/// Returns the user of a token that another one depends on, if neither has ended; as of a sequence or later.
+async fn of_basis(edge: &Edge, tenant: &Tenant, basis: &Basis, sequence: u64) -> Result<Arc<Principal>, Error> {
+    let is_known =
+        |key_id: &String| tenant.signing_keys.iter().any(|(id, _)| id == key_id) && !is_deleted(edge, tenant, key_id);
+    if edge.ended.revoked().has(&tenant.id, &basis.id()) || !basis.kid.as_ref().is_none_or(is_known) {
+        return Err(personal::invalid());
     }
+    let issue = IssuedTo { user_id: &basis.sub, client_id: &basis.client_id, issued: basis.seq };
+    user(edge, tenant, &issue, sequence).await
+}
 
-    /// Whether something looks like a personal access token.
-    pub fn is_personal(token: &str) -> bool {
-        PERSONAL.parse(token).is_some()
-    }
+/// Returns the user of something that tokens may be issued for, if it is valid; `None` if it is not.
+///
+/// # Errors
+/// When that cannot be known.
+pub async fn basis_holder(edge: &Edge, tenant: &Tenant, basis: &Basis) -> Result<Option<Arc<Principal>>, Error> {
+    none_if_invalid(of_basis(edge, tenant, basis, basis.seq).await)
+}
 
-    /// Returns a personal access token, if it is valid; as of a sequence or later.
-    async fn personal(
-        &self,
-        tenant: &Tenant,
-        sent: UnverifiedSecretToken<'_>,
-        sequence: u64,
-    ) -> Result<Arc<PersonalToken>, RefusedToken> {
-        let key = self.tokens.keyring().key(&tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
-        let found = self.directory.personal_access_token(&tenant.id, sent.id, sequence).await.map_err(read_model)?;
-        let given = secret_hash(&key, sent.id, sent.secret);
-        let unknown =
-            || RefusedToken::personal(sent.id, false, personal::invalid(), "it does not exist, or its secret is wrong");
-        let found = found.filter(|found| is_kept(&given, &found.token.secret)).ok_or_else(unknown)?;
-        self.counts(tenant, &found)?;
-        Ok(found)
-    }
+/// Returns the claims of a token with a `typ` that the instance has issued under its current name, and the key that
+/// signed it, whether or not it has expired; `None` if it is no such token, or its key is deleted.
+pub fn issued_now<C: DeserializeOwned>(edge: &Edge, tenant: &Tenant, token: &str, r#type: &str) -> Option<(String, C)> {
+    let issuer = edge.external.issuer(tenant);
+    let signed = issued_by(token, tenant, r#type, Some(&issuer));
+    signed.filter(|(key_id, _)| !is_deleted(edge, tenant, key_id))
+}
 
-    /// Refuses a personal access token that has expired, or was deleted since it was looked up.
-    fn counts(&self, tenant: &Tenant, found: &PersonalToken) -> Result<(), RefusedToken> {
-        let PersonalToken { processed, id, token, .. } = found;
-        // The token may have been deleted so long ago that it is forgotten, while the read model does not know it yet.
-        if !self.ended.is_known() || !self.ended.knows_since(*processed) {
-            return Err(unheard().into());
-        }
-        if token.expires_at <= clock::now().as_millisecond() {
-            let error = Error::new(Reason::TokenExpired, "the access token has expired");
-            return Err(RefusedToken::personal(id, true, error, "it has expired"));
-        }
-        let on = [(PersonalAccessToken::NAME, id.as_str())];
-        if self.ended.is_dead(&tenant.id, &Owner::system(), &on, *processed) {
-            return Err(RefusedToken::personal(id, true, personal::invalid(), "it was deleted"));
-        }
-        Ok(())
-    }
+/// Whether the instance allows users with the right to impersonation to act as others.
+pub fn has_impersonation(edge: &Edge, tenant: &Tenant) -> bool {
+    let settings = edge.settings.effective::<Settings>(&tenant.id, &Owner::instance(&tenant.id));
+    *settings.chain.resolve(|settings| settings.enable_impersonation.as_ref()).value
+}
 
-    /// Whether a key of an instance was deleted since the instance was looked up.
-    fn is_deleted(&self, tenant: &Tenant, key_id: &str) -> bool {
-        self.ended.is_dead(&tenant.id, &Owner::system(), &[(SigningKey::NAME, key_id)], tenant.processed)
-    }
+/// Whether a user may act as another one, as far as is known here: it takes more if that one has roles.
+fn may_impersonate(edge: &Edge, tenant: &Tenant, actor: &Principal, user: &Principal) -> bool {
+    let mut places = user.memberships.iter().map(|held| &held.context);
+    has_impersonation(edge, tenant)
+        && actor.may(IMPERSONATE, &user.owner.chain(&tenant.id))
+        && places.all(|context| actor.may(IMPERSONATE_ADMINS, &context.chain(&tenant.id)))
+}
 
-    /// Returns the user of a token, if neither it nor the app has ended since the issue, as of a sequence or later.
-    async fn user(
-        &self,
-        tenant: &Tenant,
-        &IssuedTo { user_id: id, client_id, issued }: &IssuedTo<'_>,
-        sequence: u64,
-    ) -> Result<Arc<Principal>, Error> {
-        if !self.ended.is_known() {
-            return Err(unheard());
-        }
-        // A service user is its own client.
-        if client_id != id && !self.has_live_app(tenant, client_id, issued, sequence).await? {
-            return Err(Error::new(Reason::TokenInvalid, "the app of the access token is not active"));
-        }
-        let user = self.directory.principal(&tenant.id, Name::Id(id.to_owned()), sequence).await;
-        // What is known of the user may be older than the token.
-        let is_dead = |user: &Principal| {
-            let since = issued.min(user.processed);
-            self.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], since)
-        };
-        let user = user.map_err(read_model)?.filter(|user| user.is_live && !is_dead(user));
-        user.ok_or_else(|| Error::new(Reason::TokenInvalid, "the user of the access token is not active"))
-    }
+/// Returns the claims of a token that the instance has issued, whatever its audience and whether or not what it
+/// depends on still exists, and its signing key; `None` if it is no such token, or has expired.
+async fn own(edge: &Edge, tenant: &Tenant, token: &str) -> Result<Option<(String, AccessToken)>, Error> {
+    let read = if opaque::is_opaque(token) {
+        let opened = opened(edge, tenant, token).await?;
+        opened.and_then(|(key_id, token)| Some((key_id, edge.verifier.of_now(token, tenant).ok()?)))
+    } else {
+        edge.verifier.read(token, tenant)
+    };
+    Ok(read.filter(|(key_id, _)| !is_deleted(edge, tenant, key_id)))
+}
 
-    /// Whether an app and its project exist and are switched on, and have been ever since a token was issued.
-    async fn has_live_app(&self, tenant: &Tenant, id: &str, issued: u64, sequence: u64) -> Result<bool, Error> {
-        let app = self.app(tenant, id, sequence).await.map_err(read_model)?;
-        Ok(app.is_some_and(|app| self.is_live_app(tenant, &app, issued)))
+/// Returns the claims of a token that the instance has ever issued to a client, under whatever issuer name and
+/// regardless of the clock of this node, since other nodes may accept it.
+///
+/// # Errors
+/// When the key of opaque tokens is unavailable.
+pub async fn claims_ever_issued(edge: &Edge, tenant: &Tenant, token: &str) -> Result<Option<AccessToken>, Error> {
+    if opaque::is_opaque(token) {
+        Ok(opened(edge, tenant, token).await?.map(|(_, token)| token))
+    } else {
+        Ok(issued(token, tenant))
     }
+}
 
-    /// Whether an app and its project exist and are on, and have been since a sequence, or since the app was read.
-    pub fn is_live_app(&self, tenant: &Tenant, app: &Client, since: u64) -> bool {
-        let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
-        app.is_live && !self.ended.is_dead(&tenant.id, &app.owner, &on, since.min(app.processed))
+/// Returns the claims of an opaque token that the instance has issued, and the signing key that it belongs to.
+async fn opened(edge: &Edge, tenant: &Tenant, token: &str) -> Result<Option<(String, AccessToken)>, Error> {
+    let Some(sent) = opaque::parse(token) else { return Ok(None) };
+    let Some((kid, key)) = tenant.signing_keys.iter().find(|(id, _)| id == sent.kid) else { return Ok(None) };
+    let secrets = edge.tokens.keyring().key(&tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
+    let opened = sent.open(&opaque::key(&secrets, key), &tenant.id);
+    Ok(opened.map(|token| (kid.clone(), token)))
+}
+
+/// Whether something looks like a personal access token.
+pub fn is_personal(token: &str) -> bool {
+    PERSONAL.parse(token).is_some()
+}
+
+/// Returns a personal access token, if it is valid; as of a sequence or later.
+async fn personal(
+    edge: &Edge,
+    tenant: &Tenant,
+    sent: UnverifiedSecretToken<'_>,
+    sequence: u64,
+) -> Result<Arc<PersonalToken>, RefusedToken> {
+    let key = edge.tokens.keyring().key(&tenant.id, Purpose::ClientSecret).await.map_err(unavailable)?;
+    let found = edge.directory.personal_access_token(&tenant.id, sent.id, sequence).await.map_err(read_model)?;
+    let given = secret_hash(&key, sent.id, sent.secret);
+    let unknown =
+        || RefusedToken::personal(sent.id, false, personal::invalid(), "it does not exist, or its secret is wrong");
+    let found = found.filter(|found| is_kept(&given, &found.token.secret)).ok_or_else(unknown)?;
+    counts(edge, tenant, &found)?;
+    Ok(found)
+}
+
+/// Refuses a personal access token that has expired, or was deleted since it was looked up.
+fn counts(edge: &Edge, tenant: &Tenant, found: &PersonalToken) -> Result<(), RefusedToken> {
+    let PersonalToken { processed, id, token, .. } = found;
+    // The token may have been deleted so long ago that it is forgotten, while the read model does not know it yet.
+    if !edge.ended.is_known() || !edge.ended.knows_since(*processed) {
+        return Err(unheard().into());
     }
+    if token.expires_at <= clock::now().as_millisecond() {
+        let error = Error::new(Reason::TokenExpired, "the access token has expired");
+        return Err(RefusedToken::personal(id, true, error, "it has expired"));
+    }
+    let on = [(PersonalAccessToken::NAME, id.as_str())];
+    if edge.ended.is_dead(&tenant.id, &Owner::system(), &on, *processed) {
+        return Err(RefusedToken::personal(id, true, personal::invalid(), "it was deleted"));
+    }
+    Ok(())
+}
+
+/// Whether a key of an instance was deleted since the instance was looked up.
+fn is_deleted(edge: &Edge, tenant: &Tenant, key_id: &str) -> bool {
+    edge.ended.is_dead(&tenant.id, &Owner::system(), &[(SigningKey::NAME, key_id)], tenant.processed)
+}
+
+/// Returns the user of a token, if neither it nor the app has ended since the issue, as of a sequence or later.
+async fn user(
+    edge: &Edge,
+    tenant: &Tenant,
+    &IssuedTo { user_id: id, client_id, issued }: &IssuedTo<'_>,
+    sequence: u64,
+) -> Result<Arc<Principal>, Error> {
+    if !edge.ended.is_known() {
+        return Err(unheard());
+    }
+    // A service user is its own client.
+    if client_id != id && !has_live_app(edge, tenant, client_id, issued, sequence).await? {
+        return Err(Error::new(Reason::TokenInvalid, "the app of the access token is not active"));
+    }
+    let user = edge.directory.principal(&tenant.id, Name::Id(id.to_owned()), sequence).await;
+    // What is known of the user may be older than the token.
+    let is_dead = |user: &Principal| {
+        let since = issued.min(user.processed);
+        edge.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], since)
+    };
+    let user = user.map_err(read_model)?.filter(|user| user.is_live && !is_dead(user));
+    user.ok_or_else(|| Error::new(Reason::TokenInvalid, "the user of the access token is not active"))
+}
+
+/// Whether an app and its project exist and are switched on, and have been ever since a token was issued.
+async fn has_live_app(edge: &Edge, tenant: &Tenant, id: &str, issued: u64, sequence: u64) -> Result<bool, Error> {
+    let app = own_app::app(edge, tenant, id, sequence).await.map_err(read_model)?;
+    Ok(app.is_some_and(|app| is_live_app(edge, tenant, &app, issued)))
+}
+
+/// Whether an app and its project exist and are on, and have been since a sequence, or since the app was read.
+pub fn is_live_app(edge: &Edge, tenant: &Tenant, app: &Client, since: u64) -> bool {
+    let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
+    app.is_live && !edge.ended.is_dead(&tenant.id, &app.owner, &on, since.min(app.processed))
 }
 
 /// Turns the refusal of a token into `None`, and passes on other errors.

@@ -48,58 +48,56 @@ pub struct Login<'a> {
     pub is_another: bool,
 }
 
-impl Edge {
-    /// Returns where a browser is sent to log somebody in to the app: a path below the issuer.
-    pub fn login(&self, tenant: &Tenant, login: &Login<'_>) -> String {
-        let redirect_uri = format!("{}{}", self.external.issuer(tenant), login.callback);
-        let challenge = URL_SAFE_NO_PAD.encode(sha256(login.verifier.as_bytes()));
-        let asked = [
-            ("client_id", CLIENT_ID),
-            ("response_type", "code"),
-            ("scope", login.scope),
-            ("redirect_uri", &redirect_uri),
-            ("code_challenge", &challenge),
-            ("code_challenge_method", "S256"),
-        ];
-        let state = login.state.map(|state| ("state", state));
-        let prompt = login.is_another.then_some(("prompt", "select_account"));
-        // A list of pairs of texts is always a query.
-        let query = serde_urlencoded::to_string(asked.into_iter().chain(state).chain(prompt).collect::<Vec<_>>());
-        format!("{AUTHORIZATION}?{}", query.unwrap_or_default())
-    }
+/// Returns where a browser is sent to log somebody in to the app: a path below the issuer.
+pub fn login(edge: &Edge, tenant: &Tenant, login: &Login<'_>) -> String {
+    let redirect_uri = format!("{}{}", edge.external.issuer(tenant), login.callback);
+    let challenge = URL_SAFE_NO_PAD.encode(sha256(login.verifier.as_bytes()));
+    let asked = [
+        ("client_id", CLIENT_ID),
+        ("response_type", "code"),
+        ("scope", login.scope),
+        ("redirect_uri", &redirect_uri),
+        ("code_challenge", &challenge),
+        ("code_challenge_method", "S256"),
+    ];
+    let state = login.state.map(|state| ("state", state));
+    let prompt = login.is_another.then_some(("prompt", "select_account"));
+    // A list of pairs of texts is always a query.
+    let query = serde_urlencoded::to_string(asked.into_iter().chain(state).chain(prompt).collect::<Vec<_>>());
+    format!("{AUTHORIZATION}?{}", query.unwrap_or_default())
+}
 
-    /// An app of an instance, or that of the platform's pages, as of `sequence` or later if the read model has it.
-    ///
-    /// # Errors
-    /// When it cannot be read, and is not known from before.
-    pub async fn app(
-        &self,
-        tenant: &Tenant,
-        id: &str,
-        sequence: u64,
-    ) -> Result<Option<Arc<Client>>, Arc<DatabaseFailure>> {
-        if id == CLIENT_ID {
-            self.own_app(tenant, sequence).await
-        } else {
-            self.directory.app(&tenant.id, id, sequence).await
-        }
-    }
-
-    /// The app of the platform's pages, which belongs to the platform's project.
-    async fn own_app(&self, tenant: &Tenant, sequence: u64) -> Result<Option<Arc<Client>>, Arc<DatabaseFailure>> {
-        let project_id = &tenant.instance.platform_project_id;
-        // No organization is given, since grants of the project do not matter here.
-        let project = self.directory.project(&tenant.id, project_id, "", sequence).await?;
-        let issuer = self.external.issuer(tenant);
-        Ok(project.map(|project| {
-            let (processed, owner, is_live) = (project.processed, project.owner.clone(), project.is_live);
-            Arc::new(Client { processed, id: CLIENT_ID.to_owned(), app: app(project_id, &issuer), owner, is_live })
-        }))
+/// An app of an instance, or that of the platform's pages, as of `sequence` or later if the read model has it.
+///
+/// # Errors
+/// When it cannot be read, and is not known from before.
+pub async fn app(
+    edge: &Edge,
+    tenant: &Tenant,
+    id: &str,
+    sequence: u64,
+) -> Result<Option<Arc<Client>>, Arc<DatabaseFailure>> {
+    if id == CLIENT_ID {
+        own_app(edge, tenant, sequence).await
+    } else {
+        edge.directory.app(&tenant.id, id, sequence).await
     }
 }
 
+/// The app of the platform's pages, which belongs to the platform's project.
+async fn own_app(edge: &Edge, tenant: &Tenant, sequence: u64) -> Result<Option<Arc<Client>>, Arc<DatabaseFailure>> {
+    let project_id = &tenant.instance.platform_project_id;
+    // No organization is given, since grants of the project do not matter here.
+    let project = edge.directory.project(&tenant.id, project_id, "", sequence).await?;
+    let issuer = edge.external.issuer(tenant);
+    Ok(project.map(|project| {
+        let (processed, owner, is_live) = (project.processed, project.owner.clone(), project.is_live);
+        Arc::new(Client { processed, id: CLIENT_ID.to_owned(), app: settings_of(project_id, &issuer), owner, is_live })
+    }))
+}
+
 /// The app: a public client that logs people in by authorization codes.
-fn app(project_id: &str, issuer: &str) -> App {
+fn settings_of(project_id: &str, issuer: &str) -> App {
     let oidc = Oidc {
         redirect_uris: CALLBACKS.iter().map(|path| format!("{issuer}{path}")).collect(),
         response_types: vec![ResponseType::Code],

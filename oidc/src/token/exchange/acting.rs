@@ -2,7 +2,7 @@
 //! not learns nothing from other errors, from timing, or from what targets are sent.
 
 use base::explain::explain;
-use edge::trigger::trace_of;
+use edge::{admission::holder, trigger::trace_of};
 use proto::bus::{Impersonate, internal_command::Command};
 use serde::Deserialize;
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub(super) async fn permit(
     let Reading { oidc, tenant, .. } = reading;
     let issuer = oidc.edge.external.issuer(tenant);
     // The writer decides whether the roles of the actor suffice.
-    if !is_id(user_id) || !admits(may_act, actor, &issuer) || !oidc.edge.has_impersonation(tenant) {
+    if !is_id(user_id) || !admits(may_act, actor, &issuer) || !holder::has_impersonation(&oidc.edge, tenant) {
         return Err(DENIED);
     }
     note(reading, actor, user_id).await

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::clock;
 use domain::resource::{app as resource, user::password::outdated};
 use edge::{
-    admission::{Edge, HeldToken},
+    admission::{HeldToken, holder},
     caller::{Actor, Basis},
 };
 use http::HeaderMap;
@@ -142,10 +142,10 @@ impl Reading<'_> {
     /// Reads an access token for the app or its project. A token with an actor is refused as an actor token, and a
     /// personal access token always.
     async fn access(&self, token: &str, acts: bool) -> Result<Option<Party>, Error> {
-        if Edge::is_personal(token) {
+        if holder::is_personal(token) {
             return Ok(None);
         }
-        let held = self.oidc.edge.holder(self.tenant, token, &self.app.client.app.project_id).await?;
+        let held = holder::held_token(&self.oidc.edge, self.tenant, token, &self.app.client.app.project_id).await?;
         let held = held.filter(|held| is_for(&held.token, &self.app.client) && !(acts && held.token.act.is_some()));
         Ok(held.map(|HeldToken { token, key_id, user }| Party {
             user,
@@ -165,7 +165,7 @@ impl Reading<'_> {
         let (edge, now) = (&self.oidc.edge, clock::now().as_second());
         let is_own = |token: &IdToken| token.azp == self.app.client.id && *token.aud == [self.app.client.id.clone()];
         let is_of_now = |token: &IdToken| token.exp > now && token.iat <= now + CLOCKS;
-        let read = edge.issued_now::<IdToken>(self.tenant, token, ID_TYPE);
+        let read = holder::issued_now::<IdToken>(edge, self.tenant, token, ID_TYPE);
         let read = read.filter(|(_, token)| is_own(token) && is_of_now(token));
         let Some((key_id, token)) = read else { return Ok(None) };
         let Some(session_id) = token.sid else { return Ok(None) };
@@ -184,7 +184,7 @@ impl Reading<'_> {
             session_seq: self.session_seq,
             acts,
         };
-        let user = edge.basis_holder(self.tenant, &basis).await?;
+        let user = holder::basis_holder(edge, self.tenant, &basis).await?;
         // `auth_time` is in seconds, so the check may have been up to 999 ms later.
         let checked_at = token.auth_time.unwrap_or_default().saturating_mul(1000).saturating_add(999);
         let user = user.filter(|user| outdated(user.user.password.as_ref(), checked_at).is_none());

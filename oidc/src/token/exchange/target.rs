@@ -8,6 +8,8 @@ use view::directory::{Audience, Client, Tenant};
 use super::{BAD_SUBJECT, PresentedToken, party::Reading, words_of};
 use crate::{Oidc, audience, error::Error, recipient::Login, subject::Subject, token::of_user::is_trusted};
 
+use edge::admission::{holder, own_app};
+
 const TOO_MUCH: Error = Error::InvalidTarget("neither the subject token nor the actor token is for this audience");
 const CLOSED: Error = Error::InvalidTarget(
     "an audience is not there or not active, does not admit the user, or takes no tokens of this app or of who acts as others",
@@ -94,8 +96,10 @@ async fn projects(
         let project = if *id == app.id || own.apps.contains(id) {
             own.id.clone()
         } else {
-            match oidc.edge.app(tenant, id, 0).await? {
-                Some(found) if oidc.edge.is_live_app(tenant, &found, found.processed) => found.app.project_id.clone(),
+            match own_app::app(&oidc.edge, tenant, id, 0).await? {
+                Some(found) if holder::is_live_app(&oidc.edge, tenant, &found, found.processed) => {
+                    found.app.project_id.clone()
+                }
                 Some(_) => continue,
                 None => id.clone(),
             }
