@@ -291,16 +291,12 @@ impl Commands {
     }
 
     /// Returns a resource and the sequence of the log's end, for a caller who may do with it what the operation does.
-    pub(crate) async fn read_resource<R: Resource>(&self, call: &Call, key: &AggregateKey) -> Result<(R, u64), Error> {
+    pub(crate) async fn read<R: Resource>(&self, call: &Call, key: &AggregateKey) -> Result<(R, u64), Error> {
         self.seen_by(call, ReadResource { key: key.clone(), resource: PhantomData }).await
     }
 
     /// Returns a resource ahead of a command on it; see [`seen_ahead`](Self::seen_ahead).
-    pub(crate) async fn read_resource_ahead<R: Resource>(
-        &self,
-        call: &Call,
-        key: &AggregateKey,
-    ) -> Result<Option<R>, Error> {
+    pub(crate) async fn read_ahead<R: Resource>(&self, call: &Call, key: &AggregateKey) -> Result<Option<R>, Error> {
         let seen = self.seen_ahead(call, ReadResource { key: key.clone(), resource: PhantomData }).await?;
         Ok(seen.map(|(resource, _)| resource))
     }

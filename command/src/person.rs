@@ -66,7 +66,7 @@ pub(crate) async fn create_person(
 /// Returns a person as the caller may see it, whatever sequence the request names; `None` if it may not, or there
 /// is none.
 pub(crate) async fn find_visible(commands: &Commands, call: &Call, key: &AggregateKey) -> Option<Human> {
-    commands.read_resource_ahead::<User>(call, key).await.ok().flatten().and_then(|user| user.human)
+    commands.read_ahead::<User>(call, key).await.ok().flatten().and_then(|user| user.human)
 }
 
 /// Returns a person after the changes of a request, sealed; `None` if there are none.

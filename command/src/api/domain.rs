@@ -128,7 +128,7 @@ async fn validate(
         DomainValidationType::Dns | DomainValidationType::Unspecified => ChallengeMethod::Dns,
     };
     let key = key::<Domain>(&call, &request.id)?;
-    let (seen, _) = commands.read_resource::<Domain>(&call, &key).await?;
+    let (seen, _) = commands.read::<Domain>(&call, &key).await?;
     if !seen.is_verified {
         commands.challenges.find(&call.tenant.id, &seen, place).await?;
     }

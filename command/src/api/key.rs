@@ -42,7 +42,7 @@ async fn create<H: KeyHolder>(
         }
         made => {
             // No key pair is generated for a holder that does not exist.
-            commands.read_resource::<H>(&call, &holder).await?;
+            commands.read::<H>(&call, &holder).await?;
             let r#type = if let Some(Source::KeyType(r#type)) = made { r#type } else { 0 };
             let r#type = KeyType::try_from(r#type).unwrap_or_default();
             let pair =

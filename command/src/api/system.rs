@@ -51,7 +51,7 @@ async fn rewrap_data_keys(
     let place = AggregateKey::of::<Standard<System>>(SYSTEM, system::ID);
     // All data keys that another master key wraps are in the log by now: a command that creates one checks in its turn
     // which master key is the newest.
-    let (_, end) = commands.read_resource::<System>(&call, &place).await?;
+    let (_, end) = commands.read::<System>(&call, &place).await?;
     let reached = async { commands.progress.of(&ACCESS).wait_for(|reached| reached.sequence >= end).await.is_ok() };
     let _ = timeout(CATCH_UP, reached).await;
     let outdated = commands.keyring.outdated(call.tenant.shard, end, AT_ONCE).await;

@@ -40,7 +40,7 @@ async fn put(
     }
     let (user, key) = (holder::<User>(&call, &request)?, named::<UserMetadata>(&call, &request)?);
     let new = UserMetadata { user_id: user.id.clone(), key: request.id.clone(), value: Some(value), sealed: None };
-    let new = match commands.read_resource_ahead::<User>(&call, &user).await?.and_then(|user| user.human) {
+    let new = match commands.read_ahead::<User>(&call, &user).await?.and_then(|user| user.human) {
         Some(human) => sealed_metadata(&commands, &call, &key, &human, new).await?,
         None => new,
     };
@@ -57,7 +57,7 @@ async fn sealed_metadata(
     UserMetadata { user_id, key: name, value, .. }: UserMetadata,
 ) -> Result<UserMetadata, Error> {
     let (sealing, _) = person_key::key_of_person(commands, &call.tenant.id, &user_id, human).await?;
-    let before = commands.read_resource_ahead::<UserMetadata>(call, key).await?.and_then(|entry| entry.sealed);
+    let before = commands.read_ahead::<UserMetadata>(call, key).await?.and_then(|entry| entry.sealed);
     let value = value.unwrap_or_default();
     let sealed = sealing.resealed_metadata(&name, &value, before);
     Ok(UserMetadata { user_id, key: name, value: None, sealed: Some(sealed) })

@@ -42,7 +42,7 @@ pub(super) async fn name(client: &Client, id: &str) -> Value {
 }
 
 /// Returns how many targets with a name a search finds.
-async fn count_by_name(client: &Client, name: &str) -> Option<u64> {
+async fn count(client: &Client, name: &str) -> Option<u64> {
     let filter = json!([{ "name": { "name": name } }]);
     let answer = post(client, &format!("{TARGETS}/_search"), filter).await;
     if answer.status != StatusCode::OK {
@@ -141,7 +141,7 @@ async fn an_aggregate_whose_event_fails_waits_and_all_others_go_on_until_a_build
         client.create_target("broken").await.expect("it is made"),
         client.create_target("other").await.expect("it is made"),
     );
-    eventually("both are found", async || (count_by_name(&client, "broken").await? == 1).then_some(())).await;
+    eventually("both are found", async || (count(&client, "broken").await? == 1).then_some(())).await;
     platform.stop().await;
     platform.restart(&[("PLATFORM_FAULT", &format!("table.folding/{broken}:1:panic"))]).await;
 
@@ -162,8 +162,7 @@ async fn an_aggregate_whose_event_fails_waits_and_all_others_go_on_until_a_build
     rename(&client, &broken, "renamed twice").await;
     rename(&client, &other, "others go on").await;
     let others = async || {
-        (name(&client, &other).await == "others go on" && count_by_name(&client, "others go on").await? == 1)
-            .then_some(())
+        (name(&client, &other).await == "others go on" && count(&client, "others go on").await? == 1).then_some(())
     };
     eventually("others go on", others).await;
     assert_eq!(name(&client, &broken).await, "broken");
@@ -187,10 +186,8 @@ async fn an_aggregate_whose_event_fails_waits_and_all_others_go_on_until_a_build
     let audit = Audit::of(servers.nats().await).await;
     audit.assert_projected(&servers.places.postgres_url).await;
     assert_search_results(&audit, &client, &platform.bootstrap.instance_id).await;
-    let found = async || {
-        (count_by_name(&client, "renamed twice").await? == 1 && count_by_name(&client, "broken").await? == 0)
-            .then_some(())
-    };
+    let found =
+        async || (count(&client, "renamed twice").await? == 1 && count(&client, "broken").await? == 0).then_some(());
     eventually("the index has it", found).await;
 }
 
@@ -202,7 +199,7 @@ async fn an_index_knows_after_every_start_what_it_lacks_even_where_postgres_lost
     let (client, operator) = (platform.client().await, platform.operator().await);
     let broken = client.create_target("broken").await.expect("it is made");
     let other = client.create_target("other").await.expect("it is made");
-    eventually("both are found", async || (count_by_name(&client, "broken").await? == 1).then_some(())).await;
+    eventually("both are found", async || (count(&client, "broken").await? == 1).then_some(())).await;
     let fault = format!("table.folding/{broken}:1:panic");
     let lacks = async || {
         let of_index = json!([{ "aggregateId": broken }, { "viewName": "targets_index" }]);
@@ -217,21 +214,21 @@ async fn an_index_knows_after_every_start_what_it_lacks_even_where_postgres_lost
     platform.stop().await;
     platform.restart(&[("PLATFORM_FAULT", &fault)]).await;
     rename(&client, &other, "others go on").await;
-    eventually("others go on", async || (count_by_name(&client, "others go on").await? == 1).then_some(())).await;
+    eventually("others go on", async || (count(&client, "others go on").await? == 1).then_some(())).await;
     eventually("the index still lacks it", lacks).await;
 
     platform.stop().await;
     drop_read_models(&servers.places.postgres_url).await;
     platform.restart(&[("PLATFORM_FAULT", &fault)]).await;
     eventually("the index tells it again", lacks).await;
-    assert_eq!(count_by_name(&client, "renamed").await, Some(0));
+    assert_eq!(count(&client, "renamed").await, Some(0));
 
     platform.stop().await;
     platform.restart(&[]).await;
-    eventually("the index has it", async || (count_by_name(&client, "renamed").await? == 1).then_some(())).await;
+    eventually("the index has it", async || (count(&client, "renamed").await? == 1).then_some(())).await;
     let healed = async || failed(&operator, json!([])).await.is_empty().then_some(());
     eventually("nothing is parked any more", healed).await;
-    assert_eq!(count_by_name(&client, "broken").await, Some(0));
+    assert_eq!(count(&client, "broken").await, Some(0));
 }
 
 #[tokio::test]

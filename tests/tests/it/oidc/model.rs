@@ -33,7 +33,7 @@ type Keys = BTreeSet<&'static str>;
 
 /// An object that exists or not, named by indexes. An object comes after those that it depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum ModelObject {
+enum Item {
     Organization(usize),
     Project(usize),
     /// The user of the organization with the same index.
@@ -46,7 +46,7 @@ enum ModelObject {
     UserGrant(usize, usize, Option<usize>),
 }
 
-impl ModelObject {
+impl Item {
     fn any(random: &mut fastrand::Rng) -> Self {
         let (organization, project) = (random.usize(..ORGANIZATIONS), random.usize(..OWNERS.len()));
         match random.u8(..40) {
@@ -68,7 +68,7 @@ impl ModelObject {
         self < Self::Role(0, "")
     }
 
-    /// Returns the objects without which it does not exist, and which must be active for it to count.
+    /// Returns the items without which it does not exist, and which must be active for it to count.
     fn stands_on(self) -> Vec<Self> {
         match self {
             Self::Organization(_) => vec![],
@@ -108,57 +108,55 @@ enum Verb {
 #[derive(Debug)]
 struct Step {
     verb: Verb,
-    thing: ModelObject,
+    item: Item,
     keys: Keys,
 }
 
 impl Step {
-    fn add(thing: ModelObject, keys: &[&'static str]) -> Self {
-        Self { verb: Verb::Add, thing, keys: keys.iter().copied().collect() }
+    fn add(item: Item, keys: &[&'static str]) -> Self {
+        Self { verb: Verb::Add, item, keys: keys.iter().copied().collect() }
     }
 
     fn any(random: &mut fastrand::Rng) -> Self {
-        let thing = ModelObject::any(random);
+        let item = Item::any(random);
         let verb = match random.u8(..28) {
-            10..15 if !thing.is_fixed() => Verb::Change,
-            15..26 if !matches!(thing, ModelObject::Role(..)) => Verb::Switch(random.u8(..10) < 7),
+            10..15 if !item.is_fixed() => Verb::Change,
+            15..26 if !matches!(item, Item::Role(..)) => Verb::Switch(random.u8(..10) < 7),
             26.. => Verb::Remove,
             _ => Verb::Add,
         };
-        let is_grant = thing > ModelObject::Role(OWNERS.len(), "");
+        let is_grant = item > Item::Role(OWNERS.len(), "");
         let has_keys = is_grant && matches!(verb, Verb::Add | Verb::Change);
-        Self { verb, thing, keys: KEYS.into_iter().filter(|_| has_keys && random.bool()).collect() }
+        Self { verb, item, keys: KEYS.into_iter().filter(|_| has_keys && random.bool()).collect() }
     }
 }
 
 #[derive(Default)]
 struct Model {
-    /// The existing objects, with the roles of grants.
-    there: BTreeMap<ModelObject, Keys>,
-    off: BTreeSet<ModelObject>,
+    /// The existing items, with the roles of grants.
+    there: BTreeMap<Item, Keys>,
+    off: BTreeSet<Item>,
 }
 
 impl Model {
-    fn is_there(&self, thing: ModelObject) -> bool {
-        self.there.contains_key(&thing)
+    fn is_there(&self, item: Item) -> bool {
+        self.there.contains_key(&item)
     }
 
-    /// Whether an object exists and is active, with everything that it depends on.
-    fn counts(&self, thing: ModelObject) -> bool {
-        let is_on = self.is_there(thing) && !self.off.contains(&thing);
-        is_on && thing.stands_on().into_iter().all(|other| self.counts(other))
+    /// Whether an item exists and is active, with everything that it depends on.
+    fn counts(&self, item: Item) -> bool {
+        let is_on = self.is_there(item) && !self.off.contains(&item);
+        is_on && item.stands_on().into_iter().all(|other| self.counts(other))
     }
 
     /// Whether a grant can have a role.
-    fn can_have(&self, thing: ModelObject, key: &'static str) -> bool {
-        match thing {
-            ModelObject::UserGrant(_, project, Some(organization)) => {
-                let by = self.there.get(&ModelObject::ProjectGrant(project, organization));
+    fn can_have(&self, item: Item, key: &'static str) -> bool {
+        match item {
+            Item::UserGrant(_, project, Some(organization)) => {
+                let by = self.there.get(&Item::ProjectGrant(project, organization));
                 by.is_some_and(|roles| roles.contains(key))
             }
-            ModelObject::ProjectGrant(project, _) | ModelObject::UserGrant(_, project, _) => {
-                self.is_there(ModelObject::Role(project, key))
-            }
+            Item::ProjectGrant(project, _) | Item::UserGrant(_, project, _) => self.is_there(Item::Role(project, key)),
             _ => false,
         }
     }
@@ -167,15 +165,14 @@ impl Model {
     fn draw(&self, random: &mut fastrand::Rng) -> Step {
         let is_allowed = random.u8(..10) > 0;
         // A second one of the same name would be another one.
-        let can_be_made =
-            |thing: ModelObject| !self.is_there(thing) && thing.stands_on().iter().all(|on| self.counts(*on));
+        let can_be_made = |item: Item| !self.is_there(item) && item.stands_on().iter().all(|on| self.counts(*on));
         // Most of the rest stands on these.
-        if let Some(thing) = ModelObject::fixed().find(|thing| can_be_made(*thing)).filter(|_| random.bool()) {
-            return Step::add(thing, &[]);
+        if let Some(item) = Item::fixed().find(|item| can_be_made(*item)).filter(|_| random.bool()) {
+            return Step::add(item, &[]);
         }
         loop {
             let step = Step::any(random);
-            let is_clear = step.verb != Verb::Add || !step.thing.is_fixed() || can_be_made(step.thing);
+            let is_clear = step.verb != Verb::Add || !step.item.is_fixed() || can_be_made(step.item);
             if is_clear && self.refusals(&step).is_empty() == is_allowed {
                 return step;
             }
@@ -183,16 +180,16 @@ impl Model {
     }
 
     /// Returns the statuses by which a step may be refused; none where it is not.
-    fn refusals(&self, &Step { verb, thing, ref keys }: &Step) -> Vec<u16> {
+    fn refusals(&self, &Step { verb, item, ref keys }: &Step) -> Vec<u16> {
         let is_new = verb == Verb::Add;
         let lacks = |other| !self.is_there(other);
-        let is_own = matches!(thing, ModelObject::ProjectGrant(project, owner) if OWNERS[project] == owner);
-        let cannot_have = keys.iter().any(|&key| !self.can_have(thing, key));
+        let is_own = matches!(item, Item::ProjectGrant(project, owner) if OWNERS[project] == owner);
+        let cannot_have = keys.iter().any(|&key| !self.can_have(item, key));
         let reasons = [
-            (is_new && self.is_there(thing), 409),
-            (if is_new { thing.stands_on().into_iter().any(lacks) } else { lacks(thing) }, 404),
+            (is_new && self.is_there(item), 409),
+            (if is_new { item.stands_on().into_iter().any(lacks) } else { lacks(item) }, 404),
             (is_new && is_own || cannot_have, 400),
-            (self.is_there(thing) && verb == Verb::Switch(!self.off.contains(&thing)), 400),
+            (self.is_there(item) && verb == Verb::Switch(!self.off.contains(&item)), 400),
             // Which it is says whether the caller is told of the role.
             (cannot_have, 404),
         ];
@@ -200,22 +197,22 @@ impl Model {
     }
 
     /// Applies a step that is not refused, with all its consequences.
-    fn take(&mut self, Step { verb, thing, keys }: Step) {
+    fn take(&mut self, Step { verb, item, keys }: Step) {
         match verb {
-            Verb::Add | Verb::Change => self.there.extend([(thing, keys)]),
-            Verb::Switch(true) => self.off.retain(|off| *off != thing),
-            Verb::Switch(false) => self.off.extend([thing]),
-            Verb::Remove => self.there.retain(|there, _| *there != thing),
+            Verb::Add | Verb::Change => self.there.extend([(item, keys)]),
+            Verb::Switch(true) => self.off.retain(|off| *off != item),
+            Verb::Switch(false) => self.off.extend([item]),
+            Verb::Remove => self.there.retain(|there, _| *there != item),
         }
-        for thing in self.there.keys().copied().collect::<Vec<_>>() {
-            if !thing.stands_on().into_iter().all(|other| self.is_there(other)) {
-                self.there.remove(&thing);
+        for item in self.there.keys().copied().collect::<Vec<_>>() {
+            if !item.stands_on().into_iter().all(|other| self.is_there(other)) {
+                self.there.remove(&item);
             }
             // What was taken does not come back by itself.
-            let can: Keys = KEYS.into_iter().filter(|&key| self.can_have(thing, key)).collect();
-            self.there.entry(thing).and_modify(|roles| roles.retain(|key| can.contains(key)));
+            let can: Keys = KEYS.into_iter().filter(|&key| self.can_have(item, key)).collect();
+            self.there.entry(item).and_modify(|roles| roles.retain(|key| can.contains(key)));
         }
-        self.off.retain(|thing| self.there.contains_key(thing));
+        self.off.retain(|item| self.there.contains_key(item));
     }
 }
 
@@ -224,16 +221,16 @@ struct World {
     /// The domain in claims of organizations, which have none of their own.
     host: String,
     model: Model,
-    /// The id of each object, or the last one that it had.
-    ids: BTreeMap<ModelObject, String>,
+    /// The id of each item, or the last one that it had.
+    ids: BTreeMap<Item, String>,
     /// The client ids and secrets of users and of the apps of projects.
-    clients: BTreeMap<ModelObject, (String, String)>,
+    clients: BTreeMap<Item, (String, String)>,
 }
 
 impl World {
-    /// Returns the id of an object, or one that nothing has.
-    fn id(&self, thing: ModelObject) -> &str {
-        self.ids.get(&thing).map_or("1", String::as_str)
+    /// Returns the id of an item, or one that nothing has.
+    fn id(&self, item: Item) -> &str {
+        self.ids.get(&item).map_or("1", String::as_str)
     }
 
     /// Sends a step, which succeeds or is refused as in the model.
@@ -247,20 +244,20 @@ impl World {
         }
         assert!(answer.status.is_success(), "{answer:?}");
         if step.verb == Verb::Add {
-            self.ids.insert(step.thing, answer.id());
-            self.equip(step.thing).await;
+            self.ids.insert(step.item, answer.id());
+            self.equip(step.item).await;
         }
         self.model.take(step);
     }
 
-    fn request(&self, &Step { verb, thing, ref keys }: &Step) -> RequestBuilder {
-        let (collection, is_role) = (thing.collection(), matches!(thing, ModelObject::Role(..)));
-        let path = format!("{collection}/{}", self.id(thing));
+    fn request(&self, &Step { verb, item, ref keys }: &Step) -> RequestBuilder {
+        let (collection, is_role) = (item.collection(), matches!(item, Item::Role(..)));
+        let path = format!("{collection}/{}", self.id(item));
         let (method, path, body) = match verb {
             Verb::Add => {
-                let of = thing.stands_on().first().filter(|_| thing.is_fixed()).map(|of| self.id(*of));
+                let of = item.stands_on().first().filter(|_| item.is_fixed()).map(|of| self.id(*of));
                 let context = of.map_or_else(String::new, |id| format!("?ctx.orgId={id}"));
-                (Method::POST, format!("{collection}{context}"), Some(self.new_one(thing, keys)))
+                (Method::POST, format!("{collection}{context}"), Some(self.new_one(item, keys)))
             }
             Verb::Change if is_role => (Method::PATCH, path, Some(json!({ "displayName": "Another" }))),
             Verb::Change => (Method::PATCH, path, Some(json!({ "roleKeys": { "values": keys } }))),
@@ -272,41 +269,41 @@ impl World {
         body.iter().fold(request, RequestBuilder::json)
     }
 
-    fn new_one(&self, thing: ModelObject, keys: &Keys) -> Value {
-        let project_id = |place| self.id(ModelObject::Project(place));
-        match thing {
-            ModelObject::Organization(_) | ModelObject::Project(_) => json!({ "name": format!("{thing:?}") }),
-            ModelObject::User(place) => json!({ "username": format!("user-{place}"), "service": {} }),
-            ModelObject::Role(project, key) => {
+    fn new_one(&self, item: Item, keys: &Keys) -> Value {
+        let project_id = |place| self.id(Item::Project(place));
+        match item {
+            Item::Organization(_) | Item::Project(_) => json!({ "name": format!("{item:?}") }),
+            Item::User(place) => json!({ "username": format!("user-{place}"), "service": {} }),
+            Item::Role(project, key) => {
                 json!({ "projectId": project_id(project), "key": key, "displayName": key })
             }
-            ModelObject::ProjectGrant(project, organization) => {
-                let organization = self.id(ModelObject::Organization(organization));
+            Item::ProjectGrant(project, organization) => {
+                let organization = self.id(Item::Organization(organization));
                 json!({ "projectId": project_id(project), "orgId": organization, "roleKeys": keys })
             }
-            ModelObject::UserGrant(user, project, organization) => {
-                let by = organization.map_or("", |by| self.id(ModelObject::ProjectGrant(project, by)));
-                let (user, project) = (self.id(ModelObject::User(user)), project_id(project));
+            Item::UserGrant(user, project, organization) => {
+                let by = organization.map_or("", |by| self.id(Item::ProjectGrant(project, by)));
+                let (user, project) = (self.id(Item::User(user)), project_id(project));
                 json!({ "userId": user, "projectId": project, "projectGrantId": by, "roleKeys": keys })
             }
         }
     }
 
     /// Gives a project an app that checks tokens, and a user a secret.
-    async fn equip(&mut self, thing: ModelObject) {
-        let id = self.id(thing);
-        let (path, body) = match thing {
-            ModelObject::Project(_) => ("apps".to_owned(), json!({ "projectId": id, "name": "Checks", "api": {} })),
-            ModelObject::User(_) => (format!("users/{id}/_generate_secret"), json!({})),
+    async fn equip(&mut self, item: Item) {
+        let id = self.id(item);
+        let (path, body) = match item {
+            Item::Project(_) => ("apps".to_owned(), json!({ "projectId": id, "name": "Checks", "api": {} })),
+            Item::User(_) => (format!("users/{id}/_generate_secret"), json!({})),
             _ => return,
         };
         let answer = done(&self.admin, &format!("{API}/{path}"), body).await;
         let secret = answer.body["clientSecret"].as_str().expect("it is shown").to_owned();
-        self.clients.insert(thing, (answer.id(), secret));
+        self.clients.insert(item, (answer.id(), secret));
     }
 
     /// Sends a form as a client that may not exist any more.
-    async fn ask(&self, client: ModelObject, path: &str, form: &[(&str, &str)]) -> Answer {
+    async fn ask(&self, client: Item, path: &str, form: &[(&str, &str)]) -> Answer {
         let (id, secret) = &self.clients[&client];
         let answer = send(self.admin.anonymous(Method::POST, path).basic_auth(id, Some(secret)).form(form)).await;
         assert!([200, 401].contains(&answer.status.as_u16()), "{client:?}: {answer:?}");
@@ -327,14 +324,13 @@ impl World {
     /// Returns the differences of tokens and introspection from the model.
     async fn faults(&self) -> Vec<String> {
         let mut faults = vec![];
-        let audience = |place| format!("urn:platform:iam:org:project:id:{}:aud", self.id(ModelObject::Project(place)));
+        let audience = |place| format!("urn:platform:iam:org:project:id:{}:aud", self.id(Item::Project(place)));
         let scope = format!("openid {ROLES} {} {}", audience(0), audience(1));
         let form = [("grant_type", "client_credentials"), ("scope", scope.as_str())];
         for user in 0..ORGANIZATIONS {
-            let (asking, answer) =
-                (ModelObject::User(user), self.ask(ModelObject::User(user), "/oauth/v2/token", &form).await);
+            let (asking, answer) = (Item::User(user), self.ask(Item::User(user), "/oauth/v2/token", &form).await);
             for project in 0..OWNERS.len() {
-                let (app, mut told) = (ModelObject::Project(project), [None, None]);
+                let (app, mut told) = (Item::Project(project), [None, None]);
                 if let Some(token) = answer.body["access_token"].as_str() {
                     let [_, claims] = parts(token);
                     let checked = self.ask(app, "/oauth/v2/introspect", &[("token", token)]).await.body;
@@ -356,8 +352,8 @@ impl World {
     fn roles(&self, user: usize, project: usize) -> Value {
         let mut claim = Value::Null;
         for by in (0..ORGANIZATIONS).map(Some).chain([None]) {
-            let grant = ModelObject::UserGrant(user, project, by);
-            let giver = self.id(ModelObject::Organization(by.unwrap_or(OWNERS[project])));
+            let grant = Item::UserGrant(user, project, by);
+            let giver = self.id(Item::Organization(by.unwrap_or(OWNERS[project])));
             for key in self.model.there.get(&grant).into_iter().flatten().filter(|_| self.model.counts(grant)) {
                 claim[key][giver] = json!(self.host);
             }
@@ -374,14 +370,13 @@ async fn run(seed: u64) {
     let (admin, host) = (tenant.client().await, issuer.split(':').next().unwrap_or_default().to_owned());
     let mut world = World { admin, host, model: Model::default(), ids: BTreeMap::new(), clients: BTreeMap::new() };
     let projects = 0..OWNERS.len();
-    let roles =
-        projects.clone().flat_map(|project| KEYS.into_iter().take(3).map(move |key| ModelObject::Role(project, key)));
-    for thing in ModelObject::fixed().chain(roles) {
-        world.take(Step::add(thing, &[])).await;
+    let roles = projects.clone().flat_map(|project| KEYS.into_iter().take(3).map(move |key| Item::Role(project, key)));
+    for item in Item::fixed().chain(roles) {
+        world.take(Step::add(item, &[])).await;
     }
     for (project, place) in projects.flat_map(|project| (0..ORGANIZATIONS).map(move |place| (project, place))) {
-        world.take(Step::add(ModelObject::ProjectGrant(project, place), &KEYS[..3])).await;
-        world.take(Step::add(ModelObject::UserGrant(place, project, None), &KEYS[..2])).await;
+        world.take(Step::add(Item::ProjectGrant(project, place), &KEYS[..3])).await;
+        world.take(Step::add(Item::UserGrant(place, project, None), &KEYS[..2])).await;
     }
     world.compare().await;
     for number in 1..=STEPS {

@@ -206,13 +206,13 @@ impl<'a> World<'a> {
         self.tokens.push((ExchangedToken, flow::access_token(&answer.body).to_owned()));
     }
 
-    fn path(&self, thing: Subject) -> &str {
-        let found = self.paths.iter().find(|(named, _)| *named == thing);
-        &found.unwrap_or_else(|| panic!("{thing:?} has no path")).1
+    fn path(&self, subject: Subject) -> &str {
+        let found = self.paths.iter().find(|(named, _)| *named == subject);
+        &found.unwrap_or_else(|| panic!("{subject:?} has no path")).1
     }
 
-    fn token(&self, thing: Subject) -> &str {
-        &self.tokens.iter().find(|(named, _)| *named == thing).expect("it is a token").1
+    fn token(&self, subject: Subject) -> &str {
+        &self.tokens.iter().find(|(named, _)| *named == subject).expect("it is a token").1
     }
 
     /// Returns the scope for an audience; that of the project includes the API.
@@ -296,7 +296,7 @@ impl<'a> World<'a> {
         let (mut refused, mut wrong) = (0, vec![]);
         for way in TokenUse::all() {
             let answer = self.attempt(way).await;
-            let is_expected = touched.is_none_or(|thing| !way.stands_on().contains(&thing));
+            let is_expected = touched.is_none_or(|subject| !way.stands_on().contains(&subject));
             if self.works(way, &answer) != is_expected {
                 wrong.push(format!("{way:?} is answered {}: {}", answer.status, answer.body));
             }
@@ -307,17 +307,17 @@ impl<'a> World<'a> {
     }
 
     /// Brings an object into a state.
-    async fn set_state(&self, thing: Subject, state: &str) {
-        let request = match (thing, state) {
+    async fn set_state(&self, subject: Subject, state: &str) {
+        let request = match (subject, state) {
             (SignedToken | OpaqueToken, _) => {
                 let request = self.admin.anonymous(Method::POST, "/oauth/v2/revoke");
                 let request = request.basic_auth(&self.user.client_id, Some(&self.user.client_secret));
-                request.form(&[("token", self.token(thing))])
+                request.form(&[("token", self.token(subject))])
             }
             (ExchangedToken, _) => {
                 let request = self.admin.anonymous(Method::POST, "/oauth/v2/revoke");
                 let request = request.basic_auth(&self.exchanging.id, self.exchanging.secret.as_ref());
-                request.form(&[("token", self.token(thing))])
+                request.form(&[("token", self.token(subject))])
             }
             (Instance, _) => {
                 let path = format!("{API}/instances/{}", self.tenant.bootstrap.instance_id);
@@ -328,11 +328,11 @@ impl<'a> World<'a> {
                     operator.request(Method::POST, &(path + state))
                 }
             }
-            (thing, "") => self.admin.request(Method::DELETE, &format!("{API}/{}", self.path(thing))),
-            (thing, state) => self.admin.request(Method::POST, &format!("{API}/{}{state}", self.path(thing))),
+            (subject, "") => self.admin.request(Method::DELETE, &format!("{API}/{}", self.path(subject))),
+            (subject, state) => self.admin.request(Method::POST, &format!("{API}/{}{state}", self.path(subject))),
         };
         let answer = send(request).await;
-        assert_eq!(answer.status, 200, "{thing:?}{state}: {}", answer.body);
+        assert_eq!(answer.status, 200, "{subject:?}{state}: {}", answer.body);
     }
 }
 
@@ -356,26 +356,28 @@ const STATES: [(Subject, &[&str]); 16] = [
     (ExchangingApp, &["/_deactivate", ""]),
 ];
 
-async fn cell(tenant: &Tenant, thing: Subject, state: &str) -> usize {
+async fn cell(tenant: &Tenant, subject: Subject, state: &str) -> usize {
     let world = World::build(tenant).await;
-    let case = format!("{thing:?}{state}");
+    let case = format!("{subject:?}{state}");
     world.assert_without(&case, None).await;
-    world.set_state(thing, state).await;
-    world.assert_without(&case, Some(thing)).await
+    world.set_state(subject, state).await;
+    world.assert_without(&case, Some(subject)).await
 }
 
 #[tokio::test]
 async fn a_way_works_as_long_as_all_that_it_stands_on_and_not_longer() {
     let tenant = Tenant::start().await;
-    let cells = STATES.iter().flat_map(|(thing, states)| states.iter().map(|state| (*thing, *state)));
-    let (of_instance, others): (Vec<_>, Vec<_>) = cells.partition(|(thing, _)| *thing == Instance);
+    let cells = STATES.iter().flat_map(|(subject, states)| states.iter().map(|state| (*subject, *state)));
+    let (of_instance, others): (Vec<_>, Vec<_>) = cells.partition(|(subject, _)| *subject == Instance);
     let mut refused = 0;
     for some in others.chunks(4) {
-        refused +=
-            join_all(some.iter().map(|(thing, state)| cell(&tenant, *thing, state))).await.into_iter().sum::<usize>();
+        refused += join_all(some.iter().map(|(subject, state)| cell(&tenant, *subject, state)))
+            .await
+            .into_iter()
+            .sum::<usize>();
     }
-    for (thing, state) in of_instance {
-        refused += cell(&Tenant::start().await, thing, state).await;
+    for (subject, state) in of_instance {
+        refused += cell(&Tenant::start().await, subject, state).await;
     }
     println!("{refused} cells were refused");
     assert!(refused > 200, "{refused}");

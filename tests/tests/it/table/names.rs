@@ -21,7 +21,7 @@ fn declared(source: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_modifier(word: &str) -> bool {
-    word.starts_with("pub") || ["async", "const", "unsafe", "default"].contains(&word) || word.starts_with("super)")
+    word.starts_with("pub") || ["async", "const", "unsafe", "default"].contains(&word) || word.ends_with(')')
 }
 
 fn is_declaration(word: &str) -> bool {

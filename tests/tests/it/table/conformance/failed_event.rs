@@ -55,13 +55,13 @@ async fn failed_in(world: &World, instance_id: &str) -> Subject {
     target
 }
 
-fn search_request(filters: Vec<Filter>) -> SearchFailedEventsRequest {
+fn request(filters: Vec<Filter>) -> SearchFailedEventsRequest {
     let filters = filters.into_iter().map(|filter| FailedEventSearchFilter { filter: Some(filter) }).collect();
     SearchFailedEventsRequest { filters, query: None }
 }
 
 fn retry(filters: Vec<Filter>) -> RetryFailedEventsRequest {
-    RetryFailedEventsRequest { filters: search_request(filters).filters }
+    RetryFailedEventsRequest { filters: request(filters).filters }
 }
 
 fn discard(id: &str, reason: &str) -> DiscardFailedEventRequest {
@@ -75,48 +75,38 @@ fn reveal(id: &str, reason: &str) -> RevealFailedEventRequest {
 /// Returns all rows.
 pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     let searches = row(&SEARCH_FAILED_EVENTS, a_target)
-        .good("all", |_| search_request(vec![]))
+        .good("all", |_| request(vec![]))
         .good("of an aggregate", |it| {
-            search_request(vec![Filter::AggregateType("target".into()), Filter::AggregateId(it.id.clone())])
+            request(vec![Filter::AggregateType("target".into()), Filter::AggregateId(it.id.clone())])
         })
         .good("of a view in an instance", |_| {
-            search_request(vec![Filter::ViewName("targets".into()), Filter::InstanceId("1".into())])
+            request(vec![Filter::ViewName("targets".into()), Filter::InstanceId("1".into())])
         })
         .good("by ids and states", |_| {
             let failed = Filter::State(FailedEventState::Failed.into());
-            search_request(vec![Filter::Id("7".into()), Filter::Id("x".into()), failed])
+            request(vec![Filter::Id("7".into()), Filter::Id("x".into()), failed])
         })
-        .good("of what is being tried again", |_| {
-            search_request(vec![Filter::State(FailedEventState::Retrying.into())])
-        })
+        .good("of what is being tried again", |_| request(vec![Filter::State(FailedEventState::Retrying.into())]))
         .good("by errors, times and targets", |_| {
             let last_failed = Some(Timestamp { seconds: 7, nanos: 8 });
             let by = FailedEventTimeFilter { last_failed, method: TimestampFilterMethod::Less.into() };
-            search_request(vec![
-                Filter::ErrorMessage("BY HAND".into()),
-                Filter::LastFailed(by),
-                Filter::TargetId("7".into()),
-            ])
+            request(vec![Filter::ErrorMessage("BY HAND".into()), Filter::LastFailed(by), Filter::TargetId("7".into())])
         })
         .good("a page", |_| SearchFailedEventsRequest {
             query: Some(ListQuery { offset: u64::MAX, limit: 2, asc: true }),
-            ..search_request(vec![Filter::State(FailedEventState::Discarded.into())])
+            ..request(vec![Filter::State(FailedEventState::Discarded.into())])
         })
         .bad("a filter that is none", "INVALID_REQUEST", |_| SearchFailedEventsRequest {
             query: None,
             filters: vec![FailedEventSearchFilter { filter: None }],
         })
-        .bad("no text", "INVALID_REQUEST", |_| search_request(vec![Filter::ViewName("a\0".into())]))
-        .bad("no time", "INVALID_REQUEST", |_| {
-            search_request(vec![Filter::LastFailed(FailedEventTimeFilter::default())])
-        })
-        .bad("no error", "INVALID_REQUEST", |_| search_request(vec![Filter::ErrorMessage(String::new())]))
-        .bad("no state", "INVALID_REQUEST", |_| {
-            search_request(vec![Filter::State(FailedEventState::Unspecified.into())])
-        })
+        .bad("no text", "INVALID_REQUEST", |_| request(vec![Filter::ViewName("a\0".into())]))
+        .bad("no time", "INVALID_REQUEST", |_| request(vec![Filter::LastFailed(FailedEventTimeFilter::default())]))
+        .bad("no error", "INVALID_REQUEST", |_| request(vec![Filter::ErrorMessage(String::new())]))
+        .bad("no state", "INVALID_REQUEST", |_| request(vec![Filter::State(FailedEventState::Unspecified.into())]))
         .bad("a large page", "INVALID_REQUEST", |_| SearchFailedEventsRequest {
             query: Some(ListQuery { limit: 1001, ..ListQuery::default() }),
-            ..search_request(vec![])
+            ..request(vec![])
         });
     let views = row(&SEARCH_VIEWS, a_target).good("all", |_| SearchViewsRequest {}).moving();
     let gets = row(&GET_FAILED_EVENT, a_failed_event).good("one", |it| GetFailedEventRequest { id: it.id.clone() });
@@ -152,7 +142,7 @@ fn of_instance() -> Vec<Box<dyn Check + Sync>> {
     vec![
         row(&SEARCH_INSTANCE_FAILED_EVENTS, one_of_the_instance)
             .good("one", |it| SearchInstanceFailedEventsRequest {
-                filters: search_request(vec![Filter::Id(it.id.clone())]).filters,
+                filters: request(vec![Filter::Id(it.id.clone())]).filters,
                 query: None,
             })
             .alike()
@@ -167,7 +157,7 @@ fn of_instance() -> Vec<Box<dyn Check + Sync>> {
             .done(),
         row(&RETRY_INSTANCE_FAILED_EVENTS, one_of_the_instance)
             .good("of an aggregate", |it| RetryInstanceFailedEventsRequest {
-                filters: search_request(vec![Filter::AggregateId(it.id.clone())]).filters,
+                filters: request(vec![Filter::AggregateId(it.id.clone())]).filters,
             })
             .alike()
             .done(),
