@@ -52,9 +52,9 @@ test: tools formatted lint doc deny build ## everything that CI checks, with all
 check: tools formatted lint doc deny ## the same without the crate `tests`, which starts whole platforms
 	cargo nextest run $(NEXTEST) $(EVERYTHING) -E 'not package(tests)'
 
-soak: tools build ## 100,000 commands and 1,000 logins while nodes die, and 10,000 reads of what was written, with the leases of users
-	PLATFORM_REAL_TIMES=1 CHAOS_COMMANDS=100000 INDEX_ROUNDS=10000 LOGINS=1000 cargo nextest run $(EVERYTHING) \
-		-E 'package(tests) & test(/^(fault::(chaos|logins)|api::index)::/)'
+soak: tools build ## 100,000 commands and 1,000 logins while nodes die, 10,000 reads of what was written, Schemathesis with all operations; with the leases of users
+	PLATFORM_REAL_TIMES=1 CHAOS_COMMANDS=100000 INDEX_ROUNDS=10000 LOGINS=1000 SCHEMATHESIS_ALL=1 cargo nextest run $(EVERYTHING) \
+		-E 'package(tests) & test(/^(fault::(chaos|logins)|api::(index|schemathesis))::/)'
 
 bless: tools ## accept the generated files
 	@trap 'rm -f deploy/schema.sql.new' EXIT; \

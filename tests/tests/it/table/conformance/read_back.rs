@@ -1,10 +1,12 @@
-//! Reads return what was sent: every write that creates or changes an object is read back, each field with a value.
+//! Reads return what was sent: every write that creates or changes an object is read back, each field with a value, and
+//! what was removed or switched is read once more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 use proto::operation::{Facts, OPERATIONS};
 use serde_json::Value;
+use tests::client::Answer;
 
 use super::outcome::Outcome;
 
@@ -47,6 +49,47 @@ pub(super) fn collection(facts: &Facts) -> Option<&'static str> {
     let path = facts.path.trim_end_matches("/{id}");
     let gets = |other: &&&Facts| other.method.starts_with("Get") && other.path.trim_end_matches("/{id}") == path;
     OPERATIONS.iter().filter(|_| writes).find(gets).map(|get| get.path.trim_end_matches("/{id}"))
+}
+
+/// What a get returns after an operation that removes or switches an object.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Aftermath {
+    /// The object is not found.
+    Gone,
+    /// The name of the state of the object ends with this.
+    State(&'static str),
+}
+
+/// The verbs of operations that remove or switch an object.
+const VERBS: [(&str, Aftermath); 5] = [
+    ("Delete", Aftermath::Gone),
+    ("Deactivate", Aftermath::State("_STATE_INACTIVE")),
+    ("Reactivate", Aftermath::State("_STATE_ACTIVE")),
+    ("Lock", Aftermath::State("_STATE_LOCKED")),
+    ("Unlock", Aftermath::State("_STATE_ACTIVE")),
+];
+
+/// Returns the path of the object that an operation removes or switches, where it can be read by a get, and what the get
+/// returns afterwards.
+pub(super) fn aftermath(facts: &Facts) -> Option<(&'static str, Aftermath)> {
+    let (verb, aftermath) = VERBS.iter().find(|(verb, _)| facts.method.starts_with(verb))?;
+    let object = facts.method.strip_prefix(verb)?;
+    let get = OPERATIONS.iter().find(|other| other.method.strip_prefix("Get") == Some(object))?;
+    Some((get.path, *aftermath))
+}
+
+impl Aftermath {
+    /// Fails unless the answer of a get is as it has to be.
+    pub(super) fn assert(self, what: &str, read: &Answer) {
+        match self {
+            Self::Gone => assert_eq!(read.status, 404, "{what}: {}", read.body),
+            Self::State(wanted) => {
+                let states = [members(&read.body, "state"), members(&read.body, "userState")].concat();
+                let is_so = |state: &&Value| state.as_str().is_some_and(|state| state.ends_with(wanted));
+                assert!(read.status == 200 && states.iter().any(is_so), "{what}, {wanted}: {}", read.body);
+            }
+        }
+    }
 }
 
 /// Returns the fields that an operation accepts and a get returns, by their paths.

@@ -4,11 +4,14 @@ use futures::future::{BoxFuture, join_all};
 use proto::operation::{Facts, Operation, Verb, Waived};
 use reqwest::{Method, Url};
 use serde_json::Value;
-use tests::{client::send, parts::Parts};
+use tests::{
+    client::{Answer, send},
+    parts::Parts,
+};
 
 use super::{
     outcome::Outcome,
-    read_back,
+    read_back::{self, Aftermath},
     wire::{Headers, Transport, Travels, World},
 };
 
@@ -120,6 +123,9 @@ impl<I: Travels + Sync, O: Travels> Check for Row<I, O> {
             if let Some(path) = read_back::collection(self.facts()) {
                 calls.read_back(path).await;
             }
+            if let Some((path, aftermath)) = read_back::aftermath(self.facts()) {
+                calls.read_after(path, aftermath).await;
+            }
             calls.bad().await;
             if self.is_alike {
                 return;
@@ -229,34 +235,47 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
                 assert!(outcome.metadata.contains_key("consistency-token"), "{case}");
             } else {
                 self.same_done(case, *request, |_| vec![]).await;
-                if !self.row.facts().is_logged() {
-                    continue;
-                }
-                let waited = self.same_done(case, *request, |_| vec![("prefer", "wait=10".to_owned())]).await;
-                assert_eq!(waited.metadata["preference-applied"], "wait", "{case}");
             }
+        }
+        if !self.row.facts().only_reads() && self.row.facts().is_logged() {
+            let waited = self.same_done("plain", self.plain(), |_| vec![("prefer", "wait=10".to_owned())]).await;
+            assert_eq!(waited.metadata["preference-applied"], "wait", "{}", self.row.facts().method);
         }
     }
 
     /// Checks that a get returns what was sent, and that each field is in a valid request.
     async fn read_back(&self, path: &str) {
         let method = self.row.facts().method;
-        let client = self.world.owner.with(self.bearer.trim_start_matches("Bearer ").to_owned());
         let mut left = read_back::fields(self.row.facts());
         for (case, request) in &self.row.good {
             let message = request(&self.subject().await);
             let outcome = self.call(Transport::Http1, &message, &[]).await;
             let written = outcome.result.unwrap_or_else(|error| panic!("{method}, {case}: {error}"));
             let id = written["details"]["id"].as_str().expect("an answer names the object");
-            let read = client
-                .request(Method::GET, &format!("{}{}", self.filled(path, &message), segment(id)))
-                .header("consistency-wait", "10s");
-            let read = send(read.header("consistency-token", &outcome.metadata["consistency-token"])).await;
+            let path = format!("{}{}", self.filled(path, &message), segment(id));
+            let read = self.read(&path, &outcome.metadata["consistency-token"]).await;
             let sent = read_back::sent(&serde_json::to_value(&message).expect("messages have a JSON form"));
             read_back::assert_shown(&format!("{method}, {case}"), &sent, &read.body);
             left.retain(|field| !read_back::has(&sent, field));
         }
         assert!(left.is_empty(), "{method}: no request that succeeds has {left:?}");
+    }
+
+    /// Checks that an object that was removed is not found, and that one that was switched has its new state.
+    async fn read_after(&self, path: &str, aftermath: Aftermath) {
+        let message = self.plain()(&self.subject().await);
+        let outcome = self.call(Transport::Http1, &message, &[]).await;
+        let method = self.row.facts().method;
+        assert!(outcome.result.is_ok(), "{method}: {outcome:?}");
+        let read = self.read(&self.filled(path, &message), &outcome.metadata["consistency-token"]).await;
+        aftermath.assert(method, &read);
+    }
+
+    /// Reads an object as of a consistency token.
+    async fn read(&self, path: &str, token: &str) -> Answer {
+        let client = self.world.owner.with(self.bearer.trim_start_matches("Bearer ").to_owned());
+        let request = client.request(Method::GET, path).header("consistency-wait", "10s");
+        send(request.header("consistency-token", token)).await
     }
 
     /// Fills the parameters of a path from a message.
