@@ -154,4 +154,12 @@ mod tests {
             assert_eq!(consistency.accept(4).is_ok(), required <= 4);
         }
     }
+    #[test]
+    fn an_answer_is_accepted_that_is_as_new_as_required_parked_or_not() {
+        for (processed, is_accepted) in [(4, false), (5, true), (6, true)] {
+            let consistency = wanting(5, 7);
+            assert_eq!(consistency.accept(processed).is_ok(), is_accepted, "{processed}");
+            assert_eq!(consistency.accept_parked(processed).is_ok(), is_accepted, "{processed}");
+        }
+    }
 }

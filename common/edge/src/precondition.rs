@@ -125,4 +125,18 @@ mod tests {
         assert!(has_7(IfMatch::Any) && !has_7(IfMatch::OneOf(vec![])) && has_7(IfMatch::OneOf(vec![1, 7])));
         assert!(!IfMatch::Any.has(None) && !IfMatch::OneOf(vec![0]).has(None), "it is not there");
     }
+
+    #[test]
+    fn a_page_that_a_browser_has_is_recognised_by_any_of_its_tags() {
+        let has = |line: &'static str| {
+            let name = http::HeaderName::from_static("if-none-match");
+            none_match_has(&HeaderMap::from_iter([(name, http::HeaderValue::from_static(line))]), "\"a\"")
+        };
+        assert!(["\"a\"", "W/\"a\"", "\"b\", \"a\"", "*"].into_iter().all(has));
+        assert!(!["\"b\"", "a", "", "W/\"b\""].into_iter().any(has));
+        assert!(none_match_has(
+            &HeaderMap::from_iter([(http::header::IF_NONE_MATCH, "\"a\"".parse().unwrap())]),
+            "W/\"a\""
+        ));
+    }
 }

@@ -159,6 +159,8 @@ fn take(members: &mut Map<String, Value>, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use serde_json::json;
 
     use super::*;
@@ -219,5 +221,31 @@ mod tests {
         }
         // What is within a text is cut out with it.
         assert_eq!(cut(&[key("sortingColumn"), key("a")]).unwrap().as_object().map(Map::len), Some(1));
+    }
+
+    /// Returns how often a request is read whose members are all wrong.
+    fn readings(request: &Map<String, Value>) -> usize {
+        let readings = Cell::new(0);
+        let read = |left: Map<String, Value>| {
+            readings.set(readings.get() + 1);
+            let key = left.keys().next().cloned().unwrap_or_default();
+            Err(Unread { path: vec![Segment::Map { key }], why: read::Fault::Value("is wrong".into()) })
+        };
+        explain(request.clone(), Faults::default(), read);
+        readings.get()
+    }
+
+    #[test]
+    fn every_value_counts_with_those_inside() {
+        assert_eq!([json!(1), json!([]), json!({}), json!([1, { "a": [2] }])].map(|value| size(&value)), [1, 1, 1, 5]);
+    }
+
+    #[test]
+    fn a_large_request_is_read_less_often() {
+        let of = |items: usize| {
+            let member = |number: usize| (format!("member_{number}"), json!(vec![0; items]));
+            (0..10).map(member).collect::<Map<_, _>>()
+        };
+        assert_eq!([0, 999, 2499, 4999, 20_000].map(|items| readings(&of(items))), [11, 10, 4, 2, 1]);
     }
 }
