@@ -241,6 +241,12 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_is_its_text() {
+        let faults = [read::Fault::Unknown("a".into()), read::Fault::Twice("b".into()), read::Fault::Value("c".into())];
+        assert_eq!(faults.map(|fault| fault.to_string()), ["a", "b", "c"]);
+    }
+
+    #[test]
     fn a_large_request_is_read_less_often() {
         let of = |items: usize| {
             let member = |number: usize| (format!("member_{number}"), json!(vec![0; items]));

@@ -43,6 +43,12 @@ const NOT_SHOWN: [&str; 27] = [
     "userId",
 ];
 
+/// The fields that a get returns in another place than they were sent in: what is sent, and what is read.
+const ELSEWHERE: [(&str, &str); 2] = [
+    ("user.human.password.changeRequired", "password.changeRequired"),
+    ("user.human.password.expirationDate", "password.expirationDate"),
+];
+
 /// Returns the path, without id, of the object that an operation creates or changes, where it can be read by a get.
 pub(super) fn collection(facts: &Facts) -> Option<&'static str> {
     let writes = ["Create", "Patch", "Put"].iter().any(|verb| facts.method.starts_with(verb));
@@ -147,11 +153,13 @@ pub(super) fn has(sent: &BTreeMap<String, Value>, field: &str) -> bool {
     sent.keys().any(|path| path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
 }
 
-/// Fails unless an object that was read has all values that were sent.
+/// Fails unless an object that was read has all values that were sent, each in the same place of the object.
 pub(super) fn assert_shown(what: &str, sent: &BTreeMap<String, Value>, read: &Value) {
     for (path, value) in sent {
-        let name = path.rsplit('.').next().unwrap_or_default();
-        let found = members(read, name);
+        let elsewhere = ELSEWHERE.iter().find(|(sent, _)| sent == path).map(|(_, read)| *read);
+        // The first part of the path names the object, around which an answer has its details.
+        let place = elsewhere.unwrap_or_else(|| path.split_once('.').map_or(path, |(_, place)| place));
+        let found = at(read, place);
         // Lists here are sets, and what is empty is left out.
         let is_empty = matches!(value, Value::Bool(false)) || value.as_str().is_some_and(str::is_empty);
         let is_there = found.iter().any(|found| sorted(found) == sorted(value)) || is_empty && found.is_empty();
@@ -172,13 +180,29 @@ pub(super) fn assert_secret(facts: &Facts, sent: &Value, outcome: &Outcome) {
     }
 }
 
+/// Returns the values at a path, wherever in the answer the path begins.
+fn at<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let found = members(value, first).into_iter();
+    match rest {
+        Some(rest) => found.flat_map(|found| value_at(found, rest)).collect(),
+        None => found.filter(|value| !value.is_object()).collect(),
+    }
+}
+
+/// Returns the value at a path that begins at a value.
+fn value_at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    let value = path.split('.').try_fold(value, |value, name| value.get(name))?;
+    Some(value.get("values").unwrap_or(value))
+}
+
 /// Returns the values of all members with this name, at any depth.
 fn members<'a>(value: &'a Value, name: &str) -> Vec<&'a Value> {
     let all = value.as_object().into_iter().flatten();
     all.flat_map(|(own, value)| {
         let inner = members(value, name);
         // A list in a map has a message of its own.
-        let own = (own == name).then(|| value.get("values").unwrap_or(value)).filter(|value| !value.is_object());
+        let own = (own == name).then(|| value.get("values").unwrap_or(value));
         inner.into_iter().chain(own)
     })
     .collect()
