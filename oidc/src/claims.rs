@@ -97,3 +97,62 @@ fn of_scope(user: &User, scope: &Scope<'_>) -> Map<String, Value> {
         _ => Map::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::{
+        person::{Contact, Person, Personal},
+        resource::user::Human,
+    };
+
+    use super::*;
+
+    const ALL: [Scope<'_>; 5] = [Scope::OpenId, Scope::Profile, Scope::Email, Scope::Phone, Scope::Address];
+
+    fn claims(user: &User, scopes: &[Scope<'_>]) -> Value {
+        let all = scopes.iter().flat_map(|scope| of_scope(user, scope));
+        Value::Object(all.collect())
+    }
+
+    fn person(person: Person) -> User {
+        let human = Human { personal: Some(Personal::Opened(Box::new(person))), ..Human::default() };
+        User { human: Some(human), ..User::default() }
+    }
+
+    #[test]
+    fn each_scope_gives_its_claims_of_a_person_and_no_others() {
+        let address = json!({ "locality": "London" });
+        let data = json!({ "given_name": "Ada", "family_name": "Lovelace", "address": address, "shoe_size": 5 });
+        let ada = person(Person {
+            username: "ada".into(),
+            data: serde_json::from_value(data).unwrap(),
+            email: Some(Contact { value: "ada@example.com".into(), is_verified: true }),
+            phone: Some(Contact { value: "+441234".into(), is_verified: false }),
+        });
+        for (scope, expected) in ALL.into_iter().zip([
+            json!({}),
+            json!({ "given_name": "Ada", "family_name": "Lovelace", "name": "Ada Lovelace", "preferred_username": "ada" }),
+            json!({ "email": "ada@example.com", "email_verified": true }),
+            json!({ "phone_number": "+441234", "phone_number_verified": false }),
+            json!({ "address": address }),
+        ]) {
+            assert_eq!(claims(&ada, &[scope]), expected);
+        }
+        let data = json!({ "given_name": "Grace", "family_name": "Hopper" });
+        let without = person(Person {
+            username: "grace".into(),
+            data: serde_json::from_value(data).unwrap(),
+            ..Person::default()
+        });
+        let of_others = [Scope::Email, Scope::Phone, Scope::Address];
+        assert_eq!(claims(&without, &of_others), json!({}), "what a person does not have is no claim");
+    }
+
+    #[test]
+    fn a_service_user_has_a_name_alone() {
+        let backend = User { username: "backend".into(), name: "Backend".into(), ..User::default() };
+        assert_eq!(claims(&backend, &ALL), json!({ "name": "Backend", "preferred_username": "backend" }));
+        let unnamed = User { name: String::new(), ..backend };
+        assert_eq!(claims(&unnamed, &ALL), json!({ "name": "backend", "preferred_username": "backend" }));
+    }
+}

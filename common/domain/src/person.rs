@@ -264,11 +264,17 @@ fn is_date(text: &str) -> bool {
     match parts.as_slice() {
         [year] => number(year, 4).is_some(),
         [year, month, day] => {
-            let month = number(month, 2).unwrap_or_default();
-            let most = if month == 2 { 29 } else { 30 + u32::from(matches!(month, 1 | 3 | 5 | 7 | 8 | 10 | 12)) };
-            number(year, 4).is_some()
-                && (1..=12).contains(&month)
-                && number(day, 2).is_some_and(|day| (1..=most).contains(&day))
+            let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2)) else {
+                return false;
+            };
+            // The year 0000 is a leap year, so that nobody whose year is unknown is without a birthday.
+            let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            let most = match month {
+                2 => 28 + u32::from(is_leap),
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            (1..=12).contains(&month) && (1..=most).contains(&day)
         }
         _ => false,
     }

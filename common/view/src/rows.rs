@@ -36,18 +36,18 @@ impl<T> Fresh<T> {
 
 /// The room that is left in a page.
 #[derive(Debug)]
-pub struct Room {
+pub struct PageRoom {
     left: usize,
     is_empty: bool,
 }
 
-impl Default for Room {
+impl Default for PageRoom {
     fn default() -> Self {
         Self { left: LARGEST_PAGE, is_empty: true }
     }
 }
 
-impl Room {
+impl PageRoom {
     /// Whether something of this size fits in. The first always does: a page without anything would have no next one.
     pub fn takes(&mut self, size: usize) -> bool {
         let fits = self.is_empty || size <= self.left;
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_page_has_something_and_nothing_after_what_does_not_fit() {
         let taken = |sizes: &[usize]| {
-            let mut room = Room::default();
+            let mut room = PageRoom::default();
             sizes.iter().map(|size| room.takes(*size)).collect::<Vec<_>>()
         };
         assert_eq!(taken(&[LARGEST_PAGE - 1, 1, 1]), [true, true, false]);

@@ -48,6 +48,11 @@ fn each_property_has_its_type_and_its_length() {
     for (value, is_right) in [
         ("1815", true),
         ("0000-02-29", true),
+        ("2000-02-29", true),
+        ("2024-02-29", true),
+        ("1900-02-29", false),
+        ("2023-02-29", false),
+        ("2023-02-28", true),
         ("1815-12-10", true),
         ("1815-01-31", true),
         ("1815-01-32", false),

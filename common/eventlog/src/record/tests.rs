@@ -72,6 +72,14 @@ fn events_have_their_numbers_and_the_time_of_their_record() {
 }
 
 #[test]
+fn a_record_is_between_the_positions_before_and_after_it() {
+    let record = record(5, 9, 2, &[3; 32]);
+    let before = Position { sequence: 8, stream_sequence: 4, digest: [3; 32] };
+    assert_eq!((record.before(), before.advance(&record).unwrap()), (before, record.position()));
+    assert_eq!(Reached::from(before), Reached { sequence: 8, stream_sequence: 4 });
+}
+
+#[test]
 fn the_first_record_continues_nothing() {
     let first = Position::default().advance(&record(1, 1, 1, &[7; 32]));
     assert!(matches!(first, Err(Broken::OtherHistory { stream_sequence: 1 })));

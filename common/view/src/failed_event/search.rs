@@ -18,7 +18,7 @@ use crate::{
     database::{Database, DatabaseFailure, snapshot},
     keyring::SYSTEM,
     projection::{HISTORY, PROJECTIONS, Projection, SESSION_HISTORY},
-    rows::{Fresh, Room},
+    rows::{Fresh, PageRoom},
 };
 
 /// A failed event as it is stored.
@@ -154,7 +154,7 @@ async fn read(client: &impl GenericClient, page: &Page) -> Result<(Vec<FailedEve
     let listed =
         format!("select f.* {found} order by last_failed {direction}, id {direction} limit {limit} offset {offset}");
     let rows = client.query(&listed, &borrowed).await?;
-    let mut room = Room::default();
+    let mut room = PageRoom::default();
     let events = rows.iter().filter_map(failed_event);
     let events = events.take_while(|event| room.takes(event.parked.error.len() + 1000)).collect();
     let total = client.query_one(&format!("select count(*) {found}"), &borrowed).await?;

@@ -185,7 +185,7 @@ fn at<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let found = members(value, first).into_iter();
     match rest {
-        Some(rest) => found.flat_map(|found| value_at(found, rest)).collect(),
+        Some(rest) => found.filter_map(|found| value_at(found, rest)).collect(),
         None => found.filter(|value| !value.is_object()).collect(),
     }
 }
