@@ -67,84 +67,80 @@ pub(crate) struct Visible<R: 'static> {
     pub(crate) filters: Vec<Filter<R>>,
 }
 
-impl Queries {
-    /// Searches an index, as fresh as the caller requires, and makes an answer of the results.
-    pub(crate) async fn search<R: Resource, O>(
-        &self,
-        call: &Call,
-        list: List<R>,
-        answer: impl FnOnce(ListDetails, Hits<R>) -> O,
-    ) -> Result<Answer<O>, Error> {
-        let visible = self.visible::<R>(call);
-        self.search_in(call, visible, list, answer).await
-    }
-
-    /// Searches an index within a visible part of it.
-    pub(crate) async fn search_in<R: Resource, O>(
-        &self,
-        call: &Call,
-        visible: Visible<R>,
-        list: List<R>,
-        answer: impl FnOnce(ListDetails, Hits<R>) -> O,
-    ) -> Result<Answer<O>, Error> {
-        let (ListQuery { offset, asc, .. }, limit) = bounded(list.query, self.bounds.limits)?;
-        let page = Page {
-            key: list.key,
-            ascending: asc,
-            offset: usize::try_from(offset).unwrap_or(usize::MAX / 2),
-            limit: limit as usize,
-        };
-        let index = self.indexes.of(index_of::<R>()).ok_or_else(not_here)?;
-        let consistency = call.consistency[R::CLASS];
-        let snapshot = fresh(consistency, index).await;
-        waited(consistency, snapshot.as_ref().ok().map(|snapshot| snapshot.position.sequence));
-        let snapshot = snapshot?;
-        let (processed, committed_at) = (snapshot.position.sequence, snapshot.committed_at);
-        let Visible { instances, mut filters } = visible;
-        let now = clock::now().as_millisecond();
-        filters.extend(R::EXPIRES_AT.map(|column| Filter::Above { column, value: now }));
-        filters.extend(self.without_removed(instances.as_deref()));
-        filters.extend(list.filters);
-        let search = Search { instances, filters, page };
-        let seat = timeout(SEAT_WAIT, self.searches.take(&call.tenant.id)).await;
-        let seat = seat.ok().flatten().ok_or_else(busy)?;
-        let bounds = Bounds::new(self.bounds.time, self.bounds.documents);
-        // Bound to this request, which is dropped when its client has gone.
-        let _caller = bounds.caller();
-        let hits = tokio::task::spawn_blocking(move || {
-            let _seat = seat;
-            snapshot.search(&search, &bounds)
-        })
-        .await;
-        let hits = hits.map_err(|error| Error::internal(&error))?.map_err(|failure| stopped(&failure, self.bounds))?;
-        let counted = Counted { found: hits.page.len(), total: hits.total as u64 };
-        let details = page_details(offset, limit, counted, processed, committed_at);
-        let token = call.token_at(&self.tokens, R::CLASS, processed).await?;
-        Ok(Answer { message: answer(details, hits), status: None, metadata: vec![(HEADER, token)] })
-    }
+/// Searches an index, as fresh as the caller requires, and makes an answer of the results.
+pub(crate) async fn search<R: Resource, O>(
+    queries: &Queries,
+    call: &Call,
+    list: List<R>,
+    answer: impl FnOnce(ListDetails, Hits<R>) -> O,
+) -> Result<Answer<O>, Error> {
+    let visible = visible::<R>(queries, call);
+    search_in(queries, call, visible, list, answer).await
 }
 
-impl Queries {
-    /// Filters that leave out what depends on removed objects, which a sweep may remove later.
-    fn without_removed<R: Resource>(&self, instances: Option<&[String]>) -> Vec<Filter<R>> {
-        let gone = R::STANDS_ON.iter().map(|(kind, column)| (column, self.ended.removed_lately(instances, kind)));
-        let gone = gone.filter(|(_, ids)| !ids.is_empty());
-        gone.map(|(column, ids)| Filter::NoneOf { column, texts: ids }).collect()
-    }
+/// Searches an index within a visible part of it.
+pub(crate) async fn search_in<R: Resource, O>(
+    queries: &Queries,
+    call: &Call,
+    visible: Visible<R>,
+    list: List<R>,
+    answer: impl FnOnce(ListDetails, Hits<R>) -> O,
+) -> Result<Answer<O>, Error> {
+    let (ListQuery { offset, asc, .. }, limit) = bounded(list.query, queries.bounds.limits)?;
+    let page = Page {
+        key: list.key,
+        ascending: asc,
+        offset: usize::try_from(offset).unwrap_or(usize::MAX / 2),
+        limit: limit as usize,
+    };
+    let index = queries.indexes.of(index_of::<R>()).ok_or_else(not_here)?;
+    let consistency = call.consistency[R::CLASS];
+    let snapshot = fresh(consistency, index).await;
+    waited(consistency, snapshot.as_ref().ok().map(|snapshot| snapshot.position.sequence));
+    let snapshot = snapshot?;
+    let (processed, committed_at) = (snapshot.position.sequence, snapshot.committed_at);
+    let Visible { instances, mut filters } = visible;
+    let now = clock::now().as_millisecond();
+    filters.extend(R::EXPIRES_AT.map(|column| Filter::Above { column, value: now }));
+    filters.extend(without_removed(queries, instances.as_deref()));
+    filters.extend(list.filters);
+    let search = Search { instances, filters, page };
+    let seat = timeout(SEAT_WAIT, queries.searches.take(&call.tenant.id)).await;
+    let seat = seat.ok().flatten().ok_or_else(busy)?;
+    let bounds = Bounds::new(queries.bounds.time, queries.bounds.documents);
+    // Bound to this request, which is dropped when its client has gone.
+    let _caller = bounds.caller();
+    let hits = tokio::task::spawn_blocking(move || {
+        let _seat = seat;
+        snapshot.search(&search, &bounds)
+    })
+    .await;
+    let hits = hits.map_err(|error| Error::internal(&error))?.map_err(|failure| stopped(&failure, queries.bounds))?;
+    let counted = Counted { found: hits.page.len(), total: hits.total as u64 };
+    let details = page_details(offset, limit, counted, processed, committed_at);
+    let token = call.token_at(&queries.tokens, R::CLASS, processed).await?;
+    Ok(Answer { message: answer(details, hits), status: None, metadata: vec![(HEADER, token)] })
+}
 
-    /// The visible part of an index of resources that belong to one context each.
-    fn visible<R: Resource>(&self, call: &Call) -> Visible<R> {
-        let is_operator = call.may(&Owner::system());
-        let (instances, removed) = match call.instance_for::<R>() {
-            // Only operators of the platform find instances, and they see all of them.
-            None if is_operator => return Visible { instances: None, filters: vec![] },
-            Some(_) if is_operator && call.context.kind == OwnerType::System => (None, self.ended.removed_anywhere()),
-            Some(id) if call.context.kind != OwnerType::System => (Some(vec![id.to_owned()]), self.ended.removed(id)),
-            _ => return Visible { instances: None, filters: vec![Filter::In(vec![])] },
-        };
-        let removed = (!removed.is_empty()).then_some(Filter::NotIn(removed));
-        Visible { instances, filters: within(call).into_iter().chain(removed).collect() }
-    }
+/// Filters that leave out what depends on removed objects, which a sweep may remove later.
+fn without_removed<R: Resource>(queries: &Queries, instances: Option<&[String]>) -> Vec<Filter<R>> {
+    let gone = R::STANDS_ON.iter().map(|(kind, column)| (column, queries.ended.removed_lately(instances, kind)));
+    let gone = gone.filter(|(_, ids)| !ids.is_empty());
+    gone.map(|(column, ids)| Filter::NoneOf { column, texts: ids }).collect()
+}
+
+/// The visible part of an index of resources that belong to one context each.
+fn visible<R: Resource>(queries: &Queries, call: &Call) -> Visible<R> {
+    let is_operator = call.may(&Owner::system());
+    let (instances, removed) = match call.instance_for::<R>() {
+        // Only operators of the platform find instances, and they see all of them.
+        None if is_operator => return Visible { instances: None, filters: vec![] },
+        Some(_) if is_operator && call.context.kind == OwnerType::System => (None, queries.ended.removed_anywhere()),
+        Some(id) if call.context.kind != OwnerType::System => (Some(vec![id.to_owned()]), queries.ended.removed(id)),
+        _ => return Visible { instances: None, filters: vec![Filter::In(vec![])] },
+    };
+    let removed = (!removed.is_empty()).then_some(Filter::NotIn(removed));
+    Visible { instances, filters: within(call).into_iter().chain(removed).collect() }
 }
 
 /// The requested part of a list, and the limit of results.

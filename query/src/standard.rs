@@ -13,7 +13,10 @@ use edge::{
 use index::{Filter, Hits, SortKey};
 use proto::shape::{Get, Identified, Request, Search};
 
-use crate::{Queries, search::List};
+use crate::{
+    Queries, get,
+    search::{self, List},
+};
 
 /// An upper bound of the columns of any enumeration.
 const MOST_COLUMNS: i32 = 256;
@@ -53,7 +56,7 @@ async fn get<R: Readable>(
 ) -> Result<Answer<<R::Get as Request>::Response>, Error> {
     let is_held = |found: &R| request.holder().is_none_or(|holder| found.holder() == Some(holder));
     let id = R::id_below(request.holder().unwrap_or_default(), request.id());
-    queries.get(&call, &id, is_held, |found| R::Get::response(R::to_proto(&found))).await
+    get::get(&queries, &call, &id, is_held, |found| R::Get::response(R::to_proto(&found))).await
 }
 
 /// Searches resources.
@@ -71,7 +74,7 @@ pub(crate) async fn search<R: Readable>(
     let list = List { query, key: R::key(column), filters };
     let answer =
         |details, hits: Hits<R>| R::Search::response(details, column, hits.page.iter().map(R::to_proto).collect());
-    queries.search(&call, list, answer).await
+    search::search(&queries, &call, list, answer).await
 }
 
 fn check_size<R>(filters: &[Filter<R>]) -> Result<(), Error> {

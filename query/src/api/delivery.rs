@@ -7,7 +7,7 @@ use edge::{answer::Answer, call::Call, consistency::HEADER, error::Error, handle
 use proto::action::{DeliveryAttempt, DeliveryOutcome, ListTargetDeliveriesRequest, ListTargetDeliveriesResponse};
 use view::attempts::{Attempt, Outcome, of_target};
 
-use crate::Queries;
+use crate::{Queries, get};
 
 /// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
@@ -20,7 +20,7 @@ async fn list(
     call: Call,
     ListTargetDeliveriesRequest { id }: ListTargetDeliveriesRequest,
 ) -> Result<Answer<ListTargetDeliveriesResponse>, Error> {
-    let Answer { mut metadata, .. } = queries.get(&call, &id, |_: &Target| true, |_| ()).await?;
+    let Answer { mut metadata, .. } = get::get(&queries, &call, &id, |_: &Target| true, |_| ()).await?;
     metadata.retain(|(name, _)| *name == HEADER);
     let found = of_target(&queries.database, &call.tenant.id, &id).await;
     let found = found.map_err(|failure| read_model(Arc::new(failure)))?;

@@ -25,7 +25,7 @@ use view::{
 };
 
 use crate::{
-    Queries,
+    Queries, get,
     search::{Counted, bounded, page_details},
 };
 
@@ -71,7 +71,7 @@ async fn find<O>(
     let (query, limit) = bounded(query, queries.bounds.limits)?;
     let audit = Audit { filters, ascending: query.asc, offset: query.offset, limit };
     let read = || audit::search(&queries.database, call.tenant.shard, &audit);
-    let fresh = queries.as_fresh(call, &HISTORY, read).await?;
+    let fresh = get::as_fresh(queries, call, &HISTORY, read).await?;
     let (events, total) = fresh.answer;
     let counted = Counted { found: events.len(), total };
     let details = page_details(query.offset, limit, counted, fresh.processed, fresh.timestamp);

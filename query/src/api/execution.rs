@@ -12,7 +12,10 @@ use proto::action::{
     ListAvailableExecutionServicesResponse, SearchExecutionsRequest, SearchExecutionsResponse,
 };
 
-use crate::{Queries, search::List};
+use crate::{
+    Queries, get,
+    search::{self, List},
+};
 
 /// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
@@ -31,7 +34,7 @@ async fn search(
         details: Some(details),
         result: hits.page.iter().map(execution::to_proto).collect(),
     };
-    queries.search(&call, list, answer).await
+    search::search(&queries, &call, list, answer).await
 }
 
 async fn functions(
@@ -39,7 +42,7 @@ async fn functions(
     call: Call,
     _: ListAvailableExecutionFunctionsRequest,
 ) -> Result<Answer<ListAvailableExecutionFunctionsResponse>, Error> {
-    queries.constant(&call, ListAvailableExecutionFunctionsResponse { functions: condition::functions() }).await
+    get::constant(&queries, &call, ListAvailableExecutionFunctionsResponse { functions: condition::functions() }).await
 }
 
 async fn methods(
@@ -48,7 +51,7 @@ async fn methods(
     _: ListAvailableExecutionMethodsRequest,
 ) -> Result<Answer<ListAvailableExecutionMethodsResponse>, Error> {
     let methods = condition::methods(&queries.operations);
-    queries.constant(&call, ListAvailableExecutionMethodsResponse { methods }).await
+    get::constant(&queries, &call, ListAvailableExecutionMethodsResponse { methods }).await
 }
 
 async fn services(
@@ -57,5 +60,5 @@ async fn services(
     _: ListAvailableExecutionServicesRequest,
 ) -> Result<Answer<ListAvailableExecutionServicesResponse>, Error> {
     let services = condition::services(&queries.operations);
-    queries.constant(&call, ListAvailableExecutionServicesResponse { services }).await
+    get::constant(&queries, &call, ListAvailableExecutionServicesResponse { services }).await
 }

@@ -44,7 +44,7 @@ use view::{
 };
 
 use crate::{
-    Queries,
+    Queries, get,
     search::{Counted, bounded, page_details},
 };
 
@@ -90,7 +90,8 @@ async fn find<O>(
     let is_within = search.within.is_some();
     let page = Page { ascending: query.asc, offset: query.offset, limit, ..search };
     let read = || search::search(&queries.database, call.tenant.shard, &page);
-    let Fresh { processed, timestamp, answer: (events, total), .. } = queries.as_fresh(call, &HISTORY, read).await?;
+    let Fresh { processed, timestamp, answer: (events, total), .. } =
+        get::as_fresh(queries, call, &HISTORY, read).await?;
     let counted = Counted { found: events.len(), total };
     let details = page_details(query.offset, limit, counted, processed, timestamp);
     let message = answer((details, events.into_iter().map(|event| response(event, is_within)).collect()));
@@ -137,7 +138,7 @@ async fn find_one<O>(
         }
         search::search(&queries.database, call.tenant.shard, &discarded).await
     };
-    let Fresh { processed, answer: (found, _), .. } = queries.as_fresh(call, &HISTORY, read).await?;
+    let Fresh { processed, answer: (found, _), .. } = get::as_fresh(queries, call, &HISTORY, read).await?;
     let token = call.token_at(&queries.tokens, LogClass::Events, processed).await?;
     let Some(found) = found.into_iter().next() else {
         return Err(Error::from(Rejection::NotFound(Aggregated::NAME)).header(HEADER, token));
@@ -166,7 +167,7 @@ async fn views(
 ) -> Result<Answer<SearchViewsResponse>, Error> {
     insist_on_right(&call, &Owner::system())?;
     let read = || search::progress(&queries.database, call.tenant.shard);
-    let Fresh { processed, timestamp, answer: stands, .. } = queries.as_fresh(&call, &HISTORY, read).await?;
+    let Fresh { processed, timestamp, answer: stands, .. } = get::as_fresh(&queries, &call, &HISTORY, read).await?;
     let beside = generations(&queries.database, call.tenant.shard).await;
     let beside = beside.map_err(|failure| read_model(Arc::new(failure)))?;
     let total = stands.len();

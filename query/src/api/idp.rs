@@ -14,7 +14,10 @@ use proto::{
     shape::Identified,
 };
 
-use crate::{Queries, reusable::search};
+use crate::{
+    Queries,
+    reusable::{self, search},
+};
 
 /// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
@@ -37,5 +40,5 @@ pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
 async fn get<I: Identified>(queries: Arc<Queries>, call: Call, request: I) -> Result<Answer<I::Response>, Error> {
     let is_it = |idp: &Idp| idp.config.r#type() == type_of::<I>();
     let answer = |found: &_, seen: &_| response::<I>(found, seen).map_err(|error| Error::internal(&error));
-    queries.get_reusable(&call, &request, is_it, answer).await
+    reusable::get_reusable(&queries, &call, &request, is_it, answer).await
 }

@@ -6,7 +6,7 @@ use domain::{context::PartKind, rights, role::ROLES};
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use proto::membership::{AvailableRole, AvailableRolePart, ListAvailableRolesRequest, ListAvailableRolesResponse};
 
-use crate::Queries;
+use crate::{Queries, get};
 
 /// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
@@ -29,5 +29,5 @@ async fn roles(
         }
         .into(),
     });
-    queries.constant(&call, ListAvailableRolesResponse { roles: roles.collect() }).await
+    get::constant(&queries, &call, ListAvailableRolesResponse { roles: roles.collect() }).await
 }

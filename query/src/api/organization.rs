@@ -10,7 +10,7 @@ use domain::{
 use edge::{answer::Answer, call::Call, error::Error, handler::Mounting};
 use proto::organization::{GetInstanceDefaultRequest, GetInstanceDefaultResponse};
 
-use crate::Queries;
+use crate::{Queries, get};
 
 /// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
@@ -22,9 +22,9 @@ async fn instance_default(
     call: Call,
     GetInstanceDefaultRequest { ctx: _ }: GetInstanceDefaultRequest,
 ) -> Result<Answer<GetInstanceDefaultResponse>, Error> {
-    let instance = queries.fresh::<Instance>(&call, &call.tenant.id).await?.answer;
+    let instance = get::fresh::<Instance>(&queries, &call, &call.tenant.id).await?.answer;
     let id =
         instance.and_then(|found| found.state.default_organization_id).ok_or(Rejection::NotFound("organization"))?;
     let answer = |found| GetInstanceDefaultResponse { organization: Some(Organization::to_proto(&found)) };
-    queries.get::<Organization, _>(&call, &id, |_| true, answer).await
+    get::get::<Organization, _>(&queries, &call, &id, |_| true, answer).await
 }

@@ -17,7 +17,7 @@ use proto::{
     shape::Get,
 };
 
-use crate::{Queries, standard};
+use crate::{Queries, get, standard};
 
 /// Mounts the reads of this module.
 pub(super) fn mount(mounting: Mounting<Queries>) -> Mounting<Queries> {
@@ -38,5 +38,5 @@ async fn get(
         !session.user.as_ref().is_some_and(is_dead)
     };
     let answer = |found| GetSessionRequest::response(Session::to_proto(&found));
-    queries.get(&call, &request.id, lives, answer).await
+    get::get(&queries, &call, &request.id, lives, answer).await
 }
