@@ -33,7 +33,7 @@ use super::{
     LOG_IN, Operate,
     level::{Act, OperatorLevel},
     shell::{ANOTHER, NoticePage, frame, policy},
-    visit::{Instead, Posted, Stranger, foreign, refused, signed_out, unread},
+    visit::{self, Instead, Posted, Stranger, foreign, refused, signed_out, unread},
 };
 
 /// How long a link can be used.
@@ -69,7 +69,7 @@ pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> R
     if !OperatorLevel::System.permits(&caller, Act::Look) {
         return Err(permission_denied(OperatorLevel::System.permission(Act::Look)).request_id(&id));
     }
-    let stranger = match operate.stranger(&parts).await {
+    let stranger = match visit::stranger(&operate, &parts).await {
         Ok(stranger) => stranger,
         Err(trouble) => return Ok(trouble.into_response()),
     };
@@ -86,7 +86,7 @@ pub(super) async fn link(State(operate): State<Arc<Operate>>, parts: Parts) -> R
 
 /// Sends a browser to log in, as any app would, and to return. A browser that comes from another site is asked first.
 pub(super) async fn log_in(State(operate): State<Arc<Operate>>, parts: Parts) -> Result<Response, Instead> {
-    let Stranger { site, keys, tenant, .. } = operate.stranger(&parts).await?;
+    let Stranger { site, keys, tenant, .. } = visit::stranger(&operate, &parts).await?;
     if origin::is_foreign(&parts.headers) {
         return Err(signed_out(&site, "Sign in", "You came here from another site."));
     }
@@ -112,7 +112,7 @@ pub(super) async fn log_in(State(operate): State<Arc<Operate>>, parts: Parts) ->
 
 /// Shows the form of a link without using it up: programs that open links to inspect them press no button.
 pub(super) async fn form(State(operate): State<Arc<Operate>>, parts: Parts) -> Result<Response, Instead> {
-    let stranger = operate.stranger(&parts).await?;
+    let stranger = visit::stranger(&operate, &parts).await?;
     let link = Form::of_query(parts.uri.query()).get(LINK).map(str::to_owned);
     let link = link.filter(|link| link.len() < LONGEST_LINK).ok_or_else(|| used(&stranger.site))?;
     if stranger.keys.open(For::Link, &stranger.tenant.id, &link).is_none() {
@@ -143,7 +143,7 @@ fn render_sign_in(
 pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Request) -> Result<Response, Instead> {
     let (parts, body) = request.into_parts();
     let body = read_body(body, form::LARGEST).await;
-    let stranger = operate.stranger(&parts).await?;
+    let stranger = visit::stranger(&operate, &parts).await?;
     let Stranger { site, keys, tenant, .. } = &stranger;
     let form = body.ok().and_then(|body| Form::read(&parts.headers, &body)).ok_or_else(|| unread(site))?;
     if !origin::is_own(&parts.headers, site) {
@@ -160,7 +160,7 @@ pub(super) async fn sign_in(State(operate): State<Arc<Operate>>, request: Reques
             &parts,
         ));
     }
-    let caller = operate.caller(&parts, &token).await.map_err(|error| refused(site, &error, used(site)))?;
+    let caller = visit::caller(&operate, &parts, &token).await.map_err(|error| refused(site, &error, used(site)))?;
     let left = u64::try_from(expires - clock::now().as_second()).unwrap_or_default();
     match operate.once.is_first(&format!("operate.{id}"), Duration::from_secs(left + 60)).await {
         Ok(true) => {}

@@ -190,37 +190,45 @@ impl Event {
     }
 }
 
-impl Operate {
-    /// Finds a page of the chosen failed events.
-    pub(super) async fn find(&self, visit: &Visit, chosen: &Chosen, part: ListPart) -> Result<MatchPage, Refused> {
-        self.search(visit, chosen.wire(), part).await
-    }
+/// Finds a page of the chosen failed events.
+pub(super) async fn find(
+    operate: &Operate,
+    visit: &Visit,
+    chosen: &Chosen,
+    part: ListPart,
+) -> Result<MatchPage, Refused> {
+    search(operate, visit, chosen.wire(), part).await
+}
 
-    /// Finds a page of the failed events that match these filters of the API.
-    pub(super) async fn search(&self, visit: &Visit, filters: Value, part: ListPart) -> Result<MatchPage, Refused> {
-        let (path, body) = visit.level.search(filters, part);
-        let found = self.api.send(visit, ApiRequest::list(path, body)).await?;
-        let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok(MatchPage { rows: rows.iter().map(Row::of).collect(), total: number(&found["details"]["totalResult"]) })
-    }
+/// Finds a page of the failed events that match these filters of the API.
+pub(super) async fn search(
+    operate: &Operate,
+    visit: &Visit,
+    filters: Value,
+    part: ListPart,
+) -> Result<MatchPage, Refused> {
+    let (path, body) = visit.level.search(filters, part);
+    let found = operate.api.send(visit, ApiRequest::list(path, body)).await?;
+    let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Ok(MatchPage { rows: rows.iter().map(Row::of).collect(), total: number(&found["details"]["totalResult"]) })
+}
 
-    /// The path of those that failed after a retry, and a text with their number, if there are any.
-    async fn failed_since(&self, visit: &Visit, chosen: &Chosen) -> Option<(String, String)> {
-        let since: Timestamp = visit.query.get("retried")?.parse().ok()?;
-        let (filters, path) = chosen.failed_since(&since.to_string(), FAILED_EVENTS);
-        // If this is unknown the list says why.
-        let found = self.search(visit, filters, ListPart::NEWEST).await.ok().filter(|found| found.total > 0)?;
-        Some((path, format!("Show the {} that failed since", count(found.total))))
-    }
+/// The path of those that failed after a retry, and a text with their number, if there are any.
+async fn failed_since(operate: &Operate, visit: &Visit, chosen: &Chosen) -> Option<(String, String)> {
+    let since: Timestamp = visit.query.get("retried")?.parse().ok()?;
+    let (filters, path) = chosen.failed_since(&since.to_string(), FAILED_EVENTS);
+    // If this is unknown the list says why.
+    let found = search(operate, visit, filters, ListPart::NEWEST).await.ok().filter(|found| found.total > 0)?;
+    Some((path, format!("Show the {} that failed since", count(found.total))))
+}
 
-    /// Gets one failed event from the API.
-    pub(super) async fn one(&self, visit: &Visit, id: &str) -> Result<Value, Refused> {
-        let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
-        if !is_number {
-            return Err(Refused::not_found());
-        }
-        self.api.send(visit, ApiRequest::get(visit.level.one(id))).await
+/// Gets one failed event from the API.
+pub(super) async fn one(operate: &Operate, visit: &Visit, id: &str) -> Result<Value, Refused> {
+    let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number {
+        return Err(Refused::not_found());
     }
+    operate.api.send(visit, ApiRequest::get(visit.level.one(id))).await
 }
 
 /// Converts a failed event, without the event itself.
@@ -232,7 +240,7 @@ pub(super) fn row(found: &Value) -> Row {
 pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> Result<Response, Instead> {
     let chosen = Chosen::of(visit.level.filters(), &visit.query);
     let (offset, now) = (visit.query.number("from").unwrap_or_default(), clock::now().to_string());
-    let (found, error) = match operate.find(&visit, &chosen, ListPart { offset, limit: PAGE, asc: false }).await {
+    let (found, error) = match find(&operate, &visit, &chosen, ListPart { offset, limit: PAGE, asc: false }).await {
         Ok(found) => (found, String::new()),
         Err(Refused { status: StatusCode::BAD_REQUEST, message }) if chosen.is_any() => {
             (MatchPage { rows: vec![], total: 0 }, format!("This filter finds nothing: {message}."))
@@ -247,7 +255,7 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     let mut shell = visit.shell(FAILED_EVENTS);
     shell.notice = outcome_notice(&visit);
     if let Some(notice) = &mut shell.notice {
-        notice.more = operate.failed_since(&visit, &chosen).await;
+        notice.more = failed_since(&operate, &visit, &chosen).await;
     }
     let status = if error.is_empty() { StatusCode::OK } else { StatusCode::BAD_REQUEST };
     let are_waiting = rows.iter().all(Row::waits);
@@ -313,7 +321,7 @@ pub(super) async fn show_one(
     visit: Visit,
     Path(id): Path<String>,
 ) -> Result<Response, Instead> {
-    let found = operate.one(&visit, &id).await.map_err(|refused| visit.refused(&refused))?;
+    let found = one(&operate, &visit, &id).await.map_err(|refused| visit.refused(&refused))?;
     let one = FailedEventPage::of(&visit, &found);
     Ok(visit.page(StatusCode::OK, &one.frame, &one))
 }
@@ -346,7 +354,7 @@ pub(super) async fn download(
     visit: Visit,
     Path(id): Path<String>,
 ) -> Result<Response, Instead> {
-    let found = operate.one(&visit, &id).await.map_err(|refused| visit.refused(&refused))?;
+    let found = one(&operate, &visit, &id).await.map_err(|refused| visit.refused(&refused))?;
     let mut response = text(&found["event"]["payload"]).into_response();
     secure(&mut response);
     let headers = response.headers_mut();

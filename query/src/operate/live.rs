@@ -27,12 +27,13 @@ use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{
-    Operate,
+    Operate, failed,
     filter::{Chosen, LOG},
     level::{ListPart, OperatorLevel},
+    log,
     nodes::{self, Node},
-    overview::Overview,
-    projections::{LARGE, Row, SMALL},
+    overview::{self, Overview},
+    projections::{self, LARGE, Row, SMALL},
     reactions::Reaction,
     refused::Refused,
     seats::Seat,
@@ -134,20 +135,22 @@ impl Following {
         let (operate, visit, mut now) = (&self.operate, &self.visit, Message::default());
         now.t.insert("as-of".to_owned(), time_of_day());
         match visit.query.get("page") {
-            Some("overview") => now.add_overview(&operate.overview(visit).await?, visit.query.number("shown")),
+            Some("overview") => {
+                now.add_overview(&overview::load(operate, visit).await?, visit.query.number("shown"));
+            }
             // The nodes are in memory, and are shown even if nothing else answers.
             Some("nodes") => {
                 visit.require_level(operate).await?;
-                now.add_nodes(&operate.nodes().await, visit.query.number("shown"));
+                now.add_nodes(&nodes::list(operate).await, visit.query.number("shown"));
             }
             Some("projections") => {
                 now.t.insert("end".to_owned(), count(operate.samples.end()));
-                let found = operate.projections(visit).await?;
+                let found = projections::load(operate, visit).await?;
                 found.rows.iter().for_each(|row| now.add(row, SMALL));
                 found.reactions.iter().for_each(|reaction| now.add_reaction(reaction));
             }
             Some("projection") => {
-                let rows = operate.projections(visit).await?.rows;
+                let rows = projections::load(operate, visit).await?.rows;
                 let row = rows.iter().find(|row| visit.query.get("name") == Some(row.name.as_str()));
                 let row = row.ok_or_else(Refused::not_found)?;
                 now.add(row, LARGE);
@@ -156,18 +159,18 @@ impl Following {
             }
             Some("failed") => {
                 let chosen = Chosen::of(visit.level.filters(), &visit.query);
-                let total = operate.find(visit, &chosen, ListPart::NEWEST).await?.total;
+                let total = failed::find(operate, visit, &chosen, ListPart::NEWEST).await?.total;
                 let more = total.saturating_sub(visit.query.number("total").unwrap_or_default());
                 // An event that failed again is new, and so is one that came while another one went.
                 let after = chosen.failed_after(visit.query.get("newest").unwrap_or_default());
-                let newer = operate.search(visit, after, ListPart::NEWEST).await?.total;
+                let newer = failed::search(operate, visit, after, ListPart::NEWEST).await?.total;
                 now.fresh(more.max(newer), "new");
             }
             Some("log") => {
                 let chosen = Chosen::of(LOG, &visit.query);
                 let after = visit.query.number("after").unwrap_or_default();
                 let filters = chosen.and(json!({ "afterSequence": after.to_string() }));
-                let (_, total) = operate.events(visit, filters, ListPart::NEWEST).await?;
+                let (_, total) = log::events(operate, visit, filters, ListPart::NEWEST).await?;
                 now.fresh(total, if total == 1 { "new event" } else { "new events" });
             }
             _ => {}

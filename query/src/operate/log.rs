@@ -47,32 +47,30 @@ struct EventPage {
     event: Event,
 }
 
-impl Operate {
-    /// Finds a part of the events that match, and how many there are.
-    pub(super) async fn events(
-        &self,
-        visit: &Visit,
-        filters: Value,
-        part: ListPart,
-    ) -> Result<(Vec<Event>, u64), Refused> {
-        let body = json!({ "query": part.query(), "filters": filters });
-        let found = self.api.send(visit, ApiRequest::list(API, body)).await?;
-        let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok((rows.iter().map(Event::of).collect(), number(&found["details"]["totalResult"])))
-    }
+/// Finds a part of the events that match, and how many there are.
+pub(super) async fn events(
+    operate: &Operate,
+    visit: &Visit,
+    filters: Value,
+    part: ListPart,
+) -> Result<(Vec<Event>, u64), Refused> {
+    let body = json!({ "query": part.query(), "filters": filters });
+    let found = operate.api.send(visit, ApiRequest::list(API, body)).await?;
+    let rows = found["result"].as_array().map(Vec::as_slice).unwrap_or_default();
+    Ok((rows.iter().map(Event::of).collect(), number(&found["details"]["totalResult"])))
 }
 
 /// Shows the end of the log.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Result<Response, Instead> {
     let (chosen, offset) = (Chosen::of(LOG, &visit.query), visit.query.number("from").unwrap_or_default());
-    let (found, error) = match operate.events(&visit, chosen.wire(), ListPart { offset, limit: PAGE, asc: false }).await
-    {
-        Ok(found) => (found, String::new()),
-        Err(Refused { status: StatusCode::BAD_REQUEST, message }) => {
-            ((vec![], 0), format!("This filter finds nothing: {message}."))
-        }
-        Err(refused) => return Err(visit.refused(&refused)),
-    };
+    let (found, error) =
+        match events(&operate, &visit, chosen.wire(), ListPart { offset, limit: PAGE, asc: false }).await {
+            Ok(found) => (found, String::new()),
+            Err(Refused { status: StatusCode::BAD_REQUEST, message }) => {
+                ((vec![], 0), format!("This filter finds nothing: {message}."))
+            }
+            Err(refused) => return Err(visit.refused(&refused)),
+        };
     let (rows, total) = found;
     let newest = rows.first().map(|event| event.sequence.clone()).filter(|_| offset == 0);
     let live = newest.map(|newest| chosen.path("/ui/operate/live", &[("page", "log".to_owned()), ("after", newest)]));
@@ -100,8 +98,7 @@ pub(super) async fn show_one(
     let unknown = || visit.refused(&Refused::not_found());
     let before = sequence.parse::<u64>().ok().and_then(|sequence| sequence.checked_sub(1)).ok_or_else(unknown)?;
     let after = json!([{ "afterSequence": before.to_string() }]);
-    let found = operate
-        .events(&visit, after, ListPart { offset: 0, limit: 1, asc: true })
+    let found = events(&operate, &visit, after, ListPart { offset: 0, limit: 1, asc: true })
         .await
         .map_err(|refused| visit.refused(&refused))?;
     let event = found.0.into_iter().next().filter(|event| event.sequence == sequence).ok_or_else(unknown)?;

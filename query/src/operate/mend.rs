@@ -22,7 +22,7 @@ use tokio::time::sleep;
 use super::{
     Operate,
     api_client::ApiRequest,
-    failed::{MatchPage, Row, row},
+    failed::{self, MatchPage, Row, row},
     filter::{Chosen, Field},
     level::{Act, ListPart, OperatorLevel},
     refused::Refused,
@@ -112,50 +112,53 @@ impl Selection {
 #[expect(clippy::cast_possible_truncation, reason = "it is 25")]
 const PAGE_MOST: usize = PAGE as usize;
 
-impl Operate {
-    /// Finds the failed events that an action concerns, of those that had failed by a time, and how many match.
-    async fn select(&self, visit: &Visit, selection: &Selection, until: Timestamp) -> Result<MatchPage, Refused> {
-        if selection.is_all {
-            let part = ListPart { offset: 0, limit: MOST, asc: true };
-            return self.search(visit, selection.chosen.failed_by(until), part).await;
-        }
-        let mut rows = vec![];
-        for id in &selection.ids {
-            match self.one(visit, id).await {
-                Ok(found) => rows.push(row(&found)),
-                Err(Refused { status: StatusCode::NOT_FOUND, .. }) => {}
-                Err(refused) => return Err(refused),
-            }
-        }
-        let total = rows.len() as u64;
-        Ok(MatchPage { rows, total })
+/// Finds the failed events that an action concerns, of those that had failed by a time, and how many match.
+async fn select(
+    operate: &Operate,
+    visit: &Visit,
+    selection: &Selection,
+    until: Timestamp,
+) -> Result<MatchPage, Refused> {
+    if selection.is_all {
+        let part = ListPart { offset: 0, limit: MOST, asc: true };
+        return failed::search(operate, visit, selection.chosen.failed_by(until), part).await;
     }
+    let mut rows = vec![];
+    for id in &selection.ids {
+        match failed::one(operate, visit, id).await {
+            Ok(found) => rows.push(row(&found)),
+            Err(Refused { status: StatusCode::NOT_FOUND, .. }) => {}
+            Err(refused) => return Err(refused),
+        }
+    }
+    let total = rows.len() as u64;
+    Ok(MatchPage { rows, total })
+}
 
-    /// Sends the same command for each of them, some at a time.
-    async fn each(&self, visit: &Visit, ids: Vec<String>, command: RowCommand<'_>) -> Outcome {
-        let RowCommand { what, body, key } = command;
-        let one = |id: String| {
-            let (path, key, body) = (format!("{}/{what}", visit.level.one(&id)), format!("{key}.{id}"), body.clone());
-            async move { self.api.send(visit, ApiRequest::command(path, body, key)).await }
-        };
-        let results = stream::iter(ids).take_until(sleep(LONGEST)).map(one).buffer_unordered(AT_ONCE);
-        let mut results = pin!(results);
-        let mut outcome = Outcome::default();
-        while let Some(result) = results.next().await {
-            match result {
-                Ok(done) => {
-                    outcome.done += 1;
-                    outcome.decided = outcome.decided.into_iter().chain(decided(&done)).min();
-                }
-                Err(Refused { status: StatusCode::NOT_FOUND, .. }) => outcome.gone += 1,
-                Err(refused) => {
-                    outcome.refused = Some(refused);
-                    break;
-                }
+/// Sends the same command for each of them, some at a time.
+async fn each(operate: &Operate, visit: &Visit, ids: Vec<String>, command: RowCommand<'_>) -> Outcome {
+    let RowCommand { what, body, key } = command;
+    let one = |id: String| {
+        let (path, key, body) = (format!("{}/{what}", visit.level.one(&id)), format!("{key}.{id}"), body.clone());
+        async move { operate.api.send(visit, ApiRequest::command(path, body, key)).await }
+    };
+    let results = stream::iter(ids).take_until(sleep(LONGEST)).map(one).buffer_unordered(AT_ONCE);
+    let mut results = pin!(results);
+    let mut outcome = Outcome::default();
+    while let Some(result) = results.next().await {
+        match result {
+            Ok(done) => {
+                outcome.done += 1;
+                outcome.decided = outcome.decided.into_iter().chain(decided(&done)).min();
+            }
+            Err(Refused { status: StatusCode::NOT_FOUND, .. }) => outcome.gone += 1,
+            Err(refused) => {
+                outcome.refused = Some(refused);
+                break;
             }
         }
-        outcome
     }
+    outcome
 }
 
 impl Outcome {
@@ -196,7 +199,7 @@ async fn confirm(operate: &Operate, visit: &Visit, is_discard: bool) -> Result<R
     if selection.is_nothing() {
         return Ok(see_other(&nothing_selected(&selection)));
     }
-    let found = operate.select(visit, &selection, until).await.map_err(|refused| visit.refused(&refused))?;
+    let found = select(operate, visit, &selection, until).await.map_err(|refused| visit.refused(&refused))?;
     Ok(confirmation(visit, &selection, found, Confirm::new(visit, is_discard, until)))
 }
 
@@ -271,7 +274,7 @@ pub(super) async fn retry(
     }
     if !selection.is_all {
         let command = RowCommand { what: "_retry", body: json!({}), key: &key };
-        let outcome = operate.each(&visit, selection.ids.clone(), command).await;
+        let outcome = each(&operate, &visit, selection.ids.clone(), command).await;
         return outcome.answer(&visit, &selection, "retried", selection.ids.len() as u64);
     }
     let (path, body) = visit.level.retry(selection.chosen.failed_by(until(&form)));
@@ -298,7 +301,7 @@ pub(super) async fn discard(
         return Ok(see_other(&selection.chosen.path("/ui/operate/failed/discard", &ids)));
     }
     let until = until(&form);
-    let found = operate.select(&visit, &selection, until).await.map_err(|refused| visit.refused(&refused))?;
+    let found = select(&operate, &visit, &selection, until).await.map_err(|refused| visit.refused(&refused))?;
     let mut confirm = Confirm::new(&visit, true, until);
     confirm.reason = form.get("reason").unwrap_or_default().to_owned();
     let steps = found.rows.len() as u64;
@@ -313,7 +316,7 @@ pub(super) async fn discard(
     let ids = found.rows.into_iter().map(|row| row.id).collect();
     let (body, key) = (json!({ "reason": confirm.reason }), key(&form));
     let command = RowCommand { what: "_discard", body, key: &key };
-    let outcome = operate.each(&visit, ids, command).await;
+    let outcome = each(&operate, &visit, ids, command).await;
     outcome.answer(&visit, &selection, "discarded", wanted)
 }
 

@@ -122,15 +122,13 @@ impl Node {
     }
 }
 
-impl Operate {
-    /// All nodes, for the page.
-    pub(super) async fn nodes(&self) -> Vec<Node> {
-        let writer = match &self.api.writes {
-            Writes::Elsewhere(bus) => bus.writer().await,
-            Writes::Here(_) => None,
-        };
-        self.nodes.all().into_iter().map(|(seen, since)| Node::of(seen, since, writer.as_deref())).collect()
-    }
+/// All nodes, for the page.
+pub(super) async fn list(operate: &Operate) -> Vec<Node> {
+    let writer = match &operate.api.writes {
+        Writes::Elsewhere(bus) => bus.writer().await,
+        Writes::Here(_) => None,
+    };
+    operate.nodes.all().into_iter().map(|(seen, since)| Node::of(seen, since, writer.as_deref())).collect()
 }
 
 /// A digest of these nodes, by which a page detects that it shows others.
@@ -140,7 +138,7 @@ pub(super) fn page_digest(nodes: &[Node]) -> u64 {
 
 /// Shows the nodes.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Response {
-    let nodes = operate.nodes().await;
+    let nodes = list(&operate).await;
     let frame = frame(Some(format!("/ui/operate/live?page=nodes&shown={}", page_digest(&nodes))));
     let page = Page { frame: frame.clone(), shell: visit.shell("/ui/operate/nodes"), nodes };
     visit.page(StatusCode::OK, &frame, &page)

@@ -12,10 +12,10 @@ use page::{
 };
 
 use super::{
-    Operate, PATH,
+    Operate, PATH, failed,
     filter::{Chosen, FAILED},
     level::{ListPart, OperatorLevel},
-    projections::{Followers, Row},
+    projections::{self, Followers, Row},
     reactions::Reaction,
     refused::Refused,
     shell::{FAILED_EVENTS, Shell, frame},
@@ -50,22 +50,20 @@ impl Overview {
     }
 }
 
-impl Operate {
-    /// Collects the state of the platform.
-    pub(super) async fn overview(&self, visit: &Visit) -> Result<Overview, Refused> {
-        let followers = self.projections(visit).await?;
-        let all = Chosen::of(FAILED, &Form::default());
-        let oldest = self.find(visit, &all, ListPart { offset: 0, limit: 1, asc: true }).await?;
-        let (nodes, silent) = self.nodes.counts();
-        Ok(Overview {
-            sentences: sentences(&followers, oldest.total, silent),
-            end: count(self.samples.end()),
-            lag: count(worst(&followers.rows)),
-            failed: count(oldest.total),
-            oldest: oldest.rows.into_iter().next().and_then(|row| row.last),
-            nodes: if silent > 0 { format!("{nodes}, {silent} silent") } else { nodes.to_string() },
-        })
-    }
+/// Collects the state of the platform.
+pub(super) async fn load(operate: &Operate, visit: &Visit) -> Result<Overview, Refused> {
+    let followers = projections::load(operate, visit).await?;
+    let all = Chosen::of(FAILED, &Form::default());
+    let oldest = failed::find(operate, visit, &all, ListPart { offset: 0, limit: 1, asc: true }).await?;
+    let (nodes, silent) = operate.nodes.counts();
+    Ok(Overview {
+        sentences: sentences(&followers, oldest.total, silent),
+        end: count(operate.samples.end()),
+        lag: count(worst(&followers.rows)),
+        failed: count(oldest.total),
+        oldest: oldest.rows.into_iter().next().and_then(|row| row.last),
+        nodes: if silent > 0 { format!("{nodes}, {silent} silent") } else { nodes.to_string() },
+    })
 }
 
 /// Shows the overview.
@@ -73,7 +71,7 @@ pub(super) async fn show(State(operate): State<Arc<Operate>>, visit: Visit) -> R
     if visit.level == OperatorLevel::Instance {
         return Ok(see_other(FAILED_EVENTS));
     }
-    let overview = operate.overview(&visit).await.map_err(|refused| visit.refused(&refused))?;
+    let overview = load(&operate, &visit).await.map_err(|refused| visit.refused(&refused))?;
     let frame = frame(Some(format!("/ui/operate/live?page=overview&shown={}", overview.page_digest())));
     let page = Page { frame: frame.clone(), shell: visit.shell(PATH), overview };
     Ok(visit.page(StatusCode::OK, &frame, &page))

@@ -218,22 +218,20 @@ fn state(name: &str, failed: u64, lag: &Lag) -> (Badge, &'static str) {
     }
 }
 
-impl Operate {
-    /// Gets all projections, and the other followers of the log.
-    pub(super) async fn projections(&self, visit: &Visit) -> Result<Followers, Refused> {
-        let found = self.api.send(visit, ApiRequest::list("/system/v1/views/_search", json!({}))).await?;
-        let list = |name: &str| found[name].as_array().map(Vec::as_slice).unwrap_or_default();
-        let row = |view| Row::of(view, self.samples.lag(view["viewName"].as_str().unwrap_or_default()));
-        let reaction =
-            |reported| Reaction::of(reported, self.samples.pace(reported["name"].as_str().unwrap_or_default()));
-        let (rows, reactions) = (list("result").iter().map(row), list("reactions").iter().map(reaction));
-        Ok(Followers { rows: rows.collect(), reactions: reactions.collect() })
-    }
+/// Gets all projections, and the other followers of the log.
+pub(super) async fn load(operate: &Operate, visit: &Visit) -> Result<Followers, Refused> {
+    let found = operate.api.send(visit, ApiRequest::list("/system/v1/views/_search", json!({}))).await?;
+    let list = |name: &str| found[name].as_array().map(Vec::as_slice).unwrap_or_default();
+    let row = |view| Row::of(view, operate.samples.lag(view["viewName"].as_str().unwrap_or_default()));
+    let reaction =
+        |reported| Reaction::of(reported, operate.samples.pace(reported["name"].as_str().unwrap_or_default()));
+    let (rows, reactions) = (list("result").iter().map(row), list("reactions").iter().map(reaction));
+    Ok(Followers { rows: rows.collect(), reactions: reactions.collect() })
 }
 
 /// Shows all projections.
 pub(super) async fn show(State(operate): State<Arc<Operate>>, OfSystem(visit): OfSystem) -> Result<Response, Instead> {
-    let found = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
+    let found = load(&operate, &visit).await.map_err(|refused| visit.refused(&refused))?;
     let Followers { rows, reactions } = found;
     let rows = rows.into_iter().map(|row| {
         let chart = row.chart(SMALL);
@@ -255,7 +253,7 @@ pub(super) async fn show_one(
     OfSystem(visit): OfSystem,
     Path(name): Path<String>,
 ) -> Result<Response, Instead> {
-    let found = operate.projections(&visit).await.map_err(|refused| visit.refused(&refused))?;
+    let found = load(&operate, &visit).await.map_err(|refused| visit.refused(&refused))?;
     let unknown = || Refused::not_found();
     let row = found.rows.into_iter().find(|row| row.name == name).ok_or_else(|| visit.refused(&unknown()))?;
     let frame = frame(Some(format!("/ui/operate/live?page=projection&name={}&shown={}", row.name, row.page_digest())));

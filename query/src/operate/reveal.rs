@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::{
     Operate,
     api_client::ApiRequest,
-    failed::{Event, FailedEventPage, Personal},
+    failed::{self, Event, FailedEventPage, Personal},
     level::Act,
     mend::reason_error,
     refused::Refused,
@@ -37,7 +37,7 @@ pub(super) async fn reveal(
     Path(id): Path<String>,
     Posted { visit, form }: Posted,
 ) -> Result<Response, Instead> {
-    let found = operate.one(&visit, &id).await.map_err(|refused| visit.refused(&refused))?;
+    let found = failed::one(&operate, &visit, &id).await.map_err(|refused| visit.refused(&refused))?;
     if !visit.may(Act::Reveal) {
         let denied = permission_denied(visit.level.permission(Act::Reveal));
         return Err(visit.refused(&Refused::of(&denied)));

@@ -67,58 +67,56 @@ pub(super) struct Stranger {
     pub(super) keys: Keys,
 }
 
-impl Operate {
-    /// Finds the site and the instance of a request.
-    pub(super) async fn stranger(&self, parts: &Parts) -> Result<Stranger, Instead> {
-        let authority = parts.uri.authority().and_then(|authority| authority.as_str().parse().ok());
-        let authority = authority.or_else(|| parts.headers.get(header::HOST).cloned());
-        let site = Site::of(&self.edge.external.scheme, &parts.uri, &parts.headers);
-        let (Some(site), Some(authority)) = (site, authority) else {
-            let text = "Pages are not served over http, where others could listen. Use https.\n";
-            return Err((StatusCode::FORBIDDEN, text).into_response().into());
-        };
-        let tenant = self.edge.tenant(parts, 0).await.map_err(|error| Instead::from(error.into_response()))?;
-        let keys = Keys::of(&self.keyring).await.map_err(|failure| {
-            tracing::warn!(error = explain(&failure), "sessions cannot be read");
-            away(&site)
-        })?;
-        Ok(Stranger { site, authority, tenant, keys })
-    }
+/// Finds the site and the instance of a request.
+pub(super) async fn stranger(operate: &Operate, parts: &Parts) -> Result<Stranger, Instead> {
+    let authority = parts.uri.authority().and_then(|authority| authority.as_str().parse().ok());
+    let authority = authority.or_else(|| parts.headers.get(header::HOST).cloned());
+    let site = Site::of(&operate.edge.external.scheme, &parts.uri, &parts.headers);
+    let (Some(site), Some(authority)) = (site, authority) else {
+        let text = "Pages are not served over http, where others could listen. Use https.\n";
+        return Err((StatusCode::FORBIDDEN, text).into_response().into());
+    };
+    let tenant = operate.edge.tenant(parts, 0).await.map_err(|error| Instead::from(error.into_response()))?;
+    let keys = Keys::of(&operate.keyring).await.map_err(|failure| {
+        tracing::warn!(error = explain(&failure), "sessions cannot be read");
+        away(&site)
+    })?;
+    Ok(Stranger { site, authority, tenant, keys })
+}
 
-    /// Returns the caller of a token that is valid for this instance.
-    ///
-    /// # Errors
-    /// When it is not valid, or that cannot be checked.
-    pub(super) async fn caller(&self, parts: &Parts, token: &str) -> Result<Caller, Error> {
-        let mut headers = HeaderMap::new();
-        headers.extend(parts.headers.get(header::HOST).map(|host| (header::HOST, host.clone())));
-        headers.insert(header::AUTHORIZATION, bearer(token));
-        let mut shown = http::Request::new(()).into_parts().0;
-        (shown.uri, shown.headers) = (parts.uri.clone(), headers);
-        self.edge.caller_of(&shown).await
-    }
+/// Returns the caller of a token that is valid for this instance.
+///
+/// # Errors
+/// When it is not valid, or that cannot be checked.
+pub(super) async fn caller(operate: &Operate, parts: &Parts, token: &str) -> Result<Caller, Error> {
+    let mut headers = HeaderMap::new();
+    headers.extend(parts.headers.get(header::HOST).map(|host| (header::HOST, host.clone())));
+    headers.insert(header::AUTHORIZATION, bearer(token));
+    let mut shown = http::Request::new(()).into_parts().0;
+    (shown.uri, shown.headers) = (parts.uri.clone(), headers);
+    operate.edge.caller_of(&shown).await
+}
 
-    async fn visit(&self, parts: &Parts) -> Result<Visit, Instead> {
-        let Stranger { site, authority, tenant, keys } = self.stranger(parts).await?;
-        let Some(browser) = cookie::read(&parts.headers, &site, SESSION).map(str::to_owned) else {
-            return Err(signed_out(&site, "Sign in", "You are not signed in."));
-        };
-        let ended = || signed_out(&site, "Sign in again", "Your session has ended.");
-        let Sealed { token, .. } = keys.open(For::Session, &tenant.id, &browser).ok_or_else(ended)?;
-        let caller = self.caller(parts, &token).await.map_err(|error| refused(&site, &error, ended()))?;
-        let Some(level) = OperatorLevel::of(&caller) else { return Err(no_access(&site, &caller)) };
-        let request_id = request_id(&parts.headers);
-        let query = Form::of_query(parts.uri.query());
-        let binding = format!("{level:?} {browser}");
-        Ok(Visit { site, authority, request_id, caller, level, query, keys, binding, token })
-    }
+async fn visit(operate: &Operate, parts: &Parts) -> Result<Visit, Instead> {
+    let Stranger { site, authority, tenant, keys } = stranger(operate, parts).await?;
+    let Some(browser) = cookie::read(&parts.headers, &site, SESSION).map(str::to_owned) else {
+        return Err(signed_out(&site, "Sign in", "You are not signed in."));
+    };
+    let ended = || signed_out(&site, "Sign in again", "Your session has ended.");
+    let Sealed { token, .. } = keys.open(For::Session, &tenant.id, &browser).ok_or_else(ended)?;
+    let caller = caller(operate, parts, &token).await.map_err(|error| refused(&site, &error, ended()))?;
+    let Some(level) = OperatorLevel::of(&caller) else { return Err(no_access(&site, &caller)) };
+    let request_id = request_id(&parts.headers);
+    let query = Form::of_query(parts.uri.query());
+    let binding = format!("{level:?} {browser}");
+    Ok(Visit { site, authority, request_id, caller, level, query, keys, binding, token })
 }
 
 impl FromRequestParts<Arc<Operate>> for Visit {
     type Rejection = Instead;
 
     async fn from_request_parts(parts: &mut Parts, operate: &Arc<Operate>) -> Result<Self, Instead> {
-        operate.visit(parts).await
+        visit(operate, parts).await
     }
 }
 
@@ -126,7 +124,7 @@ impl FromRequestParts<Arc<Operate>> for OfSystem {
     type Rejection = Instead;
 
     async fn from_request_parts(parts: &mut Parts, operate: &Arc<Operate>) -> Result<Self, Instead> {
-        let visit = operate.visit(parts).await?;
+        let visit = visit(operate, parts).await?;
         if visit.level == OperatorLevel::System { Ok(Self(visit)) } else { Err(no_access(&visit.site, &visit.caller)) }
     }
 }
@@ -138,7 +136,7 @@ impl FromRequest<Arc<Operate>> for Posted {
         let (parts, body) = request.into_parts();
         // Read the body first: browsers read an answer only after they have sent everything.
         let body = read_body(body, form::LARGEST).await;
-        let visit = operate.visit(&parts).await?;
+        let visit = visit(operate, &parts).await?;
         let body = body.map_err(|_| unread(&visit.site))?;
         let form = Form::read(&parts.headers, &body).ok_or_else(|| unread(&visit.site))?;
         if !origin::is_own(&parts.headers, &visit.site) || !form::is_of(&visit.keys.form, &visit.binding, &form) {
@@ -163,7 +161,7 @@ impl Visit {
     pub(super) async fn require_level(&self, operate: &Operate) -> Result<(), Refused> {
         let mut parts = http::Request::new(()).into_parts().0;
         parts.headers.insert(header::HOST, self.authority.clone());
-        let caller = operate.caller(&parts, &self.token).await;
+        let caller = caller(operate, &parts, &self.token).await;
         let caller =
             caller.map_err(|error| Refused { status: error.reason().http_status(), message: error.to_string() })?;
         if OperatorLevel::of(&caller) == Some(self.level) { Ok(()) } else { Err(Refused::not_found()) }
