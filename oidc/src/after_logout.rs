@@ -37,7 +37,7 @@ impl AfterLogout<'_> {
             return Err(Notice::UNREADABLE_LOGOUT);
         }
         let (Some(client_id), Some(uri)) = (self.client_id, self.uri) else { return Ok(None) };
-        let found = own_app::app(&oidc.edge, tenant, client_id, 0).await;
+        let found = own_app::find_app(&oidc.edge, tenant, client_id, 0).await;
         let app = found.map_err(|failure| {
             tracing::warn!(error = explain(&*failure), "an app cannot be read, so a session was not ended");
             Notice::MAYBE_SIGNED_OUT

@@ -53,15 +53,15 @@ pub(crate) async fn authorize(State(oidc): State<Arc<Oidc>>, request: Request<Bo
     };
     let (site, words) = (oidc.site(request.uri(), request.headers()), Words::built_in(request.headers()));
     let led = timeout(LONGEST, lead(&oidc, request)).await;
-    match led.unwrap_or(Err(AuthorizeFailure::Page(Notice::AWAY))) {
+    match led.unwrap_or(Err(AuthorizeRefusal::Page(Notice::AWAY))) {
         Ok(url) => redirect(status, &url),
-        Err(AuthorizeFailure::Page(notice)) => notice.answer(site.as_ref(), &words),
-        Err(AuthorizeFailure::Platform(error)) => error.into_response(),
+        Err(AuthorizeRefusal::Page(notice)) => notice.answer(site.as_ref(), &words),
+        Err(AuthorizeRefusal::Platform(error)) => error.into_response(),
     }
 }
 
 /// Why a browser is not sent to a login page.
-enum AuthorizeFailure {
+enum AuthorizeRefusal {
     /// The person is shown an error page.
     Page(Notice),
     /// No instance is found under the host.
@@ -75,7 +75,7 @@ pub(crate) fn origin_of(extensions: &Extensions) -> String {
 }
 
 /// Returns the URL that the browser is redirected to.
-async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, AuthorizeFailure> {
+async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, AuthorizeRefusal> {
     let asked = match BrowserRequest::read(oidc, request).await? {
         IncomingRequest::AtIssuer(asked) => asked,
         IncomingRequest::Elsewhere(url) => return Ok(url),
@@ -87,7 +87,7 @@ async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, AuthorizeFa
     {
         // The redirect URI is in the request object, too.
         let is_away = refusal.error == "temporarily_unavailable";
-        return Err(AuthorizeFailure::Page(if is_away { Notice::AWAY } else { Notice::UNREADABLE }));
+        return Err(AuthorizeRefusal::Page(if is_away { Notice::AWAY } else { Notice::UNREADABLE }));
     }
     let answerable = by_app.answerable()?;
     let waiting = match opened {
@@ -98,9 +98,7 @@ async fn lead(oidc: &Oidc, request: Request<Body>) -> Result<String, AuthorizeFa
     let tenant = &by_app.asked.tenant;
     match waiting {
         Ok(id) => Ok(login_url(&oidc.edge.external.issuer(tenant), &by_app.settings, &id)),
-        Err(refusal) => {
-            answer::url(oidc, tenant, callback, &refusal.pairs()).await.map_err(|error| unavailable(&error))
-        }
+        Err(refusal) => answer::url(oidc, tenant, callback, &refusal.pairs()).await.map_err(|error| away_page(&error)),
     }
 }
 
@@ -114,7 +112,7 @@ struct BrowserRequest {
     has_pages: bool,
 }
 
-/// The host that a request was sent to.
+/// A request, by the host that it was sent to.
 enum IncomingRequest {
     /// The host of the issuer.
     AtIssuer(BrowserRequest),
@@ -123,14 +121,14 @@ enum IncomingRequest {
 }
 
 impl BrowserRequest {
-    async fn read(oidc: &Oidc, request: Request<Body>) -> Result<IncomingRequest, AuthorizeFailure> {
+    async fn read(oidc: &Oidc, request: Request<Body>) -> Result<IncomingRequest, AuthorizeRefusal> {
         let origin = origin_of(request.extensions());
         let named = host(request.uri(), request.headers());
         let has_pages = oidc.site(request.uri(), request.headers()).is_some();
         let read = form::read_either(oidc, request).await;
         let EndpointRequest { tenant, form, .. } = read.map_err(|refused| match refused {
-            Refused::Platform(error) => AuthorizeFailure::Platform(error),
-            Refused::OAuth(_) => AuthorizeFailure::Page(Notice::UNREADABLE),
+            Refused::Platform(error) => AuthorizeRefusal::Platform(error),
+            Refused::OAuth(_) => AuthorizeRefusal::Page(Notice::UNREADABLE),
         })?;
         // The cookies of a login belong to one host.
         if named.is_ok_and(|named| named != tenant.primary_domain) {
@@ -141,16 +139,16 @@ impl BrowserRequest {
     }
 
     /// Finds the app that has made the request: an active one in which people log in.
-    async fn by_app(self, oidc: &Oidc) -> Result<ByApp, AuthorizeFailure> {
+    async fn by_app(self, oidc: &Oidc) -> Result<ByApp, AuthorizeRefusal> {
         if !oidc.edge.ended.is_known() {
-            return Err(AuthorizeFailure::Page(Notice::AWAY));
+            return Err(AuthorizeRefusal::Page(Notice::AWAY));
         }
         let client_id = self.form.get("client_id").unwrap_or_default();
-        let found = own_app::app(&oidc.edge, &self.tenant, client_id, 0).await;
-        let found = found.map_err(|failure| unavailable(&Error::from(failure)))?;
+        let found = own_app::find_app(&oidc.edge, &self.tenant, client_id, 0).await;
+        let found = found.map_err(|failure| away_page(&Error::from(failure)))?;
         let app = found.filter(|app| holder::is_live_app(&oidc.edge, &self.tenant, app, app.processed));
-        let app = app.ok_or(AuthorizeFailure::Page(Notice::NO_APP))?;
-        let settings = app.app.config.oidc().cloned().ok_or(AuthorizeFailure::Page(Notice::NO_APP))?;
+        let app = app.ok_or(AuthorizeRefusal::Page(Notice::NO_APP))?;
+        let settings = app.app.config.oidc().cloned().ok_or(AuthorizeRefusal::Page(Notice::NO_APP))?;
         Ok(ByApp { asked: self, app, settings })
     }
 }
@@ -176,13 +174,13 @@ impl ByApp {
     }
 
     /// Determines where the app is answered: at a registered redirect URI.
-    fn answerable(self) -> Result<Answerable, AuthorizeFailure> {
+    fn answerable(self) -> Result<Answerable, AuthorizeRefusal> {
         let form = &self.asked.form;
-        let redirect_uri = form.get("redirect_uri").ok_or(AuthorizeFailure::Page(Notice::NO_REDIRECT_URI))?;
+        let redirect_uri = form.get("redirect_uri").ok_or(AuthorizeRefusal::Page(Notice::NO_REDIRECT_URI))?;
         if !checks::leads_to(&self.settings, &self.settings.redirect_uris, redirect_uri) {
             let rule = checks::no_way(&self.settings, redirect_uri);
             tracing::info!(app = self.app.id, rule, "nobody is sent to the address that an app has asked for");
-            return Err(AuthorizeFailure::Page(Notice::NO_REDIRECT_URI));
+            return Err(AuthorizeRefusal::Page(Notice::NO_REDIRECT_URI));
         }
         let state = form.get("state").map(str::to_owned);
         let is_long = state.as_ref().is_some_and(|state| state.len() > LONGEST_STATE);
@@ -244,8 +242,8 @@ fn login_url(issuer: &str, Settings { login_uri, .. }: &Settings, id: &str) -> S
 }
 
 /// Makes the page for a dependency that does not answer.
-fn unavailable(_: &Error) -> AuthorizeFailure {
-    AuthorizeFailure::Page(Notice::AWAY)
+fn away_page(_: &Error) -> AuthorizeRefusal {
+    AuthorizeRefusal::Page(Notice::AWAY)
 }
 
 /// Redirects a browser to a URL, without storing the redirect or sending a `Referer`.

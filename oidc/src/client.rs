@@ -143,7 +143,7 @@ async fn with_secret(oidc: &Oidc, tenant: &Tenant, client_id: &str, client_secre
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
-    let app = own_app::app(&oidc.edge, tenant, client_id, 0).await?;
+    let app = own_app::find_app(&oidc.edge, tenant, client_id, 0).await?;
     let known = app.as_ref().map(|found| (found.id.as_str(), &found.app.secrets));
     let is_right = is_right(oidc, tenant, known, client_secret).await?;
     let has_secret = |app: &Client| app.app.config.auth_method().has_secret();
@@ -164,7 +164,7 @@ async fn public(oidc: &Oidc, tenant: &Tenant, client_id: &str) -> Result<Arc<Cli
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
-    let app = own_app::app(&oidc.edge, tenant, client_id, 0).await?;
+    let app = own_app::find_app(&oidc.edge, tenant, client_id, 0).await?;
     let is_public = |app: &Client| app.app.config.auth_method() == AuthMethod::None;
     app.filter(|app| is_public(app) && holder::is_live_app(&oidc.edge, tenant, app, app.processed))
         .ok_or(Error::InvalidClient)
@@ -187,7 +187,7 @@ pub(crate) async fn any(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form:
     let name = name(client_id);
     // Apps have no names, so none is looked up by name: without Postgres that could not be answered.
     let app = match &name {
-        Name::Id(id) => own_app::app(&oidc.edge, tenant, id, 0).await?,
+        Name::Id(id) => own_app::find_app(&oidc.edge, tenant, id, 0).await?,
         Name::Username(_) => None,
     };
     let user = oidc.edge.directory.principal(&tenant.id, name, 0).await?;
@@ -223,7 +223,7 @@ async fn any_signing(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>, fo
 /// Returns the app that has signed an assertion, if that is how it authenticates.
 async fn signing_app(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>) -> Result<Arc<Client>, Flaw> {
     let key = assertion.key::<App>(oidc, tenant).await?;
-    let app = own_app::app(&oidc.edge, tenant, &key.holder_id, 0).await?;
+    let app = own_app::find_app(&oidc.edge, tenant, &key.holder_id, 0).await?;
     let signs = |app: &Client| app.app.config.auth_method() == AuthMethod::PrivateKeyJwt;
     let app = app
         .filter(|app| signs(app) && holder::is_live_app(&oidc.edge, tenant, app, app.processed))

@@ -128,7 +128,8 @@ async fn roles(
 
 /// Returns a scope that was not requested but counts, because the client is set up so.
 async fn asserted(oidc: &Oidc, tenant: &Tenant, token: &AccessToken) -> Result<Option<Scope<'static>>, Error> {
-    let client = if token.is_of_app() { own_app::app(&oidc.edge, tenant, &token.client_id, 0).await? } else { None };
+    let client =
+        if token.is_of_app() { own_app::find_app(&oidc.edge, tenant, &token.client_id, 0).await? } else { None };
     let settings = client.as_ref().and_then(|client| client.app.config.oidc());
     Ok(settings.is_some_and(|settings| settings.assertions.access_token_roles).then_some(Scope::Roles))
 }

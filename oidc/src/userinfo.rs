@@ -144,7 +144,7 @@ async fn user_claims(
     headers: &HeaderMap,
 ) -> Result<Map<String, Value>, Error> {
     let known = scope::parse(Some(&token.scope)).unwrap_or_default();
-    let app = own_app::app(&oidc.edge, &tenant, &token.client_id, 0).await?;
+    let app = own_app::find_app(&oidc.edge, &tenant, &token.client_id, 0).await?;
     let own = app.as_ref().map(|app| app.app.project_id.as_str());
     let named = known.iter().filter_map(|(_, scope)| audience::of(&tenant, scope)).chain(own);
     let named: Vec<String> = named.filter(|id| token.aud.iter().any(|aud| aud == id)).map(str::to_owned).collect();

@@ -22,7 +22,7 @@ use eventlog::{
     log::LogFailure,
     unit::{self, supervise, while_held},
 };
-use index::{Follower, Manifest, Publisher, Replica, Snapshot, SnapshotSender, Storage, Writer, publish};
+use index::{Follower, Manifest, Publisher, Replica, Snapshot, SnapshotSender, Storage, Writer, replace_snapshot};
 use tokio::{
     sync::watch,
     time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at},
@@ -334,7 +334,7 @@ impl Unit {
     /// Shows a commit and passes it on to be published, unless the index is still being built again.
     fn report(&self, snapshot: &Arc<Snapshot>, complete_from: u64, committed: &Committed) {
         if snapshot.position.stream_sequence >= complete_from {
-            publish(&self.shown, snapshot.clone());
+            replace_snapshot(&self.shown, snapshot.clone());
             committed.send_replace(Some(snapshot.clone()));
         }
     }

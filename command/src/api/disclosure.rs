@@ -98,7 +98,7 @@ async fn revealed<I: Message>(
         return Ok(answer);
     }
     let is_there = is_there.load(Ordering::Relaxed);
-    let shown = commands.persons.inspect(&key, sequence, payload, is_there).await;
+    let shown = commands.persons.open_for_inspection(&key, sequence, payload, is_there).await;
     let (payload, members) = shown.map_err(key_unavailable)?;
     answer.message.event = Some(api::event::opened(event, payload));
     answer.message.personal = personal(members);

@@ -53,9 +53,9 @@ impl Readable for App {
         let (problems, origins) =
             if let Config::Oidc(oidc) = &config { (oidc.problems(), oidc.origins()) } else { Default::default() };
         let config = match config {
-            Config::Oidc(oidc) => app::app::Config::Oidc(shown_oidc(oidc)),
+            Config::Oidc(oidc) => app::app::Config::Oidc(oidc_to_proto(oidc)),
             Config::Api { auth_method } => {
-                app::app::Config::Api(ApiConfig { auth_method_type: shown_api_method(auth_method).into() })
+                app::app::Config::Api(ApiConfig { auth_method_type: api_method_to_proto(auth_method).into() })
             }
         };
         GetApp {
@@ -65,7 +65,7 @@ impl Readable for App {
             client_id: found.id.clone(),
             has_secret: secrets.newest.expose().is_some(),
             non_compliant: !problems.is_empty(),
-            compliance_problems: problems.into_iter().map(|problem| shown_problem(problem).into()).collect(),
+            compliance_problems: problems.into_iter().map(|problem| problem_to_proto(problem).into()).collect(),
             allowed_origins: origins,
         }
     }
@@ -159,17 +159,17 @@ fn patch_api(wanted: PatchApiConfig) -> Option<AuthMethod> {
     wanted.auth_method_type.map(|_| api_method(wanted.auth_method_type()))
 }
 
-fn shown_oidc(oidc: Oidc) -> OidcAppConfig {
+fn oidc_to_proto(oidc: Oidc) -> OidcAppConfig {
     let Assertions { access_token_roles, id_token_roles, id_token_userinfo } = oidc.assertions;
     OidcAppConfig {
         redirect_uris: oidc.redirect_uris,
-        response_types: oidc.response_types.into_iter().map(|of| shown_response_type(of).into()).collect(),
-        grant_types: oidc.grant_types.into_iter().map(|of| shown_grant_type(of).into()).collect(),
-        app_type: shown_app_type(oidc.app_type).into(),
-        auth_method_type: shown_method(oidc.auth_method).into(),
+        response_types: oidc.response_types.into_iter().map(|of| response_type_to_proto(of).into()).collect(),
+        grant_types: oidc.grant_types.into_iter().map(|of| grant_type_to_proto(of).into()).collect(),
+        app_type: app_type_to_proto(oidc.app_type).into(),
+        auth_method_type: method_to_proto(oidc.auth_method).into(),
         post_logout_redirect_uris: oidc.post_logout_redirect_uris,
         dev_mode: oidc.dev_mode,
-        access_token_type: shown_token_type(oidc.access_token_type).into(),
+        access_token_type: token_type_to_proto(oidc.access_token_type).into(),
         access_token_role_assertion: access_token_roles,
         id_token_role_assertion: id_token_roles,
         id_token_userinfo_assertion: id_token_userinfo,
@@ -192,7 +192,7 @@ fn response_type(wanted: OidcResponseType) -> Option<ResponseType> {
     }
 }
 
-fn shown_response_type(response: ResponseType) -> OidcResponseType {
+fn response_type_to_proto(response: ResponseType) -> OidcResponseType {
     match response {
         ResponseType::Code => OidcResponseType::Code,
         ResponseType::IdToken => OidcResponseType::IdToken,
@@ -211,7 +211,7 @@ fn grant_type(wanted: OidcGrantType) -> Option<GrantType> {
     }
 }
 
-fn shown_grant_type(grant: GrantType) -> OidcGrantType {
+fn grant_type_to_proto(grant: GrantType) -> OidcGrantType {
     match grant {
         GrantType::AuthorizationCode => OidcGrantType::AuthorizationCode,
         GrantType::Implicit => OidcGrantType::Implicit,
@@ -229,7 +229,7 @@ fn app_type(wanted: OidcAppType) -> AppType {
     }
 }
 
-fn shown_app_type(app_type: AppType) -> OidcAppType {
+fn app_type_to_proto(app_type: AppType) -> OidcAppType {
     match app_type {
         AppType::Web => OidcAppType::Web,
         AppType::UserAgent => OidcAppType::UserAgent,
@@ -246,7 +246,7 @@ fn auth_method(wanted: OidcAuthMethodType) -> AuthMethod {
     }
 }
 
-fn shown_method(method: AuthMethod) -> OidcAuthMethodType {
+fn method_to_proto(method: AuthMethod) -> OidcAuthMethodType {
     match method {
         AuthMethod::Basic => OidcAuthMethodType::Basic,
         AuthMethod::Post => OidcAuthMethodType::Post,
@@ -263,7 +263,7 @@ fn api_method(wanted: ApiAuthMethodType) -> AuthMethod {
 }
 
 /// These apps have no other methods.
-fn shown_api_method(method: AuthMethod) -> ApiAuthMethodType {
+fn api_method_to_proto(method: AuthMethod) -> ApiAuthMethodType {
     match method {
         AuthMethod::Basic | AuthMethod::Post | AuthMethod::None => ApiAuthMethodType::Basic,
         AuthMethod::PrivateKeyJwt => ApiAuthMethodType::PrivateKeyJwt,
@@ -277,14 +277,14 @@ fn token_type(wanted: OidcTokenType) -> TokenType {
     }
 }
 
-fn shown_token_type(token_type: TokenType) -> OidcTokenType {
+fn token_type_to_proto(token_type: TokenType) -> OidcTokenType {
     match token_type {
         TokenType::Opaque => OidcTokenType::Bearer,
         TokenType::Jwt => OidcTokenType::Jwt,
     }
 }
 
-fn shown_problem(problem: Problem) -> OidcComplianceProblem {
+fn problem_to_proto(problem: Problem) -> OidcComplianceProblem {
     match problem {
         Problem::DevMode => OidcComplianceProblem::DevMode,
         Problem::NoRedirectUri => OidcComplianceProblem::NoRedirectUri,

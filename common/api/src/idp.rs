@@ -90,7 +90,7 @@ impl ShownReusable for Idp {
             idp: Some(idp::Idp {
                 name: name.clone(),
                 state_policy: seen_policy(seen).into(),
-                options: Some(shown_options(options)),
+                options: Some(options_to_proto(options)),
             }),
         }
     }
@@ -170,7 +170,7 @@ fn options(wanted: idp::Options) -> Options {
     }
 }
 
-fn shown_options(options: &Options) -> idp::Options {
+fn options_to_proto(options: &Options) -> idp::Options {
     let Options { is_linking_allowed, is_creation_allowed, is_auto_creation, is_auto_update, auto_linking } = *options;
     let auto_linking = match auto_linking {
         None => AutoLinkingOption::Unspecified,

@@ -86,7 +86,7 @@ impl Readable for User {
                 name: found.state.name.clone(),
                 description: found.state.description.clone(),
                 allow_token_endpoint_audience: found.state.allow_token_endpoint_audience,
-                access_token_type: shown_token_type(found.state.has_opaque_tokens()).into(),
+                access_token_type: token_type_to_proto(found.state.has_opaque_tokens()).into(),
                 access_token_alg: token_algorithm::to_proto(found.state.access_token_alg.as_deref()).into(),
                 id_token_alg: token_algorithm::to_proto(found.state.id_token_alg.as_deref()).into(),
             }),
@@ -117,7 +117,7 @@ fn token_type(wanted: AccessTokenType) -> Option<TokenType> {
     }
 }
 
-fn shown_token_type(is_opaque: bool) -> AccessTokenType {
+fn token_type_to_proto(is_opaque: bool) -> AccessTokenType {
     if is_opaque { AccessTokenType::Bearer } else { AccessTokenType::Jwt }
 }
 

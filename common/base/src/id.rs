@@ -57,7 +57,7 @@ pub fn from_hash(text: &str) -> String {
     number_from_hash(text).to_string()
 }
 
-/// Like [`hashed`], as a number.
+/// Like [`from_hash`], as a number.
 pub fn number_from_hash(text: &str) -> u64 {
     sha256(text.as_bytes()).first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)) >> 1
 }

@@ -184,7 +184,7 @@ impl Leases {
 
     /// Writes this process as holder into the entry of a unit at this revision.
     async fn take(&self, unit: &str, epoch: u64, revision: u64) -> Result<Attempt, LogFailure> {
-        let _wanting = self.process.require();
+        let _wanting = self.process.keep_renewed();
         let mut tenures = self.process.tenures();
         let is_valid = |tenure: &Option<Tenure>| tenure.as_ref().is_some_and(|it| since_start() < it.valid_until);
         let Ok(Some(Tenure { process, .. })) = tenures.wait_for(is_valid).await.map(|tenure| tenure.clone()) else {

@@ -54,7 +54,7 @@ pub struct Follower {
 }
 
 /// Shows a snapshot, unless a newer one was shown: an index never seems to go back.
-pub fn publish(shown: &SnapshotSender, snapshot: Arc<Snapshot>) {
+pub fn replace_snapshot(shown: &SnapshotSender, snapshot: Arc<Snapshot>) {
     let stream_sequence = snapshot.position.stream_sequence;
     if stream_sequence >= position(shown) {
         shown.send_replace(Some(snapshot));
@@ -172,7 +172,7 @@ impl Follower {
                 Some(files) => files,
                 None => self.install(&mut replica, manifest, &mut epoch).await?,
             };
-            publish(shown, moved.map_or(Ok(files.clone()), |moved| moved.applied(&files).map(Arc::new))?);
+            replace_snapshot(shown, moved.map_or(Ok(files.clone()), |moved| moved.applied(&files).map(Arc::new))?);
             installed = Some(files);
         }
     }

@@ -30,7 +30,7 @@ pub use bounds::{Bounds, SearchInterrupted};
 pub use failure::IndexFailure;
 pub use filter::{Filter, Method};
 pub use folder::Folder;
-pub use follow::{Follower, Indexes, SnapshotReceiver, SnapshotSender, Storage, publish};
+pub use follow::{Follower, Indexes, SnapshotReceiver, SnapshotSender, Storage, replace_snapshot};
 pub use layout::{Layout, name};
 pub use manifest::{File, Manifest, Omitted, Pack};
 pub use moved::IndexProgress;

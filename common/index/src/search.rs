@@ -17,7 +17,7 @@ use tantivy::{
     schema::Value,
 };
 use view::{
-    rows::{PageRoom, StoredResource},
+    rows::{PageBudget, StoredResource},
     table::Row,
 };
 
@@ -118,7 +118,7 @@ impl Snapshot {
         collector: &PageCollector<'_>,
     ) -> Result<(Vec<Vec<u8>>, usize), IndexFailure> {
         let (page, total) = self.searcher.search(query, collector)?;
-        let (mut found, mut room) = (vec![], PageRoom::default());
+        let (mut found, mut room) = (vec![], PageBudget::default());
         for address in page {
             collector.bounds.count(0)?;
             let document: TantivyDocument = self.searcher.doc(address)?;

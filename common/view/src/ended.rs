@@ -44,12 +44,12 @@ use self::{
     loaded::{Loaded, load},
 };
 use crate::{
+    completeness::{Completeness, FollowsLog, watch_log_end},
     database::Database,
     failed_event::Baseline,
     projection::ENDED,
     revoked::Revoked,
     table::{Effect, Table},
-    up_to_date::{FollowsLog, UpToDate, watch_log_end},
 };
 
 /// How long tokens are accepted by default while it is unknown what has ended.
@@ -72,7 +72,7 @@ struct State {
     forgotten: AtomicU64,
     /// The sequence up to which some of the grants that ended may be forgotten.
     forgotten_grants: AtomicU64,
-    up_to_date: UpToDate,
+    completeness: Completeness,
     /// The tokens that were revoked.
     revoked: Revoked,
 }
@@ -131,7 +131,7 @@ impl Ended {
         // More grants are loaded than are remembered.
         let [forgotten, forgotten_grants] = [baseline.processed, 0].map(AtomicU64::new);
         let at = baseline.position;
-        let (reached, up_to_date) = (Reached::new(at.sequence), UpToDate::new(at, silence));
+        let (reached, completeness) = (Reached::new(at.sequence), Completeness::new(at, silence));
         let lately = Lately::default();
         lately.add_all(&ends);
         Self(Arc::new(State {
@@ -141,14 +141,14 @@ impl Ended {
             reached,
             forgotten,
             forgotten_grants,
-            up_to_date,
+            completeness,
             revoked,
         }))
     }
 
     /// Whether it is known what has ended. Nothing may be taken for alive otherwise.
     pub fn is_known(&self) -> bool {
-        self.0.up_to_date.is_known() && self.0.revoked.is_known()
+        self.0.completeness.is_known() && self.0.revoked.is_known()
     }
 
     /// The tokens that were revoked.
@@ -198,7 +198,7 @@ impl Ended {
             }
             self.has_ended(&recorded.event.instance_id, kind, id.clone(), end);
         }
-        self.0.up_to_date.set_reached(record.stream_sequence);
+        self.0.completeness.set_reached(record.stream_sequence);
         self.0.reached.advance(record.position().sequence);
     }
 
@@ -293,8 +293,8 @@ fn removed<'a>(of: impl IntoIterator<Item = &'a HashMap<(&'static str, String), 
 }
 
 impl FollowsLog for Ended {
-    fn up_to_date(&self) -> &UpToDate {
-        &self.0.up_to_date
+    fn completeness(&self) -> &Completeness {
+        &self.0.completeness
     }
 
     async fn look_up(&self, database: &Database, shard: u16) {
@@ -308,7 +308,7 @@ impl FollowsLog for Ended {
                     }
                 }
                 if let Some(at) = age.and_then(|age| asked.checked_sub(age)) {
-                    self.0.up_to_date.set_complete_at(at);
+                    self.0.completeness.set_complete_at(at);
                 }
             }
             Err(error) => {

@@ -343,8 +343,8 @@ mod tests {
         let withheld = |projection: &'static Projection, aggregate_type| {
             Some(Parking::of(projection, 0)?.withholds(projection.table(aggregate_type)?))
         };
-        let last_login = [("user", *ACCESS), ("instance", *ACCESS), (Session::NAME, *SESSIONS)];
-        assert_eq!(last_login.map(|(kind, projection)| withheld(projection, kind)), [Some(true); 3]);
+        let admitting = [("user", *ACCESS), ("instance", *ACCESS), (Session::NAME, *SESSIONS)];
+        assert_eq!(admitting.map(|(kind, projection)| withheld(projection, kind)), [Some(true); 3]);
         let others = [("feature_settings", *ACCESS), ("user", *ENDED), ("target", *TARGETS)];
         assert_eq!(others.map(|(kind, projection)| withheld(projection, kind)), [Some(false); 3]);
         let parks = |projection| Parking::of(projection, 0).is_some();

@@ -8,6 +8,7 @@
 
 pub mod attempts;
 pub mod checkpoint;
+pub(crate) mod completeness;
 pub mod database;
 pub mod directory;
 pub mod ended;
@@ -27,4 +28,3 @@ pub mod rows;
 pub mod schema;
 pub mod settings;
 pub mod table;
-pub(crate) mod up_to_date;

@@ -31,13 +31,13 @@ use tokio_postgres::types::ToSql;
 
 use self::of_instance::{All, CLOCKS, OfInstance, Single};
 pub use self::of_instance::{MOST_OF_CLIENT, MOST_SINGLE, TokenId};
-pub use crate::up_to_date::{LONGEST_LIFE, REMEMBERED};
+pub use crate::completeness::{LONGEST_LIFE, REMEMBERED};
 use crate::{
     checkpoint::{Checkpoint, signed},
+    completeness::{Completeness, FollowsLog, watch_log_end},
     database::{Database, DatabaseFailure, snapshot},
     heartbeat, history,
     projection::{SESSION_HISTORY, Sql},
-    up_to_date::{FollowsLog, UpToDate, watch_log_end},
 };
 
 /// The event that ends a session and all tokens that were issued in it.
@@ -50,7 +50,7 @@ pub struct Revoked(Arc<State>);
 struct State {
     known: RwLock<HashMap<String, OfInstance>>,
     reached: Reached,
-    up_to_date: UpToDate,
+    completeness: Completeness,
     /// The sequence up to which history was read.
     read: AtomicU64,
 }
@@ -87,13 +87,13 @@ impl Revoked {
     }
 
     pub(crate) fn new(at: Position, silence: Duration) -> Self {
-        let (reached, up_to_date) = (Reached::new(at.sequence), UpToDate::new(at, silence));
-        Self(Arc::new(State { known: RwLock::default(), reached, up_to_date, read: AtomicU64::new(at.sequence) }))
+        let (reached, completeness) = (Reached::new(at.sequence), Completeness::new(at, silence));
+        Self(Arc::new(State { known: RwLock::default(), reached, completeness, read: AtomicU64::new(at.sequence) }))
     }
 
     /// Whether it is known what was revoked.
     pub(crate) fn is_known(&self) -> bool {
-        self.0.up_to_date.is_known()
+        self.0.completeness.is_known()
     }
 
     /// How far the log was followed.
@@ -125,7 +125,7 @@ impl Revoked {
     }
 
     fn advance(&self, record: &Record) {
-        self.0.up_to_date.set_reached(record.stream_sequence);
+        self.0.completeness.set_reached(record.stream_sequence);
         self.0.reached.advance(record.position().sequence);
     }
 
@@ -198,8 +198,8 @@ impl Follower for Revoked {
 }
 
 impl FollowsLog for Revoked {
-    fn up_to_date(&self) -> &UpToDate {
-        &self.0.up_to_date
+    fn completeness(&self) -> &Completeness {
+        &self.0.completeness
     }
 
     async fn look_up(&self, database: &Database, shard: u16) {
@@ -209,7 +209,7 @@ impl FollowsLog for Revoked {
                 self.take_all_up(&events);
                 self.0.read.store(at.sequence, Ordering::Release);
                 if let Some(at) = age.and_then(|age| asked.checked_sub(age)) {
-                    self.0.up_to_date.set_complete_at(at);
+                    self.0.completeness.set_complete_at(at);
                 }
             }
             Err(error) => {

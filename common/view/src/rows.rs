@@ -36,18 +36,18 @@ impl<T> Fresh<T> {
 
 /// The room that is left in a page.
 #[derive(Debug)]
-pub struct PageRoom {
+pub struct PageBudget {
     left: usize,
     is_empty: bool,
 }
 
-impl Default for PageRoom {
+impl Default for PageBudget {
     fn default() -> Self {
         Self { left: LARGEST_PAGE, is_empty: true }
     }
 }
 
-impl PageRoom {
+impl PageBudget {
     /// Whether something of this size fits in. The first always does: a page without anything would have no next one.
     pub fn takes(&mut self, size: usize) -> bool {
         let fits = self.is_empty || size <= self.left;
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_page_has_something_and_nothing_after_what_does_not_fit() {
         let taken = |sizes: &[usize]| {
-            let mut room = PageRoom::default();
+            let mut room = PageBudget::default();
             sizes.iter().map(|size| room.takes(*size)).collect::<Vec<_>>()
         };
         assert_eq!(taken(&[LARGEST_PAGE - 1, 1, 1]), [true, true, false]);

@@ -104,5 +104,5 @@ pub(super) fn login(visitor: &Visitor, next: LoginPurpose) -> String {
     let state = (next == LoginPurpose::OwnPassword).then_some(CHANGES_PASSWORD);
     let is_another = next == LoginPurpose::Another;
     let login = own_app::Login { callback: LOGIN_DONE, scope: "openid", verifier: &verifier, state, is_another };
-    own_app::login(&visitor.oidc.edge, &visitor.tenant, &login)
+    own_app::login_path(&visitor.oidc.edge, &visitor.tenant, &login)
 }

@@ -151,7 +151,7 @@ impl App {
     /// Returns the app that has authenticated in its own way, if it may exchange tokens.
     async fn authenticated(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form: &Form) -> Result<Self, Error> {
         let id = client::any(oidc, tenant, headers, form).await?;
-        let client = own_app::app(&oidc.edge, tenant, &id, 0).await?.ok_or(NOT_SET_UP)?;
+        let client = own_app::find_app(&oidc.edge, tenant, &id, 0).await?.ok_or(NOT_SET_UP)?;
         let settings = client.app.config.oidc().filter(|settings| settings.allows_grant(GrantType::TokenExchange));
         let settings = settings.ok_or(NOT_SET_UP)?.clone();
         Ok(Self { client, settings })

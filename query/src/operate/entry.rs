@@ -105,7 +105,7 @@ pub(super) async fn log_in(State(operate): State<Arc<Operate>>, parts: Parts) ->
         state: Some(&begun.id),
         is_another,
     };
-    let mut response = see_other(&own_app::login(&operate.edge, &tenant, &login));
+    let mut response = see_other(&own_app::login_path(&operate.edge, &tenant, &login));
     add(&mut response, cookie::set(&site, LOGIN, &keys.seal(For::Login, &tenant.id, &begun), LOGIN_LASTS));
     Ok(response)
 }

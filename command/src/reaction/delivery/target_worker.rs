@@ -181,7 +181,7 @@ impl TargetWorker {
 }
 
 /// The outcome of one try.
-enum TryOutcome {
+enum AttemptOutcome {
     /// The target has received it.
     Delivered,
     /// The target is gone, or may not get the event.
@@ -206,24 +206,24 @@ impl Deliveries {
         let (mut tries, mut first_failed_at) = (0, None);
         loop {
             let wrong = match self.try_once(&delivery).await {
-                TryOutcome::Delivered => {
+                AttemptOutcome::Delivered => {
                     base::fault::point("deliveries.delivered");
                     self.attempts.add(&delivery, tries + 1, Outcome::Delivered, "");
                     DELIVERIES.with(&["ok"]).count();
                     return Ok(());
                 }
-                TryOutcome::Dropped => {
+                AttemptOutcome::Dropped => {
                     DELIVERIES.with(&["dropped"]).count();
                     return Ok(());
                 }
                 // What is unavailable on this side is not the target's fault.
-                TryOutcome::NotYet(Wrong::Untold(failure)) if failure.is_outage() => {
+                AttemptOutcome::NotYet(Wrong::Untold(failure)) if failure.is_outage() => {
                     let error = explain(&failure);
                     tracing::warn!(delivery = delivery.id, error, "a delivery cannot be composed yet");
                     sleep(pause(self.patience.pause, tries + 1)).await;
                     continue;
                 }
-                TryOutcome::NotYet(wrong) => wrong,
+                AttemptOutcome::NotYet(wrong) => wrong,
             };
             tries += 1;
             let first_failed_at = Some(*first_failed_at.get_or_insert_with(clock::now));
@@ -240,17 +240,17 @@ impl Deliveries {
         }
     }
 
-    async fn try_once(&self, delivery: &Delivery) -> TryOutcome {
+    async fn try_once(&self, delivery: &Delivery) -> AttemptOutcome {
         let Some(called) = self.actions.executions.target(&delivery.instance_id, &delivery.target_id) else {
-            return TryOutcome::Dropped;
+            return AttemptOutcome::Dropped;
         };
         match delivery.body(&self.database, &self.persons).await {
             Ok(Some(body)) => match self.call(&called, delivery, body).await {
-                Ok(()) => TryOutcome::Delivered,
-                Err(error) => TryOutcome::NotYet(Wrong::Refused(error)),
+                Ok(()) => AttemptOutcome::Delivered,
+                Err(error) => AttemptOutcome::NotYet(Wrong::Refused(error)),
             },
-            Ok(None) => TryOutcome::Dropped,
-            Err(failure) => TryOutcome::NotYet(Wrong::Untold(failure)),
+            Ok(None) => AttemptOutcome::Dropped,
+            Err(failure) => AttemptOutcome::NotYet(Wrong::Untold(failure)),
         }
     }
 

@@ -306,7 +306,7 @@ async fn user(
 
 /// Whether an app and its project exist and are switched on, and have been ever since a token was issued.
 async fn has_live_app(edge: &Edge, tenant: &Tenant, id: &str, issued: u64, sequence: u64) -> Result<bool, Error> {
-    let app = own_app::app(edge, tenant, id, sequence).await.map_err(read_model)?;
+    let app = own_app::find_app(edge, tenant, id, sequence).await.map_err(read_model)?;
     Ok(app.is_some_and(|app| is_live_app(edge, tenant, &app, issued)))
 }
 

@@ -27,7 +27,7 @@ pub(super) async fn permit_origin(
     if is_own(edge, parts, origin)? {
         return Ok(());
     }
-    let app = own_app::app(edge, tenant, client_id, sequence).await.map_err(read_model)?;
+    let app = own_app::find_app(edge, tenant, client_id, sequence).await.map_err(read_model)?;
     if app.as_ref().and_then(|app| app.app.config.oidc()).is_some_and(|oidc| oidc.is_page(origin)) {
         return Ok(());
     }

@@ -49,7 +49,7 @@ pub struct Login<'a> {
 }
 
 /// Returns where a browser is sent to log somebody in to the app: a path below the issuer.
-pub fn login(edge: &Edge, tenant: &Tenant, login: &Login<'_>) -> String {
+pub fn login_path(edge: &Edge, tenant: &Tenant, login: &Login<'_>) -> String {
     let redirect_uri = format!("{}{}", edge.external.issuer(tenant), login.callback);
     let challenge = URL_SAFE_NO_PAD.encode(sha256(login.verifier.as_bytes()));
     let asked = [
@@ -71,7 +71,7 @@ pub fn login(edge: &Edge, tenant: &Tenant, login: &Login<'_>) -> String {
 ///
 /// # Errors
 /// When it cannot be read, and is not known from before.
-pub async fn app(
+pub async fn find_app(
     edge: &Edge,
     tenant: &Tenant,
     id: &str,
@@ -92,12 +92,12 @@ async fn own_app(edge: &Edge, tenant: &Tenant, sequence: u64) -> Result<Option<A
     let issuer = edge.external.issuer(tenant);
     Ok(project.map(|project| {
         let (processed, owner, is_live) = (project.processed, project.owner.clone(), project.is_live);
-        Arc::new(Client { processed, id: CLIENT_ID.to_owned(), app: settings_of(project_id, &issuer), owner, is_live })
+        Arc::new(Client { processed, id: CLIENT_ID.to_owned(), app: pages_app(project_id, &issuer), owner, is_live })
     }))
 }
 
 /// The app: a public client that logs people in by authorization codes.
-fn settings_of(project_id: &str, issuer: &str) -> App {
+fn pages_app(project_id: &str, issuer: &str) -> App {
     let oidc = Oidc {
         redirect_uris: CALLBACKS.iter().map(|path| format!("{issuer}{path}")).collect(),
         response_types: vec![ResponseType::Code],

@@ -119,7 +119,7 @@ impl Process {
     }
 
     /// Has the lease renewed until the guard is dropped, or a unit is held.
-    pub(super) fn require(&self) -> RenewalGuard<'_> {
+    pub(super) fn keep_renewed(&self) -> RenewalGuard<'_> {
         self.wanting.fetch_add(1, SeqCst);
         self.wanted.notify_one();
         RenewalGuard(self)

@@ -12,7 +12,7 @@ use domain::{
 };
 use jiff::Timestamp;
 
-use crate::{projection::ENDED, read_model::Select, table::HowEnded, up_to_date::REMEMBERED};
+use crate::{completeness::REMEMBERED, projection::ENDED, read_model::Select, table::HowEnded};
 
 /// How long the end of a grant is remembered. Answers of the directory about grants must not be older, and are not
 /// while Postgres answers.

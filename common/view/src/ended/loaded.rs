@@ -13,13 +13,13 @@ use super::{
     note,
 };
 use crate::{
+    completeness::REMEMBERED,
     database::{Database, DatabaseFailure, snapshot},
     failed_event::Baseline,
     heartbeat,
     projection::ENDED,
     read_model::ReadModel,
     rows::Stored,
-    up_to_date::REMEMBERED,
 };
 
 /// What has ended, as the read model has it.

@@ -18,7 +18,7 @@ use crate::{
     database::{Database, DatabaseFailure, snapshot},
     keyring::SYSTEM,
     projection::{HISTORY, PROJECTIONS, Projection, SESSION_HISTORY},
-    rows::{Fresh, PageRoom},
+    rows::{Fresh, PageBudget},
 };
 
 /// A failed event as it is stored.
@@ -85,7 +85,7 @@ pub async fn search(
     let read = async {
         let mut connection = database.connection().await?;
         let transaction = snapshot(&mut connection).await?;
-        let (processed, timestamp) = furthest_behind(&checkpoints(&transaction, shard).await?);
+        let (processed, timestamp) = furthest_lagging(&checkpoints(&transaction, shard).await?);
         let answer = read(&transaction, page).await?;
         transaction.commit().await?;
         Ok(Fresh { processed, timestamp, is_parked: false, answer })
@@ -117,10 +117,10 @@ pub async fn progress(database: &Database, shard: u16) -> Result<Fresh<Vec<Proje
         let found = checkpoints(&transaction, shard).await?;
         let failed = waiting(&transaction).await?;
         transaction.commit().await?;
-        let (processed, timestamp) = furthest_behind(&found);
+        let (processed, timestamp) = furthest_lagging(&found);
         let stand = |projection: &'static Projection| {
             let of = found.iter().find(|(known, _)| known.name == projection.name);
-            let (sequence, committed_at) = of.map(|(_, checkpoint)| position_of(*checkpoint)).unwrap_or_default();
+            let (sequence, committed_at) = of.map(|(_, checkpoint)| sequence_and_time(*checkpoint)).unwrap_or_default();
             let failed = failed.iter().find(|waits| waits.view == projection.name).map_or(0, |waits| waits.count);
             ProjectionProgress { projection, sequence, committed_at, failed }
         };
@@ -130,14 +130,14 @@ pub async fn progress(database: &Database, shard: u16) -> Result<Fresh<Vec<Proje
     database.within(read).await
 }
 
-fn position_of(checkpoint: Option<Checkpoint>) -> (u64, Timestamp) {
+fn sequence_and_time(checkpoint: Option<Checkpoint>) -> (u64, Timestamp) {
     checkpoint.map_or_else(Default::default, |checkpoint| (checkpoint.position.sequence, checkpoint.committed_at))
 }
 
 /// How far the projection is that lags most, of those that follow `EVENTS`: the other log has other sequences.
-fn furthest_behind(found: &[(&Projection, Option<Checkpoint>)]) -> (u64, Timestamp) {
+fn furthest_lagging(found: &[(&Projection, Option<Checkpoint>)]) -> (u64, Timestamp) {
     let following = found.iter().filter(|(projection, _)| projection.class == LogClass::Events);
-    following.map(|(_, checkpoint)| position_of(*checkpoint)).min().unwrap_or_default()
+    following.map(|(_, checkpoint)| sequence_and_time(*checkpoint)).min().unwrap_or_default()
 }
 
 async fn read(client: &impl GenericClient, page: &Page) -> Result<(Vec<FailedEvent>, u64), DatabaseFailure> {
@@ -154,7 +154,7 @@ async fn read(client: &impl GenericClient, page: &Page) -> Result<(Vec<FailedEve
     let listed =
         format!("select f.* {found} order by last_failed {direction}, id {direction} limit {limit} offset {offset}");
     let rows = client.query(&listed, &borrowed).await?;
-    let mut room = PageRoom::default();
+    let mut room = PageBudget::default();
     let events = rows.iter().filter_map(failed_event);
     let events = events.take_while(|event| room.takes(event.parked.error.len() + 1000)).collect();
     let total = client.query_one(&format!("select count(*) {found}"), &borrowed).await?;

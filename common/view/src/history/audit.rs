@@ -18,7 +18,7 @@ use crate::{
     database::{Database, DatabaseFailure, snapshot},
     projection::HISTORY,
     read_model::ReadModel,
-    rows::{Fresh, PageRoom},
+    rows::{Fresh, PageBudget},
 };
 
 /// The events that a search requests.
@@ -159,7 +159,7 @@ async fn events(
     parameters: &[&(dyn ToSql + Sync)],
 ) -> Result<(Vec<Recorded>, bool), DatabaseFailure> {
     let rows = transaction.query_raw(statement, parameters.iter().copied()).await?;
-    let (mut rows, mut room, mut events) = (pin!(rows), PageRoom::default(), vec![]);
+    let (mut rows, mut room, mut events) = (pin!(rows), PageBudget::default(), vec![]);
     while let Some(row) = rows.try_next().await? {
         let found = recorded(&row)?;
         if !room.takes(found.event.payload.len()) {

@@ -54,7 +54,7 @@ impl Persons {
     ///
     /// # Errors
     /// When NATS, Postgres or the keyring does not answer.
-    pub async fn inspect(
+    pub async fn open_for_inspection(
         &self,
         aggregate: &AggregateKey,
         sequence: u64,

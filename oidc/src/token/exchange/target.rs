@@ -96,7 +96,7 @@ async fn projects(
         let project = if *id == app.id || own.apps.contains(id) {
             own.id.clone()
         } else {
-            match own_app::app(&oidc.edge, tenant, id, 0).await? {
+            match own_app::find_app(&oidc.edge, tenant, id, 0).await? {
                 Some(found) if holder::is_live_app(&oidc.edge, tenant, &found, found.processed) => {
                     found.app.project_id.clone()
                 }

@@ -85,19 +85,19 @@ impl Failing {
     }
 
     /// Waits until all views have all events, so that nothing fails later but what is meant to.
-    async fn caught_up(&self) {
-        let lags = async || {
+    async fn wait_until_views_are_current(&self) {
+        let are_current = async || {
             let views = post(&self.operator, "/system/v1/views/_search", json!({})).await;
             let views = views.body["result"].as_array().cloned().unwrap_or_default();
             let is_current = |view: &Value| view["lag"].as_str().is_none_or(|lag| lag == "0");
             (!views.is_empty() && views.iter().all(is_current)).then_some(())
         };
-        eventually("all views have all events", lags).await;
+        eventually("all views have all events", are_current).await;
     }
 
     /// Renames an organization, which fails, and waits until the views report that.
     async fn parked(&self, organization: &str) -> Answer {
-        self.caught_up().await;
+        self.wait_until_views_are_current().await;
         self.fail();
         let renamed = self.rename(organization, "Renamed").await;
         let views =

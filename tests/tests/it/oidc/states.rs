@@ -19,7 +19,7 @@ use super::{
 
 /// The objects that can be deactivated, locked or removed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Subject {
+enum SwitchedObject {
     Instance,
     /// The organization of the user.
     Home,
@@ -44,7 +44,7 @@ enum Subject {
     ExchangingApp,
 }
 
-use Subject::*;
+use SwitchedObject::*;
 
 /// The ways to get or use a token of a service user.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +54,11 @@ enum TokenUse {
     Bearer(Audience),
     Assertion(Audience),
     /// At the API and at userinfo.
-    Api(Subject),
-    Userinfo(Subject),
+    Api(SwitchedObject),
+    Userinfo(SwitchedObject),
     /// By an app with a secret, or by one that signs.
-    Introspection(Subject),
-    SignedIntrospection(Subject),
+    Introspection(SwitchedObject),
+    SignedIntrospection(SwitchedObject),
     /// Exchanges the signed token for another one.
     Exchange,
     /// Revokes a token, by secret or signature.
@@ -72,7 +72,7 @@ enum Audience {
     Project,
 }
 
-const TOKENS: [Subject; 3] = [SignedToken, OpaqueToken, PersonalToken];
+const TOKENS: [SwitchedObject; 3] = [SignedToken, OpaqueToken, PersonalToken];
 
 impl TokenUse {
     fn all() -> Vec<Self> {
@@ -96,7 +96,7 @@ impl TokenUse {
     }
 
     /// Returns all objects that a way depends on.
-    fn stands_on(self) -> Vec<Subject> {
+    fn stands_on(self) -> Vec<SwitchedObject> {
         let user = vec![Instance, Home, User];
         let granted = vec![Maker, Project, ProjectGrant, UserGrant];
         let of = |audience| if audience == Audience::Project { granted.clone() } else { vec![] };
@@ -123,14 +123,14 @@ struct World<'a> {
     tenant: &'a Tenant,
     admin: Client,
     /// The paths of the objects that have one.
-    paths: Vec<(Subject, String)>,
+    paths: Vec<(SwitchedObject, String)>,
     project: String,
     user: ServiceUser,
     signer: Signer,
     app: (String, String),
     app_signer: Signer,
     exchanging: flow::App,
-    tokens: Vec<(Subject, String)>,
+    tokens: Vec<(SwitchedObject, String)>,
 }
 
 impl<'a> World<'a> {
@@ -206,12 +206,12 @@ impl<'a> World<'a> {
         self.tokens.push((ExchangedToken, flow::access_token(&answer.body).to_owned()));
     }
 
-    fn path(&self, subject: Subject) -> &str {
+    fn path(&self, subject: SwitchedObject) -> &str {
         let found = self.paths.iter().find(|(named, _)| *named == subject);
         &found.unwrap_or_else(|| panic!("{subject:?} has no path")).1
     }
 
-    fn token(&self, subject: Subject) -> &str {
+    fn token(&self, subject: SwitchedObject) -> &str {
         &self.tokens.iter().find(|(named, _)| *named == subject).expect("it is a token").1
     }
 
@@ -292,7 +292,7 @@ impl<'a> World<'a> {
     }
 
     /// Fails unless exactly the ways that do not depend on this object work.
-    async fn assert_without(&self, case: &str, touched: Option<Subject>) -> usize {
+    async fn assert_without(&self, case: &str, touched: Option<SwitchedObject>) -> usize {
         let (mut refused, mut wrong) = (0, vec![]);
         for way in TokenUse::all() {
             let answer = self.attempt(way).await;
@@ -307,7 +307,7 @@ impl<'a> World<'a> {
     }
 
     /// Brings an object into a state.
-    async fn set_state(&self, subject: Subject, state: &str) {
+    async fn set_state(&self, subject: SwitchedObject, state: &str) {
         let request = match (subject, state) {
             (SignedToken | OpaqueToken, _) => {
                 let request = self.admin.anonymous(Method::POST, "/oauth/v2/revoke");
@@ -337,7 +337,7 @@ impl<'a> World<'a> {
 }
 
 /// Each object, with the states in which it does not count.
-const STATES: [(Subject, &[&str]); 16] = [
+const STATES: [(SwitchedObject, &[&str]); 16] = [
     (Instance, &["/_deactivate", ""]),
     (Home, &["/_deactivate", ""]),
     (User, &["/_deactivate", "/_lock", ""]),
@@ -356,7 +356,7 @@ const STATES: [(Subject, &[&str]); 16] = [
     (ExchangingApp, &["/_deactivate", ""]),
 ];
 
-async fn cell(tenant: &Tenant, subject: Subject, state: &str) -> usize {
+async fn cell(tenant: &Tenant, subject: SwitchedObject, state: &str) -> usize {
     let world = World::build(tenant).await;
     let case = format!("{subject:?}{state}");
     world.assert_without(&case, None).await;

@@ -266,17 +266,17 @@ async fn callers(instance: &Tenant) -> Vec<Caller> {
 async fn every_operation_lets_in_whom_it_shall() {
     let tenant = Tenant::start().await;
     let (world, callers, table) = (World::of(&tenant).await, callers(&tenant).await, table());
-    let (mut last_login, mut succeeded) = (0, vec![0; callers.len()]);
+    let (mut permitted, mut succeeded) = (0, vec![0; callers.len()]);
     for row in &table {
         for (caller, succeeded) in callers.iter().zip(&mut succeeded) {
             *succeeded += usize::from(check(caller, row.as_ref(), &world).await);
-            last_login += usize::from(caller.expects.of(row.facts()).is_none());
+            permitted += usize::from(caller.expects.of(row.facts()).is_none());
         }
     }
     let (all, most) = (table.len() * callers.len(), succeeded.iter().max().copied().unwrap_or_default());
     assert!(most > table.len() / 2, "somebody succeeds with most operations, not {most} of {}", table.len());
     let succeeded: usize = succeeded.iter().sum();
-    println!("{all} kinds of callers of operations, on two transports; {last_login} are let in, {succeeded} succeed");
+    println!("{all} kinds of callers of operations, on two transports; {permitted} are permitted, {succeeded} succeed");
 }
 
 /// One object of each kind, by the part of a path that names the kind.

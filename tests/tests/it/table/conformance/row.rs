@@ -200,10 +200,8 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
             subjects = join_all(Transport::ALL.map(|_| self.subject())).await;
         }
         for transport in Transport::ALL {
-            let subject = match subjects.pop() {
-                Some(subject) => subject,
-                None => self.subject().await,
-            };
+            let made = subjects.pop();
+            let subject = if let Some(subject) = made { subject } else { self.subject().await };
             let headers = headers(&subject);
             let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
             let outcome = self.call(transport, &request(&subject), &headers).await;
@@ -238,6 +236,7 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
             }
         }
         if !self.row.facts().only_reads() && self.row.facts().is_logged() {
+            // How an answer waits does not depend on what is written.
             let waited = self.same_done("plain", self.plain(), |_| vec![("prefer", "wait=10".to_owned())]).await;
             assert_eq!(waited.metadata["preference-applied"], "wait", "{}", self.row.facts().method);
         }
@@ -263,12 +262,14 @@ impl<I: Travels + Sync, O: Travels> Calls<'_, I, O> {
 
     /// Checks that an object that was removed is not found, and that one that was switched has its new state.
     async fn read_after(&self, path: &str, aftermath: Aftermath) {
-        let message = self.plain()(&self.subject().await);
+        let (method, subject) = (self.row.facts().method, self.subject().await);
+        let message = self.plain()(&subject);
+        let path = self.filled(path, &message);
+        let before = self.read(&path, &subject.token).await;
+        assert!(before.status == 200 && !aftermath.is_of(&before), "{method}, before: {}", before.body);
         let outcome = self.call(Transport::Http1, &message, &[]).await;
-        let method = self.row.facts().method;
-        assert!(outcome.result.is_ok(), "{method}: {outcome:?}");
-        let read = self.read(&self.filled(path, &message), &outcome.metadata["consistency-token"]).await;
-        aftermath.assert(method, &read);
+        let after = self.read(&path, &outcome.metadata["consistency-token"]).await;
+        assert!(aftermath.is_of(&after), "{method}, {aftermath:?}: {} {}", after.status, after.body);
     }
 
     /// Reads an object as of a consistency token.

@@ -24,7 +24,7 @@ const BEAT: Duration = Duration::from_secs(1);
 const FORGET_EVERY: u64 = 60;
 
 /// How far a state in memory is, and when it was last known to be complete.
-pub(crate) struct UpToDate {
+pub(crate) struct Completeness {
     /// The stream sequence of the last record that it has.
     reached: AtomicU64,
     /// The time up to which everything is known, by [`since_start`].
@@ -36,7 +36,7 @@ pub(crate) struct UpToDate {
 /// A state in memory that follows a log.
 pub(crate) trait FollowsLog: Clone + Send + Sync + 'static {
     /// How far it is.
-    fn up_to_date(&self) -> &UpToDate;
+    fn completeness(&self) -> &Completeness;
 
     /// Takes over what the read model has, which follows the log by itself.
     fn look_up(&self, database: &Database, shard: u16) -> impl Future<Output = ()> + Send;
@@ -45,20 +45,16 @@ pub(crate) trait FollowsLog: Clone + Send + Sync + 'static {
     fn forget(&self);
 }
 
-impl UpToDate {
+impl Completeness {
     /// Returns the progress of a state at a position, which counts as known for so long without further news.
-    pub(crate) fn new(at: Position, silence: Duration) -> Self {
-        Self {
-            reached: AtomicU64::new(at.stream_sequence),
-            complete_at: RwLock::new(since_start()),
-            tolerance: silence,
-        }
+    pub(crate) fn new(at: Position, tolerance: Duration) -> Self {
+        Self { reached: AtomicU64::new(at.stream_sequence), complete_at: RwLock::new(since_start()), tolerance }
     }
 
     /// Whether the state is known to be up to date.
     pub(crate) fn is_known(&self) -> bool {
-        let heard = *self.complete_at.read().unwrap_or_else(PoisonError::into_inner);
-        since_start().saturating_sub(heard) <= self.tolerance
+        let complete_at = *self.complete_at.read().unwrap_or_else(PoisonError::into_inner);
+        since_start().saturating_sub(complete_at) <= self.tolerance
     }
 
     /// Notes that the state has a record.
@@ -68,8 +64,8 @@ impl UpToDate {
 
     /// Notes that everything was known at a time.
     pub(crate) fn set_complete_at(&self, at: Duration) {
-        let mut heard = self.complete_at.write().unwrap_or_else(PoisonError::into_inner);
-        *heard = at.max(*heard);
+        let mut complete_at = self.complete_at.write().unwrap_or_else(PoisonError::into_inner);
+        *complete_at = at.max(*complete_at);
     }
 
     fn has(&self, end: u64) -> bool {
@@ -84,17 +80,17 @@ pub(crate) async fn watch_log_end<S: FollowsLog>(state: S, log: Log, database: D
     let mut before: Option<(Duration, u64)> = None;
     for beat in 1_u64.. {
         beats.tick().await;
-        let asked = since_start();
+        let requested_at = since_start();
         let end = timeout(BEAT, log.end()).await.ok().and_then(Result::ok);
-        let up_to_date = state.up_to_date();
-        match before.filter(|(_, end)| up_to_date.has(*end)) {
-            Some((then, _)) => up_to_date.set_complete_at(then),
-            None if end.is_some_and(|end| up_to_date.has(end)) => up_to_date.set_complete_at(asked),
+        let completeness = state.completeness();
+        match before.filter(|(_, end)| completeness.has(*end)) {
+            Some((then, _)) => completeness.set_complete_at(then),
+            None if end.is_some_and(|end| completeness.has(end)) => completeness.set_complete_at(requested_at),
             // The first beat after a start has nothing to compare with.
             None if before.is_none() && end.is_some() => {}
             None => state.look_up(&database, shard).await,
         }
-        before = end.map(|end| (asked, end));
+        before = end.map(|end| (requested_at, end));
         if beat % FORGET_EVERY == 0 {
             state.forget();
         }
