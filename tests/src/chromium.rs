@@ -14,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-use self::appearance::{Appearance, LOOKS, PHONE};
+use self::appearance::{Appearance, APPEARANCES, PHONE};
 use crate::{eventually, ports::free_port, tools};
 
 /// The key that moves the focus to the next element; with [`SHIFT`], to the previous one.
@@ -165,9 +165,9 @@ impl Chromium {
         self.done("/goog/cdp/execute", json!({ "cmd": command, "params": parameters })).await
     }
 
-    /// Shows the page in another way.
-    pub async fn set_appearance(&self, look: Appearance) {
-        for (command, parameters) in look.commands() {
+    /// Sets the appearance of the page.
+    pub async fn set_appearance(&self, appearance: Appearance) {
+        for (command, parameters) in appearance.commands() {
             self.devtools(command, parameters).await;
         }
     }
@@ -215,18 +215,18 @@ impl Chromium {
     }
 
     /// Stores a screenshot of the full page in the folder that `PLATFORM_PICTURES` names, for people.
-    async fn keep_picture(&self, name: &str, look: Appearance) {
+    async fn keep_picture(&self, name: &str, appearance: Appearance) {
         let Some(folder) = std::env::var_os("PLATFORM_PICTURES").map(PathBuf::from) else { return };
-        let is_large = look.text != PHONE.text;
+        let is_large = appearance.text != PHONE.text;
         if is_large {
             // Beyond the window, text would have the default size in the screenshot.
             let height = self.run("return document.documentElement.scrollHeight").await.as_u64().unwrap_or_default();
-            let height = u32::try_from(height.min(HIGHEST)).unwrap_or_default().max(look.height);
-            self.devtools("Emulation.setDeviceMetricsOverride", look.size(height)).await;
+            let height = u32::try_from(height.min(HIGHEST)).unwrap_or_default().max(appearance.height);
+            self.devtools("Emulation.setDeviceMetricsOverride", appearance.size(height)).await;
         }
         let whole = json!({ "format": "png", "captureBeyondViewport": !is_large });
         let picture = self.devtools("Page.captureScreenshot", whole).await;
-        self.set_appearance(look).await;
+        self.set_appearance(appearance).await;
         let picture = STANDARD.decode(picture["data"].as_str().unwrap_or_default()).expect("it is base64");
         fs::write(folder.join(format!("{name}.png")), picture).expect("the folder can be written");
     }
@@ -245,19 +245,19 @@ impl Chromium {
         found.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
-    /// Fails where axe finds a violation on the page in any look, or where the page does not fit the window.
+    /// Fails where axe finds a violation on the page in any appearance, or where the page does not fit the window.
     pub async fn assert_usable(&self, axe: &str, name: &str) {
-        for look in LOOKS {
-            let name = format!("{name}-{}", look.name);
-            self.set_appearance(look).await;
-            self.keep_picture(&name, look).await;
-            if let Some(rules) = look.rules {
+        for appearance in APPEARANCES {
+            let name = format!("{name}-{}", appearance.name);
+            self.set_appearance(appearance).await;
+            self.keep_picture(&name, appearance).await;
+            if let Some(rules) = appearance.rules {
                 let found = self.faults(axe, rules).await;
                 assert!(found.is_empty(), "{name} {}: {found:#?}", self.url().await);
             }
             // The window of a phone grows with its content.
             let width = self.run("return document.documentElement.scrollWidth").await;
-            assert_eq!(width, look.width, "{name} does not fit: {}", self.url().await);
+            assert_eq!(width, appearance.width, "{name} does not fit: {}", self.url().await);
         }
     }
 

@@ -46,13 +46,13 @@ enum Traffic {
 
 #[derive(Debug)]
 struct Rules {
-    way: watch::Sender<Traffic>,
+    traffic: watch::Sender<Traffic>,
     publishes: Lost,
     answers: Lost,
     /// The inboxes of the answers that will be lost.
     inboxes: Mutex<HashSet<String>>,
     /// How many publishes to a log have arrived, including lost ones.
-    seen: AtomicUsize,
+    arrived: AtomicUsize,
     /// How many of them are held back.
     waiting: AtomicUsize,
 }
@@ -80,11 +80,11 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("there are free ports");
         let address = listener.local_addr().expect("it listens").to_string();
         let rules = Arc::new(Rules {
-            way: watch::Sender::new(Traffic::Open),
+            traffic: watch::Sender::new(Traffic::Open),
             publishes: Lost::default(),
             answers: Lost::default(),
             inboxes: Mutex::default(),
-            seen: AtomicUsize::new(0),
+            arrived: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
         });
         let accepting = tokio::spawn(accept(listener, server.to_owned(), rules.clone())).abort_handle();
@@ -118,7 +118,7 @@ impl Proxy {
 
     /// Returns how many publishes to a log have arrived.
     pub fn arrived(&self) -> usize {
-        self.rules.seen.load(Ordering::SeqCst)
+        self.rules.arrived.load(Ordering::SeqCst)
     }
 
     /// Returns how many publishes to a log are held back.
@@ -128,17 +128,17 @@ impl Proxy {
 
     /// Stops forwarding, while connections stay open.
     pub fn silence(&self) {
-        self.rules.way.send_replace(Traffic::Silent);
+        self.rules.traffic.send_replace(Traffic::Silent);
     }
 
     /// Closes all connections, and refuses new ones.
     pub fn cut(&self) {
-        self.rules.way.send_replace(Traffic::Cut);
+        self.rules.traffic.send_replace(Traffic::Cut);
     }
 
     /// Forwards everything again, including what was held back.
     pub fn open(&self) {
-        self.rules.way.send_replace(Traffic::Open);
+        self.rules.traffic.send_replace(Traffic::Open);
     }
 }
 
@@ -153,9 +153,9 @@ async fn accept(listener: TcpListener, server: String, rules: Arc<Rules>) {
     while let Ok((client, _)) = listener.accept().await {
         let (server, rules) = (server.clone(), rules.clone());
         connections.spawn(async move {
-            let mut way = rules.way.subscribe();
+            let mut traffic = rules.traffic.subscribe();
             tokio::select! {
-                _ = way.wait_for(|way| *way == Traffic::Cut) => {}
+                _ = traffic.wait_for(|traffic| *traffic == Traffic::Cut) => {}
                 _ = connect(client, &server, &rules) => {}
             }
         });
@@ -264,7 +264,7 @@ fn is_publish(words: &[&str]) -> bool {
 
 impl Rules {
     async fn opened(&self) {
-        let _ = self.way.subscribe().wait_for(|way| *way == Traffic::Open).await;
+        let _ = self.traffic.subscribe().wait_for(|traffic| *traffic == Traffic::Open).await;
     }
 
     /// Whether this message has to be lost, by the words of its first line.
@@ -272,7 +272,7 @@ impl Rules {
         let mut inboxes = self.inboxes.lock().unwrap_or_else(PoisonError::into_inner);
         match words {
             [_, _, inbox, ..] if is_publish(words) => {
-                self.seen.fetch_add(1, Ordering::SeqCst);
+                self.arrived.fetch_add(1, Ordering::SeqCst);
                 if self.publishes.take() {
                     return true;
                 }

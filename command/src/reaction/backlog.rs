@@ -83,7 +83,7 @@ pub(super) async fn work_off<B: Backlog>(
 ) -> Result<Infallible, BacklogFailure> {
     let name = store.name;
     let mut saved = SavedCheckpoint::begin(store, log).await?;
-    let telling = ReactionReporter::start(log, shard, name, saved.at);
+    let reporter = ReactionReporter::start(log, shard, name, saved.at);
     let (mut at, mut left) = (saved.at, VecDeque::new());
     let mut records = log.follow(at).await?;
     loop {
@@ -100,9 +100,9 @@ pub(super) async fn work_off<B: Backlog>(
             at = record.position();
         }
         let had_some = !left.is_empty();
-        report(&telling, at, &left);
+        report(&reporter, at, &left);
         step(backlog, &mut left, trouble).await;
-        report(&telling, at, &left);
+        report(&reporter, at, &left);
         let oldest = left.iter().map(|left| left.before).min_by_key(|place| place.stream_sequence);
         let done = oldest.unwrap_or(at);
         if saved.is_due(done) || had_some && done != saved.at && left.is_empty() {
@@ -111,9 +111,9 @@ pub(super) async fn work_off<B: Backlog>(
     }
 }
 
-fn report<T>(telling: &ReactionReporter, at: Position, left: &VecDeque<Unprocessed<T>>) {
+fn report<T>(reporter: &ReactionReporter, at: Position, left: &VecDeque<Unprocessed<T>>) {
     let waits_since = left.iter().map(|left| left.since).min();
-    telling.note(|stand| (stand.at, stand.waiting, stand.waits_since) = (at, left.len() as u64, waits_since));
+    reporter.note(|progress| (progress.at, progress.waiting, progress.waits_since) = (at, left.len() as u64, waits_since));
 }
 
 async fn until(due: Option<Instant>) {

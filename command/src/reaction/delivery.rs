@@ -153,7 +153,7 @@ impl Deliveries {
             let (workers, wake) = TargetWorkers::new(self.clone(), queue.clone(), queue.subjects().await?);
             let mender = Mender::new(self, queue.clone(), wake.clone());
             let relay = Relay::begin(self, queue.clone(), wake).await?;
-            let counting = relay::count(queue, relay.telling.clone());
+            let counting = relay::count(queue, relay.reporter.clone());
             Ok::<_, DeliveryFailure>((workers, mender, relay, counting))
         };
         // In an unoptimised build these are larger than the stack of a thread.

@@ -90,7 +90,7 @@ impl Reaction for Erasures {
         let store = CheckpointStore::within(self.persons.bucket().await?, "erasures");
         let name = store.name;
         let mut saved = SavedCheckpoint::begin(store, &self.log).await?;
-        let telling = ReactionReporter::start(&self.log, self.shard, name, saved.at);
+        let reporter = ReactionReporter::start(&self.log, self.shard, name, saved.at);
         let mut records = self.log.follow(saved.at).await?;
         loop {
             let record = records.next().await.ok_or(ErasureFailure::LogEnded)??;
@@ -104,7 +104,7 @@ impl Reaction for Erasures {
             if has_some || saved.is_due(record.position()) {
                 saved.save(record.position()).await?;
             }
-            telling.note(|stand| stand.at = record.position());
+            reporter.note(|progress| progress.at = record.position());
         }
     }
 

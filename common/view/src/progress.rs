@@ -23,7 +23,7 @@ const BELIEVED: Duration = Duration::from_secs(100);
 /// The longest reason, in bytes.
 const LONGEST_REASON: usize = 1000;
 
-/// What a node has heard of the projections of its shard.
+/// What was reported to a node about the projections of its shard.
 #[derive(Debug, Clone)]
 pub struct Progress {
     heard: Arc<HashMap<&'static str, ReportedProgress>>,

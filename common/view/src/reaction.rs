@@ -59,14 +59,14 @@ pub fn subject(shard: u16) -> String {
     format!("progress.{shard}.reaction")
 }
 
-/// What this node has heard of reactions.
+/// What was reported to this node about reactions.
 #[derive(Debug, Clone, Default)]
 pub struct Reactions(Arc<Mutex<HashMap<&'static str, ReportedReaction>>>);
 
 #[derive(Debug)]
 struct ReportedReaction {
     reaction: Reaction,
-    /// When it was heard, by the monotonic clock.
+    /// When it was received, by the monotonic clock.
     at: Duration,
 }
 
@@ -75,14 +75,14 @@ impl Reactions {
     pub(crate) fn receive(&self, payload: &[u8]) {
         let Ok(reaction) = serde_json::from_slice::<Reaction>(payload) else { return };
         let Some(name) = REACTIONS.iter().find(|name| **name == reaction.name) else { return };
-        let heard = ReportedReaction { reaction, at: since_start() };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, heard);
+        let reported = ReportedReaction { reaction, at: since_start() };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, reported);
     }
 
     /// The progress of a reaction; `None` if it was not reported recently.
     pub fn of(&self, name: &str) -> Option<Reaction> {
-        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.get(name).filter(|heard| since_start() < heard.at + BELIEVED).map(|heard| heard.reaction.clone())
+        let reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reported.get(name).filter(|reported| since_start() < reported.at + BELIEVED).map(|reported| reported.reaction.clone())
     }
 }
 
@@ -102,7 +102,7 @@ pub struct ReactionProgress {
 /// Reports one reaction of one shard in the background until this is dropped, since a step of it may take long.
 #[derive(Debug)]
 pub struct ReactionReporter {
-    stand: watch::Sender<ReactionProgress>,
+    progress: watch::Sender<ReactionProgress>,
     _task: JoinSet<()>,
 }
 
@@ -110,15 +110,15 @@ impl ReactionReporter {
     /// Begins to report a reaction that is at a position.
     pub fn start(log: &Log, shard: u16, name: &'static str, at: Position) -> Self {
         debug_assert!(REACTIONS.contains(&name), "{name} is one of the known reactions");
-        let (stand, noted) = watch::channel(ReactionProgress { at, ..ReactionProgress::default() });
+        let (progress, noted) = watch::channel(ReactionProgress { at, ..ReactionProgress::default() });
         let (log, subject) = (log.clone(), subject(shard));
         let mut task = JoinSet::new();
         task.spawn(async move {
             loop {
-                let stand = *noted.borrow();
-                let told = timeout(LONGEST, publish(&log, subject.clone(), name, stand));
-                let error = match told.await {
-                    Ok(told) => told.err().map(|failure| explain(&failure)),
+                let progress = *noted.borrow();
+                let published = timeout(LONGEST, publish(&log, subject.clone(), name, progress));
+                let error = match published.await {
+                    Ok(published) => published.err().map(|failure| explain(&failure)),
                     Err(late) => Some(explain(&late)),
                 };
                 if let Some(error) = error {
@@ -127,18 +127,18 @@ impl ReactionReporter {
                 sleep(EVERY).await;
             }
         });
-        Self { stand, _task: task }
+        Self { progress, _task: task }
     }
 
     /// Changes what is reported next.
     pub fn note(&self, change: impl FnOnce(&mut ReactionProgress)) {
-        self.stand.send_modify(change);
+        self.progress.send_modify(change);
     }
 }
 
 /// Reports once.
-async fn publish(log: &Log, subject: String, name: &str, stand: ReactionProgress) -> Result<(), LogFailure> {
-    let ReactionProgress { at, waiting, waits_since, given_up } = stand;
+async fn publish(log: &Log, subject: String, name: &str, progress: ReactionProgress) -> Result<(), LogFailure> {
+    let ReactionProgress { at, waiting, waits_since, given_up } = progress;
     // Most of the time there is nothing that it lacks, and no record needs to be read.
     let lag = if log.end().await? > at.stream_sequence {
         let end = log.last().await?.map(|record| record.position()).unwrap_or_default();

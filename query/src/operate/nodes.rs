@@ -46,11 +46,11 @@ pub struct NodeStatus {
 #[derive(Debug, Clone, Default)]
 pub struct Nodes(Arc<Mutex<NodesByName>>);
 
-/// Nodes by role and name, and when each was heard last.
+/// Nodes by role and name, and when each was received last.
 type NodesByName = BTreeMap<(String, String), (NodeStatus, Duration)>;
 
 impl Nodes {
-    /// Notes a heartbeat of a node.
+    /// Notes a presence message of a node.
     pub fn receive(&self, seen: NodeStatus) {
         let mut nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = since_start();

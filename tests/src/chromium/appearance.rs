@@ -1,4 +1,4 @@
-//! Looks of pages: in narrow and wide windows, light and dark, with large text, and with forced colours.
+//! Appearances of pages: in narrow and wide windows, light and dark, with large text, and with forced colours.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub enum Colours {
     Forced,
 }
 
-/// A way to look at a page.
+/// A window, with colours and a size of text, in which a page is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appearance {
     /// The name, as in the names of screenshots.
@@ -26,7 +26,7 @@ pub struct Appearance {
     pub colours: Colours,
     /// The default size of text, in pixels: 16 unless the user has chosen another.
     pub text: u32,
-    /// The rules of axe to check, as its options; nothing where another look covers them.
+    /// The rules of axe to check, as its options; nothing where another appearance covers them.
     pub rules: Option<&'static str>,
 }
 
@@ -50,8 +50,8 @@ pub const DESKTOP: Appearance =
 pub const NARROW: Appearance =
     Appearance { name: "narrow-dark", width: 320, height: 640, colours: Colours::Dark, text: 16, rules: None };
 
-/// All looks; the page is used in the last one, the narrowest window.
-pub const LOOKS: [Appearance; 7] = [
+/// All appearances; the page is used in the last one, the narrowest window.
+pub const APPEARANCES: [Appearance; 7] = [
     PHONE,
     Appearance { name: "phone-dark", colours: Colours::Dark, rules: CONTRAST, ..PHONE },
     Appearance { name: "desktop-light", colours: Colours::Light, rules: CONTRAST, ..DESKTOP },
@@ -62,7 +62,7 @@ pub const LOOKS: [Appearance; 7] = [
 ];
 
 impl Appearance {
-    /// Returns the commands that set the look in a browser, by name.
+    /// Returns the commands that set the appearance in a browser, by name.
     pub(super) fn commands(&self) -> [(&'static str, Value); 3] {
         let Self { height, colours, text, .. } = *self;
         let feature = |name, value| json!({ "name": name, "value": value });

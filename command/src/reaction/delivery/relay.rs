@@ -56,7 +56,7 @@ pub(super) struct Relay<'a> {
     revision: u64,
     saved_at: Instant,
     /// The report of where the relay is.
-    pub(super) telling: Arc<ReactionReporter>,
+    pub(super) reporter: Arc<ReactionReporter>,
 }
 
 impl<'a> Relay<'a> {
@@ -86,7 +86,7 @@ impl<'a> Relay<'a> {
         }
         let revision = queue.checkpoint.save(at, saved.map(|(_, revision)| revision)).await?;
         let saved_at = Instant::now();
-        let telling = Arc::new(ReactionReporter::start(log, *shard, DELIVERIES, at));
+        let reporter = Arc::new(ReactionReporter::start(log, *shard, DELIVERIES, at));
         let mut relay = Self {
             deliveries,
             queue,
@@ -99,7 +99,7 @@ impl<'a> Relay<'a> {
             at,
             revision,
             saved_at,
-            telling,
+            reporter,
         };
         for instance_id in relay.definitions.instances() {
             relay.arrange(&instance_id);
@@ -117,7 +117,7 @@ impl<'a> Relay<'a> {
                 lease.during(self.take(&*record?)).await?;
             }
             lease.during(self.put()).await?;
-            self.telling.note(|stand| stand.at = self.at);
+            self.reporter.note(|progress| progress.at = self.at);
             if !self.subjects.is_empty() || self.saved_at.elapsed() >= SAVE_EVERY {
                 self.save_position().await?;
             }
@@ -180,11 +180,11 @@ impl<'a> Relay<'a> {
 }
 
 /// Counts the deliveries that are queued and those that were given up, for the report.
-pub(super) async fn count(queue: Queue, telling: Arc<ReactionReporter>) -> Infallible {
+pub(super) async fn count(queue: Queue, reporter: Arc<ReactionReporter>) -> Infallible {
     loop {
         match queue.counted().await {
-            Ok((waiting, waits_since, given_up)) => telling.note(|stand| {
-                (stand.waiting, stand.waits_since, stand.given_up) = (waiting, waits_since, given_up);
+            Ok((waiting, waits_since, given_up)) => reporter.note(|progress| {
+                (progress.waiting, progress.waits_since, progress.given_up) = (waiting, waits_since, given_up);
             }),
             Err(failure) => tracing::debug!(error = explain(&failure), "the length of the queue is unknown"),
         }

@@ -180,7 +180,7 @@ impl TargetWorker {
     }
 }
 
-/// The outcome of one try.
+/// The outcome of one attempt.
 enum AttemptOutcome {
     /// The target has received it.
     Delivered,
@@ -190,12 +190,12 @@ enum AttemptOutcome {
     NotYet(Wrong),
 }
 
-/// Why a try failed.
+/// Why an attempt failed.
 enum Wrong {
     /// The target was called, and this is what went wrong.
     Refused(String),
     /// The target was not called, because there is no body.
-    Untold(BodyFailure),
+    NoBody(BodyFailure),
 }
 
 impl Deliveries {
@@ -217,7 +217,7 @@ impl Deliveries {
                     return Ok(());
                 }
                 // What is unavailable on this side is not the target's fault.
-                AttemptOutcome::NotYet(Wrong::Untold(failure)) if failure.is_outage() => {
+                AttemptOutcome::NotYet(Wrong::NoBody(failure)) if failure.is_outage() => {
                     let error = explain(&failure);
                     tracing::warn!(delivery = delivery.id, error, "a delivery cannot be composed yet");
                     sleep(pause(self.patience.pause, tries + 1)).await;
@@ -227,7 +227,7 @@ impl Deliveries {
             };
             tries += 1;
             let first_failed_at = Some(*first_failed_at.get_or_insert_with(clock::now));
-            let is_vain = matches!(&wrong, Wrong::Untold(BodyFailure::Unknown(name)) if self.unknown.has_waited(name));
+            let is_vain = matches!(&wrong, Wrong::NoBody(BodyFailure::Unknown(name)) if self.unknown.has_waited(name));
             let is_last = tries >= self.patience.tries || is_vain;
             let error = self.failed(&delivery, tries, wrong, is_last);
             if is_last {
@@ -250,7 +250,7 @@ impl Deliveries {
                 Err(error) => AttemptOutcome::NotYet(Wrong::Refused(error)),
             },
             Ok(None) => AttemptOutcome::Dropped,
-            Err(failure) => AttemptOutcome::NotYet(Wrong::Untold(failure)),
+            Err(failure) => AttemptOutcome::NotYet(Wrong::NoBody(failure)),
         }
     }
 
@@ -258,7 +258,7 @@ impl Deliveries {
     fn failed(&self, delivery: &Delivery, tries: u32, wrong: Wrong, is_last: bool) -> String {
         let Delivery { id, instance_id: instance, target_id: target, .. } = delivery;
         let (error, is_called) = match wrong {
-            Wrong::Untold(failure @ BodyFailure::Unknown(_)) => {
+            Wrong::NoBody(failure @ BodyFailure::Unknown(_)) => {
                 let (error, event_type) = (explain(&failure), &delivery.event_type);
                 if self.unknown.is_told_of(event_type) {
                     tracing::error!(instance, target, error, "events of a type are not delivered");
@@ -269,7 +269,7 @@ impl Deliveries {
                 }
                 return error;
             }
-            Wrong::Untold(failure) => (explain(&failure), false),
+            Wrong::NoBody(failure) => (explain(&failure), false),
             Wrong::Refused(error) => (error, true),
         };
         let (counted, noted) = if is_last { ("failed", Outcome::GivenUp) } else { ("retried", Outcome::Failed) };
