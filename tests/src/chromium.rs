@@ -14,7 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-use self::appearance::{Appearance, APPEARANCES, PHONE};
+use self::appearance::{APPEARANCES, Appearance, PHONE};
 use crate::{eventually, ports::free_port, tools};
 
 /// The key that moves the focus to the next element; with [`SHIFT`], to the previous one.

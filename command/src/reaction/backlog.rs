@@ -112,8 +112,8 @@ pub(super) async fn work_off<B: Backlog>(
 }
 
 fn report<T>(reporter: &ReactionReporter, at: Position, left: &VecDeque<Unprocessed<T>>) {
-    let waits_since = left.iter().map(|left| left.since).min();
-    reporter.note(|progress| (progress.at, progress.waiting, progress.waits_since) = (at, left.len() as u64, waits_since));
+    let (waiting, waits_since) = (left.len() as u64, left.iter().map(|left| left.since).min());
+    reporter.note(|progress| (progress.at, progress.waiting, progress.waits_since) = (at, waiting, waits_since));
 }
 
 async fn until(due: Option<Instant>) {

@@ -82,7 +82,10 @@ impl Reactions {
     /// The progress of a reaction; `None` if it was not reported recently.
     pub fn of(&self, name: &str) -> Option<Reaction> {
         let reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        reported.get(name).filter(|reported| since_start() < reported.at + BELIEVED).map(|reported| reported.reaction.clone())
+        reported
+            .get(name)
+            .filter(|reported| since_start() < reported.at + BELIEVED)
+            .map(|reported| reported.reaction.clone())
     }
 }
 
