@@ -171,14 +171,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_known_is_not_heard() {
+    fn a_reaction_that_is_not_known_is_ignored() {
         let reactions = Reactions::default();
-        let told = |name: &str| Reaction { name: name.to_owned(), sequence: 7, ..Reaction::default() };
-        let hear = |reaction: &Reaction| reactions.receive(&serde_json::to_vec(reaction).expect("it can be written"));
-        hear(&told("sweep"));
-        hear(&told("of the next version"));
+        let reported = |name: &str| Reaction { name: name.to_owned(), sequence: 7, ..Reaction::default() };
+        let receive =
+            |reaction: &Reaction| reactions.receive(&serde_json::to_vec(reaction).expect("it can be written"));
+        receive(&reported("sweep"));
+        receive(&reported("of the next version"));
         reactions.receive(b"{");
-        assert_eq!(reactions.of("sweep"), Some(told("sweep")));
+        assert_eq!(reactions.of("sweep"), Some(reported("sweep")));
         assert_eq!(reactions.of("of the next version"), None);
         assert_eq!(reactions.of("mending"), None);
     }
