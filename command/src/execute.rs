@@ -63,6 +63,8 @@ pub struct Commands {
     pub writer: Handle,
     /// The database of the read models.
     pub database: Database,
+    /// The search indexes that are published.
+    pub indexes: index::Remote,
     /// The data keys.
     pub keyring: Keyring,
     /// The keys of people.

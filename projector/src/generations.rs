@@ -1,72 +1,162 @@
 //! Work on the generations beside those that answer, which begins and ends on request of operators.
 
+mod comparison;
+mod folders;
+
 use std::{
     collections::{HashMap, HashSet},
     convert::Infallible,
     ops::ControlFlow,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
+use ::index::{IndexFailure, Indexes, SnapshotReceiver};
 use base::explain::explain;
 use eventlog::{
     lease::Lease,
     unit::{self, supervise, while_held},
 };
+use jiff::Timestamp;
 use tokio::{
+    sync::watch,
     task::{AbortHandle, JoinSet},
     time::sleep,
 };
 use tokio_util::sync::CancellationToken;
-use view::generation::{Generation, generations, verify};
+use view::{
+    generation::{Generation, generations},
+    projection::Kind,
+};
 
-use crate::{Projector, unit::work as keep};
+use crate::{Projector, index, unit::work as keep};
 
 /// How often the requests of operators are checked.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Keeps every generation up to date, and compares them on request, until `shutdown`.
-pub(crate) async fn work(projector: Projector, shutdown: CancellationToken) {
-    let (leases, mut verifier) = (projector.leases.clone(), Verifier { projector: projector.clone() });
-    tokio::join!(keep_all(projector, &shutdown), supervise(&mut verifier, &leases, &shutdown));
+/// A generation, and since when it is at its place: there may be another one at any time.
+type Begun = (&'static str, Timestamp);
+
+/// The search indexes that this process keeps or follows: those that answer, and generations beside them.
+#[derive(Debug, Clone)]
+pub(crate) struct IndexGenerations {
+    active: Indexes,
+    beside: Arc<Mutex<HashMap<Begun, SnapshotReceiver>>>,
 }
 
-async fn keep_all(projector: Projector, shutdown: &CancellationToken) {
+impl IndexGenerations {
+    pub(crate) fn new(active: Indexes) -> Self {
+        Self { active, beside: Arc::default() }
+    }
+
+    fn set(&self, generation: Begun, newest: SnapshotReceiver) {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner).insert(generation, newest);
+    }
+
+    fn of(&self, generation: Begun) -> Option<SnapshotReceiver> {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner).get(&generation).cloned()
+    }
+
+    fn remove(&self, generation: Begun) {
+        self.beside.lock().unwrap_or_else(PoisonError::into_inner).remove(&generation);
+    }
+}
+
+/// Keeps every generation up to date, and compares them on request, until `shutdown`.
+pub(crate) async fn work(projector: Projector, indexes: IndexGenerations, shutdown: CancellationToken) {
+    let leases = projector.leases.clone();
+    let mut verifier = Verifier { projector: projector.clone(), indexes: indexes.clone() };
     // Generations use other connections than those that answer.
     let beside = Projector { database: projector.beside.clone(), ..projector };
-    let (mut units, mut kept) = (JoinSet::new(), HashMap::<&str, (CancellationToken, AbortHandle)>::new());
-    while !shutdown.is_cancelled() {
-        match generations(&beside.database, beside.shard).await {
-            Ok(all) => {
-                let wanted: HashSet<&str> = all.iter().map(|generation| generation.projection.name).collect();
-                kept.retain(|name, (end, unit)| {
-                    let is_kept = wanted.contains(name);
-                    if !is_kept {
-                        end.cancel();
+    let mut keeper = Keeper { beside, indexes, units: JoinSet::new(), kept: HashMap::new(), shutdown: &shutdown };
+    tokio::join!(keeper.keep_all(), supervise(&mut verifier, &leases, &shutdown));
+}
+
+/// Keeps the generations up to date.
+struct Keeper<'a> {
+    beside: Projector,
+    indexes: IndexGenerations,
+    units: JoinSet<()>,
+    kept: HashMap<Begun, (CancellationToken, AbortHandle)>,
+    shutdown: &'a CancellationToken,
+}
+
+impl Keeper<'_> {
+    async fn keep_all(&mut self) {
+        let mut is_tidy = false;
+        while !self.shutdown.is_cancelled() {
+            match generations(&self.beside.database, self.beside.shard).await {
+                Ok(all) => {
+                    if !std::mem::replace(&mut is_tidy, true) {
+                        folders::remove_others(&self.beside, &all);
                     }
-                    is_kept && !unit.is_finished()
-                });
-                for Generation { projection, .. } in all {
-                    kept.entry(projection.name).or_insert_with(|| {
-                        let end = shutdown.child_token();
-                        let unit = units.spawn(keep(beside.clone(), projection, end.clone()));
-                        (end, unit)
-                    });
+                    self.keep(all);
                 }
+                Err(error) => tracing::debug!(error = explain(&error), "the generations cannot be listed"),
             }
-            Err(error) => tracing::debug!(error = explain(&error), "the generations cannot be listed"),
+            while self.units.try_join_next().is_some() {}
+            tokio::select! {
+                () = sleep(EVERY) => {}
+                () = self.shutdown.cancelled() => {}
+            }
         }
-        while units.try_join_next().is_some() {}
-        tokio::select! {
-            () = sleep(EVERY) => {}
-            () = shutdown.cancelled() => {}
+        while self.units.join_next().await.is_some() {}
+    }
+
+    /// Ends the work on generations that are gone, and begins that on new ones.
+    fn keep(&mut self, all: Vec<Generation>) {
+        let wanted: HashSet<Begun> = all.iter().map(Generation::begun).collect();
+        self.kept.retain(|begun, (end, unit)| {
+            let is_kept = wanted.contains(begun);
+            if !is_kept {
+                end.cancel();
+                self.indexes.remove(*begun);
+            }
+            is_kept && !unit.is_finished()
+        });
+        for generation in all {
+            if !self.kept.contains_key(&generation.begun()) {
+                self.begin(&generation);
+            }
         }
     }
-    while units.join_next().await.is_some() {}
+
+    fn begin(&mut self, generation: &Generation) {
+        let (end, projection) = (self.shutdown.child_token(), generation.projection);
+        let unit = if let Kind::Index(_) = projection.kind {
+            match self.index(generation, end.clone()) {
+                Ok(unit) => unit,
+                Err(failure) => {
+                    let error = explain(&failure);
+                    tracing::warn!(projection = projection.name, error, "a generation cannot be kept here");
+                    return;
+                }
+            }
+        } else {
+            self.units.spawn(keep(self.beside.clone(), projection, end.clone()))
+        };
+        self.kept.insert(generation.begun(), (end, unit));
+    }
+
+    /// Begins work on a generation of a search index, whose folder goes with it.
+    fn index(&mut self, generation: &Generation, end: CancellationToken) -> Result<AbortHandle, IndexFailure> {
+        let (shown, newest) = watch::channel(None);
+        let unit = index::Unit::new(&self.beside, generation.projection, Some(generation.since), shown)?;
+        self.indexes.set(generation.begun(), newest);
+        let (folder, shutdown) = (unit.folder().clone(), self.shutdown.clone());
+        Ok(self.units.spawn(async move {
+            unit.run(end).await;
+            if !shutdown.is_cancelled() {
+                folders::remove(&folder).await;
+            }
+        }))
+    }
 }
 
 /// Compares generations with those that answer, in one process at a time.
 struct Verifier {
     projector: Projector,
+    indexes: IndexGenerations,
 }
 
 impl Verifier {
@@ -76,24 +166,10 @@ impl Verifier {
             lease.tick();
             if let Ok(all) = generations(database, *shard).await {
                 for generation in all.iter().filter(|generation| generation.is_due) {
-                    lease.during(self.compare(generation)).await;
+                    lease.during(comparison::compare(&self.projector, &self.indexes, generation)).await;
                 }
             }
             sleep(EVERY).await;
-        }
-    }
-
-    async fn compare(&self, generation: &Generation) {
-        let Projector { beside: database, shard, .. } = &self.projector;
-        let (view, place) = (generation.projection.view, generation.place.name());
-        match verify(database, *shard, generation).await {
-            Ok(Some(verified)) => {
-                let differing = verified.differing;
-                tracing::info!(view, place, differing, "a generation was compared with the active one");
-            }
-            // The generation lags.
-            Ok(None) => {}
-            Err(error) => tracing::warn!(view, place, error = explain(&error), "a generation cannot be compared yet"),
         }
     }
 }

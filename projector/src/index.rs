@@ -3,6 +3,7 @@
 //! While another process holds the lease, it follows what that one publishes, so its readers miss nothing, and a
 //! take-over begins with local files. An index is only a cache of the log: a broken one is built again.
 
+mod publishing;
 mod writing;
 
 use std::{
@@ -16,19 +17,27 @@ use std::{
     time::Duration,
 };
 
-use base::{clock, explain::explain, fault, health::Reached};
+use base::{clock, explain::explain, fault};
 use eventlog::{
     lease::Lease,
     log::LogFailure,
     unit::{self, supervise, while_held},
 };
-use index::{Follower, Manifest, Publisher, Replica, Snapshot, SnapshotSender, Storage, Writer, replace_snapshot};
+use index::{
+    Folder, Follower, Manifest, Publisher, Replica, Snapshot, SnapshotSender, Storage, Writer, generation_name,
+    replace_snapshot,
+};
+use jiff::Timestamp;
 use tokio::{
     sync::watch,
-    time::{Instant, MissedTickBehavior, interval, sleep_until, timeout, timeout_at},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
-use view::{failed_event::ParkedAt, progress::Announcer, projection::Projection, table::Table};
+use view::{
+    failed_event::ParkedAt,
+    projection::{Kind, Projection},
+    table::Table,
+};
 
 use self::writing::Erasing;
 use crate::{
@@ -52,10 +61,10 @@ fn catch_up_every() -> Duration {
 const MOST_INCOMPLETE: u32 = 10;
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The pause after another generation has taken the place of the one that was written.
+const EXCHANGED_PAUSE: Duration = Duration::from_millis(50);
 /// How often the progress is announced.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// The shortest interval between comparisons of stored files with those that manifests name.
-const TIDY_EVERY: Duration = Duration::from_mins(1);
 
 /// Why the index has stopped.
 #[derive(Debug, thiserror::Error)]
@@ -94,11 +103,19 @@ pub struct Indexing {
     pub grace: Duration,
 }
 
+/// Returns the name of the index that answers, if the projection or the generation is one.
+pub(crate) fn name_of(projector: &Projector, projection: &Projection) -> Option<String> {
+    let Kind::Index(table) = &projection.kind else { return None };
+    Some(index::name(projection, table, projector.shard))
+}
+
 /// A search index that this process writes or follows.
 pub(crate) struct Unit {
     projector: Projector,
     projection: &'static Projection,
     table: &'static Table,
+    /// Since when it is a generation beside the index that answers, if it is.
+    since: Option<Timestamp>,
     follower: Follower,
     /// How many times in a row published files were incomplete.
     incomplete: AtomicU32,
@@ -147,6 +164,10 @@ impl unit::Unit for Unit {
         let (error, index) = (explain(&stall), &self.follower.name);
         self.is_careful = matches!(&stall, Stall::Index(failure) if failure.may_be_of_document());
         ControlFlow::Continue(match &stall {
+            Stall::Index(index::IndexFailure::Fenced) => {
+                tracing::info!(index, "another generation or process has taken the search index over");
+                EXCHANGED_PAUSE
+            }
             Stall::Batch(failure @ BatchFailure::Event(event)) if event.is_newer() => {
                 tracing::error!(index, error, "this node is outdated and leaves the search index to others");
                 let told = outdated(&failure.without_values());
@@ -168,22 +189,27 @@ impl unit::Unit for Unit {
 }
 
 impl Unit {
+    /// A unit that works on the index of a table, or on the generation that is beside it since then.
     pub(crate) fn new(
         projector: &Projector,
         projection: &'static Projection,
-        table: &'static Table,
+        since: Option<Timestamp>,
         shown: SnapshotSender,
     ) -> Result<Self, index::IndexFailure> {
+        let Kind::Index(table) = &projection.kind else { return Err(index::IndexFailure::NoIndex(projection.name)) };
         let Indexing { folder, remote, .. } = &projector.indexing;
         let (log, shard) = (projector.log_of(projection).clone(), projector.shard);
         let storage = Storage { remote: remote.clone(), folder };
-        let follower = Follower::new(log, storage, projection, table, shard)?;
+        let name = index::name(projection, table, shard);
+        let name = since.map_or(name.clone(), |since| generation_name(&name, since));
+        let follower = Follower::new(log, storage, table, name, shard)?;
         let incomplete = AtomicU32::new(0);
         let reporter = Reporter::new(&projector.health, projection, shard);
         Ok(Self {
             projector: projector.clone(),
             projection,
             table,
+            since,
             follower,
             incomplete,
             shown,
@@ -191,6 +217,11 @@ impl Unit {
             stopped: None,
             is_careful: false,
         })
+    }
+
+    /// Returns the folder of the index on this machine.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.follower.folder
     }
 
     /// Writes the index while nobody else does and follows it otherwise, until `shutdown`.
@@ -239,7 +270,7 @@ impl Unit {
                 let snapshot = Arc::new(writer.snapshot()?);
                 // The folder is broken in a part that was not checked before.
                 let is_anew = snapshot.position != published.position();
-                let complete_from = if is_anew { log.end().await? } else { 0 };
+                let complete_from = if is_anew { self.complete_from().await? } else { 0 };
                 return Ok(Opened { writer, snapshot, complete_from });
             }
             Ok(_) => index::IndexFailure::OtherLog,
@@ -255,12 +286,18 @@ impl Unit {
     }
 
     async fn begin_anew(&self) -> Result<Opened, Stall> {
-        let Follower { log, folder, layout, .. } = &self.follower;
-        let complete_from = log.end().await?;
+        let Follower { folder, layout, .. } = &self.follower;
+        let complete_from = self.complete_from().await?;
         let (place, layout) = (folder.clone(), layout.clone());
         let writer = folder.work(move || Writer::create(&place, layout)).await?;
         let snapshot = Arc::new(writer.snapshot()?);
         Ok(Opened { writer, snapshot, complete_from })
+    }
+
+    /// The stream sequence from which on an index that is begun anew is shown. A generation that nobody searches is
+    /// published from the beginning, so that it goes on there after a failure.
+    async fn complete_from(&self) -> Result<u64, Stall> {
+        Ok(if self.since.is_some() { 0 } else { self.follower.log.end().await? })
     }
 
     async fn commit(
@@ -293,7 +330,7 @@ impl Unit {
                     Err(_) => continue,
                 },
             };
-            let (end, committed_at) = (batch.end, batch.committed_at);
+            let (end, committed_at, is_old) = (batch.end, batch.committed_at, batch.is_old());
             let begun = Instant::now();
             let batch = lease.during(self.opened(batch)).await?;
             let taken = lease.during(parked.take_up(database, self.table, reached, &batch)).await?;
@@ -306,6 +343,7 @@ impl Unit {
                 all_parked.send_replace(Some(all));
             }
             self.reporter.applied(begun.elapsed());
+            self.leave_time(lease, is_old, begun).await;
             if Instant::now() < due
                 && let Ok(more) = timeout_at(due, batch::next(&mut records)).await
             {
@@ -323,6 +361,13 @@ impl Unit {
         }
     }
 
+    /// Leaves half of the time to those that answer, while a generation catches up.
+    async fn leave_time(&self, lease: &Lease, is_old: bool, begun: Instant) {
+        if self.since.is_some() && is_old {
+            lease.during(sleep(begun.elapsed().min(HEARTBEAT))).await;
+        }
+    }
+
     /// Loads what a commit omits, and what is left out of all later ones.
     async fn parked(&self, snapshot: &Snapshot) -> Result<Parked, Stall> {
         let partition = Partition { projection: self.projection, shard: self.projector.shard };
@@ -336,60 +381,6 @@ impl Unit {
         if snapshot.position.stream_sequence >= complete_from {
             replace_snapshot(&self.shown, snapshot.clone());
             committed.send_replace(Some(snapshot.clone()));
-        }
-    }
-
-    /// Publishes the newest commit as fast as possible; commits in between are never published.
-    async fn publish(
-        &self,
-        mut publisher: Publisher,
-        mut newest: watch::Receiver<Option<Arc<Snapshot>>>,
-    ) -> Result<Infallible, Stall> {
-        let (log, Projector { shard, indexing, .. }) = (self.projector.log_of(self.projection), &self.projector);
-        let announcer = Announcer::new(log.client(), self.projection, *shard);
-        let mut heartbeat = interval(HEARTBEAT);
-        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let tidy_every = TIDY_EVERY.min(indexing.grace);
-        let mut tidy_at = Instant::now();
-        self.reporter.has_begun(Reached::from(publisher.manifest().position()));
-        heartbeat.reset();
-        loop {
-            tokio::select! {
-                changed = newest.changed() => {
-                    // The sender is dropped only together with this future.
-                    if changed.is_err() {
-                        return std::future::pending().await;
-                    }
-                    let snapshot = newest.borrow_and_update().clone();
-                    if let Some(snapshot) = &snapshot {
-                        publisher.publish(snapshot).await?;
-                    }
-                }
-                _ = heartbeat.tick() => {}
-                () = sleep_until(tidy_at) => {
-                    let snapshot = newest.borrow().clone();
-                    if let Some(snapshot) = snapshot {
-                        self.tidy(&mut publisher, &snapshot).await?;
-                    }
-                    tidy_at = Instant::now() + tidy_every;
-                }
-            }
-            let reached = Reached::from(publisher.position());
-            self.reporter.works(reached);
-            if let Some(moved) = publisher.moved() {
-                moved.announce(&log.client(), *shard, &self.follower.name).await;
-            }
-            announcer.announce(reached).await;
-        }
-    }
-
-    async fn tidy(&self, publisher: &mut Publisher, snapshot: &Snapshot) -> Result<(), Stall> {
-        match publisher.tidy(snapshot).await {
-            Err(failure @ index::IndexFailure::Nats(_)) => {
-                tracing::warn!(index = self.follower.name, error = %explain(&failure), "stale files were not removed");
-                Ok(())
-            }
-            tidied => Ok(tidied?),
         }
     }
 }

@@ -21,7 +21,6 @@ use ::index::{IndexFailure, Indexes};
 use base::health::Health;
 use domain::log_class::OfEach;
 use eventlog::{lease::Leases, log::Log};
-pub use index::Indexing;
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 use view::{
@@ -29,6 +28,9 @@ use view::{
     persons::Persons,
     projection::{Kind, PROJECTIONS, Projection},
 };
+
+use self::generations::IndexGenerations;
+pub use self::index::Indexing;
 
 /// A projection of one shard.
 #[derive(Clone, Copy)]
@@ -72,17 +74,17 @@ impl Projector {
     pub fn start(&self, shutdown: &CancellationToken) -> Result<(JoinSet<()>, Indexes), IndexFailure> {
         let (mut units, mut indexes) = (JoinSet::new(), Indexes::default());
         units.spawn(heartbeat::work(self.clone(), shutdown.clone()));
-        units.spawn(generations::work(self.clone(), shutdown.clone()));
         for projection in PROJECTIONS.iter() {
-            if let Kind::Index(table) = &projection.kind {
+            if let Kind::Index(_) = &projection.kind {
                 let (shown, newest) = watch::channel(None);
-                let unit = index::Unit::new(self, projection, table, shown)?;
+                let unit = index::Unit::new(self, projection, None, shown)?;
                 units.spawn(unit.run(shutdown.clone()));
                 indexes.add(projection, newest);
             } else {
                 units.spawn(unit::work(self.clone(), projection, shutdown.clone()));
             }
         }
+        units.spawn(generations::work(self.clone(), IndexGenerations::new(indexes.clone()), shutdown.clone()));
         Ok((units, indexes))
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use domain::log_class::OfEach;
 use eventlog::log::Log;
-use index::{Follower, IndexFailure, Indexes, Remote, Storage};
+use index::{Follower, IndexFailure, Indexes, Remote, Storage, name};
 use tokio::{sync::watch, task::JoinSet};
 use view::projection::{Kind, PROJECTIONS};
 
@@ -23,7 +23,7 @@ pub fn follow(
         let Kind::Index(table) = &projection.kind else { continue };
         let log = logs[projection.class].clone();
         let storage = Storage { remote: remote.clone(), folder };
-        let follower = Follower::new(log, storage, projection, table, shard)?;
+        let follower = Follower::new(log, storage, table, name(projection, table, shard), shard)?;
         let (shown, newest) = watch::channel(None);
         tasks.spawn(async move { match follower.follow(&shown).await {} });
         indexes.add(projection, newest);

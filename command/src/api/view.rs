@@ -1,16 +1,18 @@
 //! Handlers by which operators build, exchange and drop generations of views. None of that is in the log: it concerns
 //! what is built from the log, and is lost with that.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
+use base::explain::explain;
 use domain::{context::Owner, rejection::Rejection};
 use edge::{
     answer::Answer,
     call::Call,
-    error::Error,
+    error::{Error, Reason},
     handler::Mounting,
     refusal::{permission_denied, read_model},
 };
+use index::generation::{Exchange, ExchangeFailure, exchange as exchange_index};
 use proto::system::{
     DropViewGenerationRequest, DropViewGenerationResponse, ReplayViewRequest, ReplayViewResponse, RollBackViewRequest,
     RollBackViewResponse, SwitchViewRequest, SwitchViewResponse, VerifyViewRequest, VerifyViewResponse,
@@ -19,11 +21,13 @@ use proto::system::{
 use view::{
     database::DatabaseFailure,
     generation::{self, Exchanged},
-    projection::{GenerationSlot, PROJECTIONS, Projection},
+    projection::{GenerationSlot, Kind, PROJECTIONS, Projection},
 };
 
 use crate::execute::Commands;
 
+/// When to try again while NATS does not answer.
+const RETRY: Duration = Duration::from_secs(1);
 const BUSY: &str = "the generations of the view are in use: others read, compare or change them; try again";
 
 /// Mounts the operations of this module.
@@ -79,7 +83,12 @@ async fn exchange(
     is_forced: bool,
 ) -> Result<(), Error> {
     let view = find_view(call, view_name)?;
-    let exchanged = generation::exchange(&commands.database, view, place, is_forced).await.map_err(unavailable)?;
+    let exchanged = if let Kind::Index(table) = &view.kind {
+        let of_index = Exchange { place, shard: call.tenant.shard, is_forced };
+        exchange_index(&commands.database, &commands.indexes, view, table, of_index).await.map_err(unpublished)?
+    } else {
+        generation::exchange(&commands.database, view, place, is_forced).await.map_err(unavailable)?
+    };
     let reason = match exchanged {
         Exchanged::Done => {
             let (view, place, user) = (view.name, place.name(), &call.caller.id);
@@ -111,12 +120,7 @@ fn find_view(call: &Call, name: &str) -> Result<&'static Projection, Error> {
     if !call.may(&Owner::system()) {
         return Err(permission_denied(call.operation.permission.unwrap_or_default()));
     }
-    let view = PROJECTIONS.iter().find(|projection| projection.name == name).ok_or(Rejection::NotFound("view"))?;
-    if view.schema().is_none() {
-        let reason = "the view is a search index, in files: it has no generations yet";
-        return Err(Rejection::Precondition(reason).into());
-    }
-    Ok(view)
+    Ok(PROJECTIONS.iter().find(|projection| projection.name == name).ok_or(Rejection::NotFound("view"))?)
 }
 
 fn at(place: i32) -> GenerationSlot {
@@ -132,4 +136,15 @@ fn absent(place: GenerationSlot) -> Rejection {
 
 fn unavailable(failure: DatabaseFailure) -> Error {
     if failure.is_of_locks() { Rejection::Precondition(BUSY).into() } else { read_model(Arc::new(failure)) }
+}
+
+fn unpublished(failure: ExchangeFailure) -> Error {
+    match failure {
+        ExchangeFailure::Database(failure) => unavailable(failure),
+        ExchangeFailure::Index(failure) => {
+            tracing::warn!(error = %explain(&failure), "the generations of a search index cannot be exchanged");
+            let message = "the search index that is published cannot be read or replaced at the moment";
+            Error::new(Reason::ReadModelUnavailable, message).retry_after(RETRY)
+        }
+    }
 }

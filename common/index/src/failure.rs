@@ -18,6 +18,9 @@ pub enum IndexFailure {
     /// The resource has no such column, or none that is indexed for this purpose.
     #[error("the search index has no column {0} for this")]
     NoColumn(&'static str),
+    /// The projection is stored elsewhere.
+    #[error("{0} is no search index")]
+    NoIndex(&'static str),
     /// A document does not have the expected form.
     #[error("a document of the search index cannot be read")]
     Inconsistent,

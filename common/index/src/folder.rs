@@ -52,6 +52,15 @@ impl Folder {
         result
     }
 
+    /// Removes the folder, once no work runs there.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub async fn remove(&self) -> Result<(), IndexFailure> {
+        let path = self.path.clone();
+        self.work(move || Ok(fs::remove_dir_all(path)?)).await
+    }
+
     /// Returns the path.
     pub fn path(&self) -> &Path {
         &self.path

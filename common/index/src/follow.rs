@@ -14,7 +14,7 @@ use view::{projection::Projection, table::Table};
 use crate::{
     failure::IndexFailure,
     folder::Folder,
-    layout::{Layout, name},
+    layout::Layout,
     manifest::Manifest,
     moved::IndexProgress,
     remote::{Publication, Remote},
@@ -74,7 +74,12 @@ impl Indexes {
 
     /// Returns the index of a projection; `None` if this process has none.
     pub fn of(&self, projection: &Projection) -> Option<SnapshotReceiver> {
-        self.0.get(projection.name).cloned()
+        self.named(projection.name)
+    }
+
+    /// Returns the index of the projection with a name.
+    pub fn named(&self, projection: &str) -> Option<SnapshotReceiver> {
+        self.0.get(projection).cloned()
     }
 
     /// Returns every index of this process, with the name of its projection.
@@ -92,18 +97,17 @@ pub struct Storage<'a> {
 }
 
 impl Follower {
-    /// Creates a follower of a projection's index.
+    /// Creates a follower of the index of a table, by its [name] or that of a generation beside it.
     ///
     /// # Errors
     /// If another process uses the folder of the index.
     pub fn new(
         log: Log,
         Storage { remote, folder }: Storage<'_>,
-        projection: &Projection,
         table: &Table,
+        name: String,
         shard: u16,
     ) -> Result<Self, IndexFailure> {
-        let name = name(projection, table, shard);
         let folder = Folder::open(&folder.join(&name))?;
         Ok(Self { log, remote, name, folder, layout: Layout::of(table), shard })
     }

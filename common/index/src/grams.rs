@@ -1,7 +1,8 @@
 //! Positional trigrams: a phrase of them is a substring, so no match needs to be verified.
 //!
 //! Two sentinels stand before a text and two after it, and the trigram at position `i` begins with the `i`-th character
-//! of the padded text. A pattern with sentinels is anchored; one without is found anywhere.
+//! of the padded text. A pattern with sentinels is anchored; one without is found anywhere. Each trigram begins with the
+//! tag of its column, so texts of different columns in one field never match each other's patterns.
 
 use base::fault;
 use tantivy::{
@@ -11,11 +12,13 @@ use tantivy::{
     tokenizer::{Token, TokenStream, Tokenizer},
 };
 
+use crate::tag::Tag;
+
 /// The name of the tokenizer in the schema.
-pub const TOKENIZER: &str = "trigrams";
+pub(crate) const TOKENIZER: &str = "trigrams";
 
 /// The version of the tokenizer; it changes with the terms of a text.
-pub(crate) const VERSION: &[u8] = b"trigrams 2+2, 1";
+pub(crate) const VERSION: &str = "tagged trigrams 2+2, 1";
 
 const START: char = '\u{2}';
 const END: char = '\u{3}';
@@ -23,7 +26,7 @@ const SIZE: usize = 3;
 
 /// Where in a text the needle must be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Anchor {
+pub(crate) enum Anchor {
     /// At the beginning.
     Start,
     /// At the end.
@@ -37,9 +40,9 @@ pub(crate) fn is_short(needle: &str) -> bool {
     (1..SIZE).contains(&needle.chars().count())
 }
 
-/// Returns a query for the texts that contain the needle at the anchor. The needle must be folded like the indexed
+/// Returns a query for the texts of a column that contain the needle at the anchor. The needle must be folded like the indexed
 /// text. A needle that is too short to be looked up anywhere in a text is not searched for here.
-pub fn query(field: Field, needle: &str, anchor: Anchor) -> Box<dyn Query> {
+pub(crate) fn query(field: Field, tag: Tag, needle: &str, anchor: Anchor) -> Box<dyn Query> {
     if needle.is_empty() || anchor == Anchor::Nowhere && is_short(needle) {
         return Box::new(AllQuery);
     }
@@ -50,7 +53,8 @@ pub fn query(field: Field, needle: &str, anchor: Anchor) -> Box<dyn Query> {
     };
     let pattern = padded(needle, before, after);
     let terms: Vec<(usize, Term)> = cover(pattern.len() - SIZE + 1)
-        .map(|at| (at, Term::from_field_text(field, &pattern[at..at + SIZE].iter().collect::<String>())))
+        .map(|at| (at, gram(tag, &pattern[at..at + SIZE])))
+        .map(|(at, gram)| (at, Term::from_field_text(field, &gram.collect::<String>())))
         .collect();
     match <[_; 1]>::try_from(terms) {
         Ok([(_, term)]) => Box::new(TermQuery::new(term, IndexRecordOption::Basic)),
@@ -64,18 +68,23 @@ fn cover(count: usize) -> impl Iterator<Item = usize> {
     (0..last).step_by(SIZE).chain(std::iter::once(last))
 }
 
+fn gram(tag: Tag, chars: &[char]) -> impl Iterator<Item = char> {
+    std::iter::once(tag.char()).chain(chars.iter().copied())
+}
+
 fn padded(text: &str, before: usize, after: usize) -> Vec<char> {
     let starts = std::iter::repeat_n(START, before);
     starts.chain(text.chars()).chain(std::iter::repeat_n(END, after)).collect()
 }
 
-/// Splits a folded text into its trigrams.
+/// Splits a text, which begins with a tag, into its trigrams.
 #[derive(Debug, Clone, Default)]
-pub struct Trigrams;
+pub(crate) struct Trigrams;
 
 /// The trigrams of one text.
 #[derive(Debug)]
-pub struct Stream {
+pub(crate) struct Stream {
+    tag: Option<Tag>,
     padded: Vec<char>,
     next: usize,
     token: Token,
@@ -85,17 +94,18 @@ impl Tokenizer for Trigrams {
     type TokenStream<'a> = Stream;
 
     fn token_stream(&mut self, text: &str) -> Stream {
+        let (tag, text) = Tag::split(text);
         fault::point_of("index.tokenizing", text);
-        Stream { padded: padded(text, 2, 2), next: 0, token: Token::default() }
+        Stream { tag, padded: padded(text, 2, 2), next: 0, token: Token::default() }
     }
 }
 
 impl TokenStream for Stream {
     fn advance(&mut self) -> bool {
-        let Some(gram) = self.padded.get(self.next..self.next + SIZE) else { return false };
+        let (Some(tag), Some(chars)) = (self.tag, self.padded.get(self.next..self.next + SIZE)) else { return false };
         self.token.reset();
         self.token.position = self.next;
-        self.token.text.extend(gram);
+        self.token.text.extend(gram(tag, chars));
         self.next += 1;
         true
     }
@@ -129,12 +139,12 @@ mod tests {
 
     #[test]
     fn a_text_has_a_trigram_at_every_position() {
-        let mut stream = Trigrams.token_stream("ab");
+        let mut stream = Trigrams.token_stream("#ab");
         let mut grams = vec![];
         while let Some(token) = stream.next() {
             grams.push((token.position, token.text.clone()));
         }
         assert_eq!(grams.len(), 4);
-        assert_eq!(grams[2], (2, format!("ab{END}")));
+        assert_eq!(grams[2], (2, format!("#ab{END}")));
     }
 }

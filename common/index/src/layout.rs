@@ -10,23 +10,28 @@ use domain::{
     context::Owner,
 };
 use eventlog::record::owner_type;
+use jiff::Timestamp;
 use tantivy::{
-    TantivyDocument,
-    schema::{
-        FAST, Field, INDEXED, IndexRecordOption, STORED, STRING, Schema, SchemaBuilder, TextFieldIndexing, TextOptions,
-    },
+    TantivyDocument, Term,
+    schema::{FAST, Field, IndexRecordOption, STORED, Schema, SchemaBuilder, TextFieldIndexing, TextOptions},
 };
 use view::{
     projection::Projection,
     table::{Row, Table},
 };
 
-use crate::{failure::IndexFailure, grams};
+use crate::{failure::IndexFailure, grams, tag::Tag};
 
 /// Returns the name of an index of a shard, for its publication and its folder. The name contains the layout, so that
 /// nodes of two versions have an index each.
 pub fn name(projection: &Projection, table: &Table, shard: u16) -> String {
-    format!("{}.{}.{shard}", projection.schema_name(), Layout::of(table).digest())
+    format!("{}_{}.{}.{shard}", projection.view, projection.version, Layout::of(table).digest())
+}
+
+/// Returns the name of a generation beside the index with this name. Each that is begun has a name of its own, by its
+/// time, so that nothing of an earlier one is taken for it.
+pub fn generation_name(of: &str, since: Timestamp) -> String {
+    format!("{of}.{}", since.as_microsecond())
 }
 
 /// The fields of an index.
@@ -34,47 +39,65 @@ pub fn name(projection: &Projection, table: &Table, shard: u16) -> String {
 pub struct Layout {
     /// The schema for tantivy.
     pub schema: Schema,
-    /// Instance and id, by which a document is replaced.
-    pub(crate) key: Field,
-    pub(crate) instance: Field,
-    /// The id as a number, for filters and to break ties.
-    pub(crate) id: Field,
-    /// Level and id of the context in which roles for it must be held.
-    pub(crate) owner: Field,
+    pub(crate) terms: Terms,
+    /// The id as a number, to break ties.
+    id: Field,
     context: fn(&str, &Owner) -> Owner,
-    /// The id of an organization whose readers see it, too.
-    pub(crate) also_seen_by: Option<Field>,
+    /// Names an organization whose readers see it, too.
+    pub(crate) also_seen_by: Option<Tag>,
     /// The column with the expiry of a resource that ages out.
     pub(crate) ends_at: Option<Definition>,
-    pub(crate) created: Field,
-    pub(crate) changed: Field,
+    created: Field,
+    changed: Field,
     pub(crate) document: Field,
-    pub(crate) columns: Vec<IndexedColumn>,
+    columns: Vec<IndexedColumn>,
 }
 
-/// The fields of one column.
+/// How one column is stored.
 #[derive(Debug, Clone)]
 pub(crate) struct IndexedColumn {
     definition: Definition,
+    /// The value of each document, by which it is sorted.
     pub(crate) value: Field,
-    /// The fields for filters by text.
-    pub(crate) texts: Option<Texts>,
+    /// The tags of its terms, if it can be filtered by.
+    pub(crate) tags: Option<Tags>,
 }
 
-/// The fields for filters by text, with case and without.
+/// The tags of a column's terms.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Texts {
-    /// The trigrams of the value.
-    pub(crate) grams: Field,
-    /// The folded value.
-    pub(crate) folded: Text,
+pub(crate) struct Tags {
+    /// Of its value.
+    pub(crate) exact: Tag,
+    /// Of its value without case, if it is a text.
+    pub(crate) folded: Tag,
 }
 
-/// A text, as one term and in trigrams.
+/// The fields whose terms begin with a tag.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Text {
+pub(crate) struct Terms {
+    /// Values as a whole.
     pub(crate) whole: Field,
+    /// Texts in trigrams.
     pub(crate) grams: Field,
+}
+
+impl Terms {
+    pub(crate) fn add(builder: &mut SchemaBuilder) -> Self {
+        let field = |tokenizer, option| {
+            // No match is scored, so no lengths are needed.
+            let indexing = TextFieldIndexing::default().set_tokenizer(tokenizer).set_index_option(option);
+            TextOptions::default().set_indexing_options(indexing.set_fieldnorms(false))
+        };
+        Self {
+            whole: builder.add_text_field("terms", field("raw", IndexRecordOption::Basic)),
+            grams: builder.add_text_field("grams", field(grams::TOKENIZER, IndexRecordOption::WithFreqsAndPositions)),
+        }
+    }
+
+    /// Returns the term of a whole value with its tag.
+    pub(crate) fn of(self, tag: Tag, text: &str) -> Term {
+        Term::from_field_text(self.whole, &tag.of(text))
+    }
 }
 
 /// The names of the fast fields that every index has.
@@ -86,50 +109,55 @@ impl Layout {
     /// Derives the layout of a table.
     pub fn of(table: &Table) -> Self {
         let mut builder = Schema::builder();
-        let key = builder.add_text_field("key", STRING);
-        let instance = builder.add_text_field("instance_id", STRING);
-        let id = builder.add_u64_field(ID, INDEXED | FAST);
-        let owner = builder.add_text_field("owner", STRING);
+        let terms = Terms::add(&mut builder);
+        let id = builder.add_u64_field(ID, FAST);
         let created = builder.add_i64_field(CREATED, FAST);
         let changed = builder.add_i64_field(CHANGED, FAST);
         let document = builder.add_bytes_field("document", STORED);
-        let columns = (table.columns)().into_iter().map(|column| IndexedColumn::add(&mut builder, column));
+        let mut tags = Tag::of_columns();
+        let columns = (table.columns)().into_iter().map(|column| IndexedColumn::add(&mut builder, &mut tags, column));
         let columns: Vec<IndexedColumn> = columns.collect();
         let (context, seen_by) = (table.context, (table.also_seen_by)());
         let seen_by = columns.iter().find(|column| seen_by.is_some_and(|seen_by| column.definition == seen_by));
-        let also_seen_by = seen_by.map(|column| column.value);
+        let also_seen_by = seen_by.and_then(|column| Some(column.tags?.exact));
         let (schema, ends_at) = (builder.build(), (table.ends_at)());
-        Self { schema, key, instance, id, owner, context, also_seen_by, ends_at, created, changed, document, columns }
+        Self { schema, terms, id, context, also_seen_by, ends_at, created, changed, document, columns }
     }
 
     /// Returns a digest that distinguishes this layout from every other, by what it stores, and how texts are folded
     /// and split.
     pub fn digest(&self) -> String {
-        let schema = serde_json::to_vec(&self.schema).expect("a schema is plain data");
-        hex::encode(&sha256(&[&schema[..], grams::VERSION, &fold::version()].concat())[..4])
+        let schema = serde_json::to_string(&self.schema).expect("a schema is plain data");
+        let tags = self.columns.iter().map(|column| format!("{} {:?};", column.definition.name, column.tags));
+        let parts = std::iter::once(schema).chain(tags).chain([grams::VERSION.to_owned()]);
+        let parts: String = parts.collect();
+        hex::encode(&sha256(&[parts.as_bytes(), &fold::version()].concat())[..4])
     }
 
     /// Creates the document of a row.
     pub(crate) fn document(&self, instance_id: &str, id: &str, row: &Row, stored: &[u8]) -> TantivyDocument {
         let mut document = TantivyDocument::new();
-        document.add_text(self.key, key(instance_id, id));
-        document.add_text(self.instance, instance_id);
+        let mut add = |tag: Tag, text: &str| document.add_text(self.terms.whole, tag.of(text));
+        add(Tag::KEY, &key(instance_id, id));
+        add(Tag::INSTANCE, instance_id);
+        add(Tag::ID, id);
+        add(Tag::OWNER, &context(&(self.context)(id, &row.owner)));
         document.add_u64(self.id, number(id));
-        document.add_text(self.owner, context(&(self.context)(id, &row.owner)));
         document.add_i64(self.created, row.created_at.as_microsecond());
         document.add_i64(self.changed, row.changed_at.as_microsecond());
         document.add_bytes(self.document, stored);
         for (column, value) in self.columns.iter().zip(&row.values) {
-            match value {
-                Value::Text(text) => column.add_text(&mut document, text),
-                Value::Integer(integer) => document.add_i64(column.value, *integer),
-                Value::Bool(bool) => document.add_bool(column.value, *bool),
-            }
+            column.add_value(self.terms, &mut document, value);
         }
         document
     }
 
-    /// Returns the fields of a column, if it is one of this table.
+    /// Returns the definitions of the columns.
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = Definition> {
+        self.columns.iter().map(|column| column.definition)
+    }
+
+    /// Returns how a column is stored, if it is one of this table.
     pub(crate) fn column(&self, wanted: Definition) -> Result<&IndexedColumn, IndexFailure> {
         self.columns.iter().find(|column| column.definition == wanted).ok_or(IndexFailure::NoColumn(wanted.name))
     }
@@ -155,42 +183,47 @@ pub(crate) fn key(instance_id: &str, id: &str) -> String {
 }
 
 impl IndexedColumn {
-    fn add(builder: &mut SchemaBuilder, definition: Definition) -> Self {
-        let Definition { name, kind, is_filterable: filter, .. } = definition;
-        let value = match kind {
-            Kind::Text if filter => builder.add_text_field(name, STRING | FAST),
-            // A column that is only sorted by needs no terms.
-            Kind::Text => builder.add_text_field(name, FAST),
-            Kind::Integer => builder.add_i64_field(name, FAST),
-            Kind::Bool if filter => builder.add_bool_field(name, INDEXED | FAST),
-            Kind::Bool => builder.add_bool_field(name, FAST),
+    fn add(builder: &mut SchemaBuilder, tags: &mut impl Iterator<Item = Tag>, definition: Definition) -> Self {
+        let value = match definition.kind {
+            Kind::Text => builder.add_text_field(definition.name, FAST),
+            Kind::Integer => builder.add_i64_field(definition.name, FAST),
+            Kind::Bool => builder.add_bool_field(definition.name, FAST),
         };
-        let texts = (filter && kind == Kind::Text).then(|| {
-            let positions = TextFieldIndexing::default()
-                .set_tokenizer(grams::TOKENIZER)
-                .set_index_option(IndexRecordOption::WithFreqsAndPositions)
-                .set_fieldnorms(false);
-            let cut = TextOptions::default().set_indexing_options(positions);
-            Texts {
-                grams: builder.add_text_field(&format!("{name}_grams"), cut.clone()),
-                folded: Text {
-                    whole: builder.add_text_field(&format!("{name}_folded"), STRING),
-                    grams: builder.add_text_field(&format!("{name}_folded_grams"), cut),
-                },
-            }
-        });
-        Self { definition, value, texts }
+        let is_looked_up = definition.is_filterable && definition.kind != Kind::Integer;
+        let tags = is_looked_up.then(|| tags.next().zip(tags.next())).flatten();
+        Self { definition, value, tags: tags.map(|(exact, folded)| Tags { exact, folded }) }
     }
 
-    fn add_text(&self, document: &mut TantivyDocument, text: &str) {
-        document.add_text(self.value, text);
-        if let Some(Texts { grams, folded }) = self.texts {
-            let without_case = fold(text);
-            document.add_text(grams, text);
-            document.add_text(folded.whole, &without_case);
-            document.add_text(folded.grams, without_case);
+    /// Returns the tags of its terms.
+    pub(crate) fn tags(&self) -> Result<Tags, IndexFailure> {
+        self.tags.ok_or(IndexFailure::NoColumn(self.definition.name))
+    }
+
+    fn add_value(&self, terms: Terms, document: &mut TantivyDocument, value: &Value) {
+        match value {
+            Value::Text(text) => {
+                document.add_text(self.value, text);
+                if let Some(Tags { exact, folded }) = self.tags {
+                    for tagged in [exact.of(text), folded.of(&fold(text))] {
+                        document.add_text(terms.grams, &tagged);
+                        document.add_text(terms.whole, tagged);
+                    }
+                }
+            }
+            Value::Integer(integer) => document.add_i64(self.value, *integer),
+            Value::Bool(bool) => {
+                document.add_bool(self.value, *bool);
+                if let Some(Tags { exact, .. }) = self.tags {
+                    document.add_text(terms.whole, exact.of(as_term(*bool)));
+                }
+            }
         }
     }
+}
+
+/// Formats a bool as a term.
+pub(crate) fn as_term(bool: bool) -> &'static str {
+    if bool { "1" } else { "0" }
 }
 
 #[cfg(test)]

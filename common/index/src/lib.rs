@@ -5,12 +5,14 @@
 //! A document contains what the API returns, so a search needs no second store.
 
 mod bounds;
+mod comparison;
 mod directory;
 mod failure;
 mod filter;
 mod folder;
 mod follow;
-pub mod grams;
+pub mod generation;
+mod grams;
 mod layout;
 mod manifest;
 mod moved;
@@ -24,6 +26,7 @@ mod replica;
 mod search;
 mod select;
 mod sieve;
+mod tag;
 mod writer;
 
 pub use bounds::{Bounds, SearchInterrupted};
@@ -31,7 +34,7 @@ pub use failure::IndexFailure;
 pub use filter::{Filter, Method};
 pub use folder::Folder;
 pub use follow::{Follower, Indexes, SnapshotReceiver, SnapshotSender, Storage, replace_snapshot};
-pub use layout::{Layout, name};
+pub use layout::{Layout, generation_name, name};
 pub use manifest::{File, Manifest, Omitted, Pack};
 pub use moved::IndexProgress;
 pub use page::{Page, SortKey};

@@ -101,7 +101,7 @@ impl Manifest {
         self.payload().omitted
     }
 
-    fn payload(&self) -> Payload {
+    pub(crate) fn payload(&self) -> Payload {
         let meta: Option<Meta> = serde_json::from_str(&self.meta).ok();
         Payload::of(meta.and_then(|meta| meta.payload).as_deref())
     }

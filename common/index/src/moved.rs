@@ -9,7 +9,11 @@ use eventlog::record::Position;
 use futures::{Stream, StreamExt};
 use serde::{Deserialize, Serialize};
 
-use crate::{failure::IndexFailure, manifest::Payload, search::Snapshot};
+use crate::{
+    failure::IndexFailure,
+    manifest::{Manifest, Payload},
+    search::Snapshot,
+};
 
 /// The progress of a manifest's files: no later event up to this position changes their contents.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -22,6 +26,11 @@ pub struct IndexProgress {
 impl IndexProgress {
     pub(crate) fn new(revision: u64, snapshot: &Snapshot) -> Self {
         Self { revision, reached: Payload::new(snapshot.position, snapshot.committed_at, &[]) }
+    }
+
+    /// Returns the progress of files that were just published.
+    pub(crate) fn of(revision: u64, manifest: &Manifest) -> Self {
+        Self { revision, reached: manifest.payload() }
     }
 
     pub(crate) fn position(&self) -> Position {
@@ -42,7 +51,7 @@ impl IndexProgress {
     }
 
     /// Listens to the announcements about an index.
-    pub(crate) async fn listen(
+    pub async fn listen(
         client: &Client,
         shard: u16,
         index: &str,

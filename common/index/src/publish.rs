@@ -186,41 +186,73 @@ impl Publisher {
         Ok(Pack { id, files })
     }
 
-    /// Compares what is stored with what is named: removes what has not been named for the grace period, and publishes
-    /// again what is named and gone.
-    pub async fn tidy(&mut self, snapshot: &Snapshot) -> Result<(), IndexFailure> {
-        if self.remote.newest(&self.name).await?.revision != self.revision {
-            return Err(IndexFailure::Fenced);
-        }
+    /// Removes what has not been named for the grace period by any generation of the index: by this one, which answers,
+    /// or by those that are beside it. It may have been the files of a generation that is gone.
+    pub async fn tidy(&mut self, generations: &[String]) -> Result<(), IndexFailure> {
+        self.confirm().await?;
+        let beside = self.remote.generations(&self.name).await?;
         // In this order: chunks are stored before the pack that has them.
         let chunks = self.remote.chunks().await?;
         let stored: HashSet<String> = self.remote.list().await?.into_iter().collect();
         let orphans = self.orphans(chunks, &stored).await?;
-        let named: HashSet<&str> = self.manifest.packs.iter().map(|pack| pack.id.as_str()).collect();
-        let prefix = pack_id(&self.name, "");
-        let surplus: Vec<&String> =
-            stored.iter().filter(|id| id.starts_with(&prefix) && !named.contains(id.as_str())).collect();
+        let mut named: HashSet<String> = self.packs().cloned().collect();
+        for name in &beside {
+            match self.remote.newest(name).await?.manifest {
+                Publication::Manifest(manifest) => named.extend(manifest.packs.into_iter().map(|pack| pack.id)),
+                Publication::Nothing => {}
+                // What it names is unknown.
+                Publication::Unreadable => return Ok(()),
+            }
+        }
+        let is_of_it = |id: &&String| id.strip_prefix(&self.name).is_some_and(|rest| rest.starts_with(['/', '.']));
+        let surplus: Vec<&String> = stored.iter().filter(is_of_it).filter(|id| !named.contains(*id)).collect();
+        let dropped: Vec<&String> = beside.iter().filter(|name| !generations.contains(name)).collect();
 
         let now = Instant::now();
-        let unnamed = surplus.iter().copied().chain(&orphans);
+        let unnamed = surplus.iter().chain(&dropped).copied().chain(&orphans);
         let unnamed = unnamed.map(|id| (id.clone(), self.unnamed.get(id).copied().unwrap_or(now)));
         self.unnamed = unnamed.collect();
         let is_over = |id: &String| self.unnamed.get(id).is_some_and(|since| now - *since >= self.grace);
+        for name in dropped.into_iter().filter(|name| is_over(name)) {
+            self.remote.remove_manifest(name).await?;
+        }
         for id in surplus.into_iter().filter(|id| is_over(id)) {
             self.remote.remove(id).await?;
         }
         for nuid in orphans.iter().filter(|nuid| is_over(nuid)) {
             self.remote.remove_chunks(nuid).await?;
         }
-        let is_stored = |id: &String| stored.contains(id);
-        if !self.manifest.packs.iter().all(|pack| is_stored(&pack.id)) {
+        Ok(())
+    }
+
+    /// Publishes again what is named and gone.
+    pub async fn repair(&mut self, snapshot: &Snapshot) -> Result<(), IndexFailure> {
+        self.confirm().await?;
+        let stored: HashSet<String> = self.remote.list().await?.into_iter().collect();
+        if !self.packs().all(|id| stored.contains(id)) {
             tracing::warn!(index = self.name, "files of the search index are gone and are published again");
-            self.manifest.packs.retain(|pack| is_stored(&pack.id));
+            self.manifest.packs.retain(|pack| stored.contains(&pack.id));
             // The manifest still names what is missing: no position may be announced for it.
             self.manifest.meta.clear();
             self.publish(snapshot).await?;
         }
         Ok(())
+    }
+
+    /// The packs that are named.
+    fn packs(&self) -> impl Iterator<Item = &String> {
+        self.manifest.packs.iter().map(|pack| &pack.id)
+    }
+
+    /// Checks that nobody else has published the index.
+    async fn confirm(&self) -> Result<(), IndexFailure> {
+        let newest = self.remote.newest(&self.name).await?.revision;
+        if newest == self.revision { Ok(()) } else { Err(IndexFailure::Fenced) }
+    }
+
+    /// Whether somebody has announced files that were published in place of these.
+    pub fn is_replaced(&self, announced: &IndexProgress) -> bool {
+        announced.revision > self.revision
     }
 
     /// Returns those of the chunks that no pack has.

@@ -18,7 +18,8 @@ use crate::{
     failure::IndexFailure,
     filter::{Filter, Method},
     grams::{self, Anchor},
-    layout::{Layout, Text, context, number},
+    layout::{Layout, Tags, Terms, as_term, context},
+    tag::Tag,
 };
 
 /// Returns the query of all filters within these instances, or in the entire system.
@@ -27,7 +28,7 @@ pub(crate) fn query<R: Resource>(
     instances: Option<&[String]>,
     filters: &[Filter<R>],
 ) -> Result<BooleanQuery, IndexFailure> {
-    let of = |id: &String| Term::from_field_text(layout.instance, id);
+    let of = |id: &String| layout.terms.of(Tag::INSTANCE, id);
     let instance = match instances {
         Some(ids) => any_of(ids.iter().map(of).collect()),
         None => Box::new(AllQuery),
@@ -80,21 +81,21 @@ pub(crate) fn one<R: Resource>(layout: &Layout, filter: &Filter<R>) -> Result<Bo
         Filter::Any(filters) => Box::new(each(Occur::Should, filters)?),
         Filter::Not(_) => Box::new(AllQuery),
         Filter::Text { column, method, ignores_case, text } => {
-            let found = layout.column(column.definition)?;
-            let texts = found.texts.ok_or(IndexFailure::NoColumn(column.definition.name))?;
+            let tags = layout.column(column.definition)?.tags()?;
             if text.chars().any(|char| char <= '\u{1f}') {
                 Box::new(EmptyQuery)
             } else if *ignores_case {
-                compare(texts.folded, *method, &fold(text))
+                compare(layout.terms, tags.folded, *method, &fold(text))
             } else {
-                compare(Text { whole: found.value, grams: texts.grams }, *method, text)
+                compare(layout.terms, tags.exact, *method, text)
             }
         }
     })
 }
 
 fn is<R>(layout: &Layout, column: &Column<R>, value: bool) -> Result<Box<dyn Query>, IndexFailure> {
-    Ok(term(Term::from_field_bool(layout.column(column.definition)?.value, value)))
+    let Tags { exact, .. } = layout.column(column.definition)?.tags()?;
+    Ok(term(layout.terms.of(exact, as_term(value))))
 }
 
 /// Matches documents with at least one of these terms. A few terms are looked up one by one; a set of terms reads
@@ -119,18 +120,18 @@ fn not(terms: Vec<Term>) -> Box<dyn Query> {
 
 /// Returns the terms of a text column for these texts.
 fn one_of<R>(layout: &Layout, column: &Column<R>, texts: &[impl AsRef<str>]) -> Result<Vec<Term>, IndexFailure> {
-    let field = layout.column(column.definition)?.value;
-    Ok(texts.iter().map(|text| Term::from_field_text(field, text.as_ref())).collect())
+    let Tags { exact, .. } = layout.column(column.definition)?.tags()?;
+    Ok(texts.iter().map(|text| layout.terms.of(exact, text.as_ref())).collect())
 }
 
 fn id_terms(layout: &Layout, ids: &[impl AsRef<str>]) -> Vec<Term> {
-    ids.iter().map(|id| Term::from_field_u64(layout.id, number(id.as_ref()))).collect()
+    ids.iter().map(|id| layout.terms.of(Tag::ID, id.as_ref())).collect()
 }
 
 fn within(layout: &Layout, contexts: &[Owner]) -> Vec<Term> {
-    let terms = contexts.iter().map(|owner| Term::from_field_text(layout.owner, &context(owner)));
+    let terms = contexts.iter().map(|owner| layout.terms.of(Tag::OWNER, &context(owner)));
     let organizations = contexts.iter().filter(|context| context.kind == OwnerType::Organization);
-    let seen = organizations.filter_map(|owner| Some(Term::from_field_text(layout.also_seen_by?, &owner.id)));
+    let seen = organizations.filter_map(|owner| Some(layout.terms.of(layout.also_seen_by?, &owner.id)));
     terms.chain(seen).collect()
 }
 
@@ -156,12 +157,13 @@ fn in_parts<R: Resource>(
     R::PARTS.iter().filter(of_kind).map(named).collect()
 }
 
-fn compare(Text { whole, grams }: Text, method: Method, text: &str) -> Box<dyn Query> {
+fn compare(terms: Terms, tag: Tag, method: Method, text: &str) -> Box<dyn Query> {
+    let grams = |anchor| grams::query(terms.grams, tag, text, anchor);
     match method {
-        Method::Equals => term(Term::from_field_text(whole, text)),
-        Method::StartsWith => grams::query(grams, text, Anchor::Start),
-        Method::Contains => grams::query(grams, text, Anchor::Nowhere),
-        Method::EndsWith => grams::query(grams, text, Anchor::End),
+        Method::Equals => term(terms.of(tag, text)),
+        Method::StartsWith => grams(Anchor::Start),
+        Method::Contains => grams(Anchor::Nowhere),
+        Method::EndsWith => grams(Anchor::End),
     }
 }
 

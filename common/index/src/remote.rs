@@ -114,6 +114,24 @@ impl Remote {
         }
     }
 
+    /// Returns the names under which generations beside an index are published.
+    pub(crate) async fn generations(&self, of: &str) -> Result<Vec<String>, IndexFailure> {
+        let prefix = subject_of_manifest("");
+        let names = subjects(&self.manifests.stream, &format!("{prefix}{of}.>")).await?;
+        Ok(names.iter().filter_map(|subject| subject.strip_prefix(&prefix).map(str::to_owned)).collect())
+    }
+
+    /// Removes the manifest of a generation without a trace.
+    pub(crate) async fn remove_manifest(&self, name: &str) -> Result<(), IndexFailure> {
+        self.manifests.stream.purge().filter(subject_of_manifest(name)).await.map_err(nats)?;
+        Ok(())
+    }
+
+    /// Returns the connection.
+    pub(crate) fn client(&self) -> async_nats::Client {
+        self.context.client()
+    }
+
     /// Publishes a pack.
     pub(crate) async fn put(&self, id: &str, contents: &mut (impl AsyncRead + Unpin)) -> Result<(), IndexFailure> {
         // Each chunk waits for the disk of the broker.
@@ -183,9 +201,8 @@ impl Remote {
 
     /// Returns the last parts of the subjects with this prefix.
     async fn subjects(&self, prefix: &str) -> Result<Vec<String>, IndexFailure> {
-        let info = self.stream.info_with_subjects(format!("{prefix}>")).await.map_err(nats)?;
-        let subjects: Vec<(String, usize)> = info.try_collect().await.map_err(nats)?;
-        Ok(subjects.iter().filter_map(|(subject, _)| subject.strip_prefix(prefix).map(str::to_owned)).collect())
+        let found = subjects(&self.stream, &format!("{prefix}>")).await?;
+        Ok(found.iter().filter_map(|subject| subject.strip_prefix(prefix).map(str::to_owned)).collect())
     }
 
     async fn purge(&self, subject: String) -> Result<(), IndexFailure> {
@@ -203,6 +220,17 @@ async fn create(context: &jetstream::Context, replicas: usize) -> Result<kv::Sto
     }
     streams::check(&context.get_stream(format!("OBJ_{FILES}")).await.map_err(nats)?).map_err(nats)?;
     Ok(manifests)
+}
+
+/// Returns the subjects of a stream that match a pattern.
+async fn subjects(stream: &stream::Stream, pattern: &str) -> Result<Vec<String>, IndexFailure> {
+    let info = stream.info_with_subjects(pattern).await.map_err(nats)?;
+    info.map_ok(|(subject, _)| subject).try_collect().await.map_err(nats)
+}
+
+/// Returns the subject of a manifest in the bucket.
+fn subject_of_manifest(name: &str) -> String {
+    format!("$KV.{MANIFESTS}.{name}")
 }
 
 /// Returns the subject of the metadata of a pack in the object store.

@@ -56,8 +56,8 @@ pub struct Hits<R> {
 /// An index at one moment: its documents and its position, which belong together.
 #[derive(Clone)]
 pub struct Snapshot {
-    searcher: Searcher,
-    layout: Layout,
+    pub(crate) searcher: Searcher,
+    pub(crate) layout: Layout,
     /// Its segments; while this is alive, tantivy does not remove their files.
     pub(crate) metas: Arc<IndexMeta>,
     /// The last record in it.
@@ -76,7 +76,7 @@ pub(crate) struct Stored<'a> {
     id: &'a str,
     owner_type: OwnerType,
     owner_id: &'a str,
-    sequence: u64,
+    pub(crate) sequence: u64,
     changed_at: i64,
     #[serde(borrow)]
     state: &'a RawValue,

@@ -21,6 +21,7 @@ use crate::{
     manifest::{Omitted, Payload},
     rehearsal::fatal,
     search::{self, Snapshot, stored, tokenizers},
+    tag::Tag,
 };
 
 /// The memory for documents before they become a segment, in bytes.
@@ -160,7 +161,7 @@ impl Writer {
             made.retain(|(change, _)| refused.iter().all(|refused| !refused.is_of(change)));
         }
         for (Change { instance_id, id, .. }, document) in made {
-            self.writer.delete_term(Term::from_field_text(self.layout.key, &key(instance_id, id)));
+            self.writer.delete_term(self.layout.terms.of(Tag::KEY, &key(instance_id, id)));
             if let Some(document) = document {
                 self.writer.add_document(document)?;
             }

@@ -1,10 +1,11 @@
-//! Generations: a projection in Postgres is built anew beside the one that answers, is compared with it, and takes its
-//! place.
+//! Generations: a projection is built anew beside the one that answers, is compared with it, and takes its place.
 //!
-//! Each place has its own schema and checkpoint. A generation that takes over is renamed in one transaction, so that
-//! readers and statements need not know of it. The one that answered before is kept up to date, to go back to.
+//! In Postgres, each place has its own schema and checkpoint. A generation that takes over is renamed in one
+//! transaction, so that readers and statements need not know of it. The one that answered before is kept up to date, to
+//! go back to. Of a search index, only the list of its generations is here: see [`FileExchange`].
 
 mod comparison;
+mod files;
 mod first;
 
 use std::time::Duration;
@@ -15,7 +16,8 @@ use tokio::time::{Instant, sleep};
 
 pub(crate) use self::first::begins;
 pub use self::{
-    comparison::{Verified, verify, verify_again},
+    comparison::{EXAMPLES, Verified, note_verified, now, verify, verify_again},
+    files::{FileExchange, note_progress},
     first::{incomplete, note_complete},
 };
 use crate::{
@@ -57,6 +59,13 @@ pub struct Generation {
     pub is_due: bool,
 }
 
+impl Generation {
+    /// Its name, and since when it is at its place, which distinguishes it from all others that ever were.
+    pub fn begun(&self) -> (&'static str, Timestamp) {
+        (self.projection.name, self.since)
+    }
+}
+
 /// The outcome of an attempt to exchange generations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exchanged {
@@ -85,8 +94,8 @@ pub async fn generations(database: &Database, shard: u16) -> Result<Vec<Generati
             let (name, version): (&str, i32) = (row.get("projection"), row.get("version"));
             let known = PROJECTIONS.iter().find(|known| known.name == name && known.version == version);
             let place = GenerationSlot::ALL.into_iter().find(|place| place.name() == row.get::<_, &str>("place"));
-            let of = |place| known.and_then(|known| Some((place, generation_at(known, place)?)));
-            let Some((place, projection)) = place.and_then(of) else { continue };
+            let Some((known, place)) = known.zip(place) else { continue };
+            let projection = generation_at(known, place);
             let verified = row.get::<_, Option<Timestamp>>("verified_at").map(|at| Verified {
                 at,
                 differing: row.get::<_, Option<i64>>("differing").map(unsigned).unwrap_or_default(),
@@ -105,9 +114,9 @@ pub async fn generations(database: &Database, shard: u16) -> Result<Vec<Generati
 /// on, and the result is `false`.
 ///
 /// # Errors
-/// When Postgres does not answer, others hold the required locks, or the projection is not stored there.
+/// When Postgres does not answer, or others hold the required locks.
 pub async fn replay(database: &Database, projection: &Projection) -> Result<bool, DatabaseFailure> {
-    let next = at(projection, GenerationSlot::Next)?;
+    let next = generation_at(projection, GenerationSlot::Next);
     patiently(|| try_replay(database, projection, next)).await
 }
 
@@ -117,7 +126,9 @@ async fn try_replay(database: &Database, projection: &Projection, next: &Project
     let is_new = note(&transaction, projection, GenerationSlot::Next).await?;
     if is_new {
         forget(&transaction, next).await?;
-        transaction.batch_execute(&next.schema().unwrap_or_default()).await?;
+    }
+    if is_new && let Some(schema) = next.schema() {
+        transaction.batch_execute(&schema).await?;
         // A leftover worker of an earlier generation must not pass for a worker of this one, so the epoch is higher.
         let begin = "insert into platform.checkpoints select $3, version, shard, \
                      (extract(epoch from clock_timestamp()) * 1000)::bigint, 0, 0, decode(repeat('00', 32), 'hex'), 'epoch' \
@@ -149,7 +160,7 @@ async fn patiently<T, F: Future<Output = Result<T, DatabaseFailure>> + Send>(
 /// table, and Postgres plans it anew. And no answer is older than those before: a generation that lags has to wait.
 ///
 /// # Errors
-/// When Postgres does not answer, or the projection is not stored there.
+/// When Postgres does not answer, or others hold the required locks.
 pub async fn exchange(
     database: &Database,
     projection: &Projection,
@@ -167,8 +178,8 @@ async fn attempt(
     is_forced: bool,
     until: Instant,
 ) -> Result<Exchanged, DatabaseFailure> {
-    let (other, kept_at) = (at(projection, place)?, place.opposite());
-    let kept = at(projection, kept_at)?;
+    let (other, kept_at) = (generation_at(projection, place), place.opposite());
+    let kept = generation_at(projection, kept_at);
     let mut connection = database.connection().await?;
     let transaction = change(&mut connection, projection).await?;
     if !is_there(&transaction, projection, place).await? {
@@ -204,24 +215,34 @@ async fn attempt(
         rename(&transaction, projection.version, from, to).await?;
     }
     fence(&transaction, projection, kept).await?;
+    note_exchange(&transaction, projection, kept_at).await?;
+    transaction.commit().await?;
+    Ok(Exchanged::Done)
+}
+
+/// Notes that the generation that answered is at this place now, and nothing at the other one.
+async fn note_exchange(
+    transaction: &Transaction<'_>,
+    projection: &Projection,
+    kept_at: GenerationSlot,
+) -> Result<(), DatabaseFailure> {
     let text = "delete from platform.generations where projection = $1 and version = $2 and place = any($3)";
     let changed = GenerationSlot::ALL.map(GenerationSlot::name);
     transaction.execute(text, &[&projection.view, &projection.version, &changed.as_slice()]).await?;
-    note(&transaction, projection, kept_at).await?;
-    transaction.commit().await?;
-    Ok(Exchanged::Done)
+    note(transaction, projection, kept_at).await?;
+    Ok(())
 }
 
 /// Drops the generation at a place; `false` where there is none.
 ///
 /// # Errors
-/// When Postgres does not answer, others hold the required locks, or the projection is not stored there.
+/// When Postgres does not answer, or others hold the required locks.
 pub async fn drop_at(
     database: &Database,
     projection: &Projection,
     place: GenerationSlot,
 ) -> Result<bool, DatabaseFailure> {
-    let other = at(projection, place)?;
+    let other = generation_at(projection, place);
     patiently(|| try_drop(database, projection, other, place)).await
 }
 
@@ -258,11 +279,6 @@ async fn change<'a>(connection: &'a mut Client, projection: &Projection) -> Resu
                and classid = $1::int::oid and objid = hashtext($2)::oid and objsubid = 2";
     transaction.execute(end, &[&CHANGING, &projection.view]).await?;
     Err(DatabaseFailure::Busy(projection.view))
-}
-
-/// The generation of a projection at a place beside it.
-fn at(projection: &Projection, place: GenerationSlot) -> Result<&'static Projection, DatabaseFailure> {
-    generation_at(projection, place).ok_or(DatabaseFailure::Elsewhere(projection.view))
 }
 
 async fn note(
@@ -318,7 +334,10 @@ async fn forget(transaction: &Transaction<'_>, other: &Projection) -> Result<(),
         let text = format!("delete from platform.{table} where projection = $1 and version = $2");
         transaction.execute(&text, &[&other.name, &other.version]).await?;
     }
-    Ok(transaction.batch_execute(&format!("drop schema if exists {} cascade", other.schema_name())).await?)
+    if other.schema().is_some() {
+        transaction.batch_execute(&format!("drop schema if exists {} cascade", other.schema_name())).await?;
+    }
+    Ok(())
 }
 
 /// Renames a generation: its schema, its checkpoints and its failed events.

@@ -91,16 +91,16 @@ pub static PROJECTIONS: LazyLock<Vec<Projection>> = LazyLock::new(|| {
     histories.into_iter().chain(rows).chain(found.indexes).collect()
 });
 
-/// The generations that can exist beside the projections in Postgres.
+/// The generations that can exist beside the projections.
 static BESIDE: LazyLock<Vec<(GenerationSlot, Projection)>> = LazyLock::new(|| {
-    let in_postgres = PROJECTIONS.iter().filter(|projection| projection.schema().is_some());
-    in_postgres.flat_map(|projection| GenerationSlot::ALL.map(|place| (place, projection.at_slot(place)))).collect()
+    let of = |projection: &Projection| GenerationSlot::ALL.map(|place| (place, projection.at_slot(place)));
+    PROJECTIONS.iter().flat_map(of).collect()
 });
 
-/// The generation of a projection in Postgres at a place beside it; `None` for one that is stored elsewhere.
-pub fn generation_at(projection: &Projection, place: GenerationSlot) -> Option<&'static Projection> {
+/// The generation of a projection at a place beside it.
+pub fn generation_at(projection: &Projection, place: GenerationSlot) -> &'static Projection {
     let is_it = |(at, generation): &&(GenerationSlot, Projection)| *at == place && generation.view == projection.view;
-    BESIDE.iter().find(is_it).map(|(_, generation)| generation)
+    BESIDE.iter().find(is_it).map(|(_, generation)| generation).expect("each projection has one at each place")
 }
 
 /// Every projection, and every generation that can exist beside one.

@@ -300,6 +300,7 @@ impl Node {
         let commands = Arc::new(Commands {
             writer,
             database: self.adapters.database.clone(),
+            indexes: self.adapters.remote.clone(),
             keyring: self.keyring.clone(),
             persons: self.persons.clone(),
             tries: self.adapters.tries.clone(),

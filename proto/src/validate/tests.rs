@@ -165,3 +165,73 @@ fn a_value_that_is_none_is_told_which_there_are() {
     assert_eq!(field, "sorting_column");
     assert!(rule.starts_with("must be one of TARGET_FIELD_NAME_UNSPECIFIED, TARGET_FIELD_NAME_ID, "), "{rule}");
 }
+
+#[test]
+fn a_space_is_no_control_character() {
+    assert!(fields(&create(Target { name: "my hook".to_owned(), ..target() })).is_empty());
+}
+
+#[test]
+fn a_check_refuses_what_is_just_out_of_range() {
+    let refused = |check: &dyn Fn(&mut Check<'_>)| {
+        let mut violations = vec![];
+        check(&mut Check::new("", &mut violations));
+        !violations.is_empty()
+    };
+    let at_most =
+        |seconds, rules: &Span| refused(&|check| check.duration("span", Duration::from_seconds(seconds), rules));
+    let positive = Span { gt_zero: true, non_negative: false, max_seconds: Some(10) };
+    assert_eq!([0, 1, 10, 11].map(|seconds| at_most(seconds, &positive)), [true, false, false, true]);
+    let any = Span { gt_zero: false, non_negative: false, max_seconds: None };
+    assert!(!at_most(-1, &any) && at_most(i64::MAX, &any));
+    assert_eq!([1, 2, 3].map(|count| refused(&|check| check.items("list", count, 2))), [false, false, true]);
+    let key = |key: &str| {
+        refused(&|check| {
+            check.key("map", key);
+        })
+    };
+    let (longest, too_long) = ("k".repeat(100), "k".repeat(101));
+    assert_eq!(["", "a-b.c_1", "A", longest.as_str(), too_long.as_str()].map(key), [true, false, true, false, true]);
+    let mut violations = vec![];
+    let mut check = Check::new("", &mut violations);
+    assert!(check.key("map", "name") && !check.key("map", "No Name"));
+}
+
+#[test]
+fn no_more_than_the_most_violations_are_looked_for() {
+    let mut violations = vec![];
+    for count in 0..=MOST_VIOLATIONS {
+        assert_eq!(Check::new("", &mut violations).is_full(), count == MOST_VIOLATIONS);
+        Check::new("", &mut violations).missing("name");
+    }
+    assert_eq!(violations.len(), MOST_VIOLATIONS);
+}
+
+#[test]
+fn a_violation_follows_from_a_field_that_could_not_be_read() {
+    let of_field = |field: &str| Violation::new(field, "is required");
+    for (field, follows) in
+        [("a.b", true), ("a.b.c", true), ("a.b[0]", true), ("a.bc", false), ("a", false), ("b", false)]
+    {
+        assert_eq!(of_field(field).follows_from("a.b"), follows, "{field}");
+    }
+    let of_oneof = |field: &str| Violation::new(field, Rule::OneOf("one, other"));
+    assert!(of_oneof("kind").follows_from("one") && of_oneof("a.kind").follows_from("a.other"));
+    assert!(!of_oneof("kind").follows_from("a.one") && !of_oneof("a.kind").follows_from("a.another"));
+    assert!(!Violation::new("a.kind", "one, other").follows_from("a.one"), "only a oneof has members");
+    assert_eq!(Rule::OneOf("one, other").to_string(), "is required: one of one, other");
+}
+
+#[test]
+fn a_time_and_what_is_boxed_are_checked() {
+    let outside = Timestamp { seconds: i64::MAX, nanos: 0 };
+    let expected = [(String::new(), "must be a time in the years 1 to 9999".to_owned())];
+    assert_eq!(violations(&outside), expected);
+    assert_eq!(violations(&Box::new(outside)), expected);
+    assert_eq!(violations(&Timestamp { seconds: 0, nanos: 0 }), []);
+}
+
+#[test]
+fn most_requests_name_no_context() {
+    assert_eq!(CreateTargetRequest::default().context(), None);
+}

@@ -15,6 +15,7 @@ mod follow;
 mod generations;
 mod history;
 mod index;
+mod index_generations;
 mod isolation;
 mod killed;
 mod lease;

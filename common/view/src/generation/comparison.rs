@@ -1,4 +1,5 @@
-//! Comparing a generation with the one that answers, row by row, at a moment when both have come equally far.
+//! Comparing a generation with the one that answers, row by row, at a moment when both have come equally far; and what
+//! was found by any comparison.
 
 use deadpool_postgres::{Client, GenericClient};
 use jiff::Timestamp;
@@ -7,13 +8,13 @@ use tokio_postgres::{CancelToken, NoTls, types::ToSql};
 
 use super::{GLANCE, Generation, LOOKS};
 use crate::{
-    checkpoint::{CHANGING, Checkpoint, unsigned},
+    checkpoint::{CHANGING, Checkpoint, signed, unsigned},
     database::{Database, DatabaseFailure, begin},
     projection::{GenerationSlot, Kind, PROJECTIONS, Projection},
 };
 
 /// How many of the rows that differ are named.
-const EXAMPLES: u32 = 10;
+pub const EXAMPLES: usize = 10;
 
 /// The result of comparing two generations that have come equally far.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,17 +61,38 @@ pub async fn verify(
     for _ in 0..LOOKS * 5 {
         let compared = compare(&mut connection, projection, other, shard).await?;
         if let Some((at, differing, examples)) = compared {
-            let text = "update platform.generations set verified_at = $7, differing = $4, examples = $5 where projection = $1 \
-                        and version = $2 and place = $3 and since = $6 and asked_at <= $7";
-            let place = generation.place.name();
-            let parameters: [&(dyn ToSql + Sync); 7] =
-                [&other.view, &other.version, &place, &differing, &examples, &generation.since, &at];
-            let is_noted = connection.execute(text, &parameters).await? > 0;
-            return Ok(is_noted.then(|| Verified { at, differing: unsigned(differing), examples }));
+            let verified = Verified { at, differing: unsigned(differing), examples };
+            let is_noted = note_verified(&connection, generation, &verified).await?;
+            return Ok(is_noted.then_some(verified));
         }
         sleep(GLANCE).await;
     }
     Ok(None)
+}
+
+/// Notes the result of a comparison; `false` where the generation is gone, or another comparison was requested since.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn note_verified(
+    client: &impl GenericClient,
+    Generation { projection, place, since, .. }: &Generation,
+    Verified { at, differing, examples }: &Verified,
+) -> Result<bool, DatabaseFailure> {
+    let text = "update platform.generations set verified_at = $7, differing = $4, examples = $5 where projection = $1 \
+                and version = $2 and place = $3 and since = $6 and asked_at <= $7";
+    let (place, differing) = (place.name(), signed(*differing));
+    let parameters: [&(dyn ToSql + Sync); 7] =
+        [&projection.view, &projection.version, &place, &differing, examples, since, at];
+    Ok(client.execute(text, &parameters).await? > 0)
+}
+
+/// Returns the time of Postgres, by which comparisons are requested.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn now(client: &impl GenericClient) -> Result<Timestamp, DatabaseFailure> {
+    Ok(client.query_one("select now()", &[]).await?.get(0))
 }
 
 /// When two generations were equally far, how many rows differ, and some of them.
@@ -113,7 +135,7 @@ async fn read(
             *differing += row.get::<_, i64>(0);
             examples.extend(row.get::<_, Option<Vec<String>>>(1).unwrap_or_default());
         }
-        examples.truncate(EXAMPLES as usize);
+        examples.truncate(EXAMPLES);
     }
     transaction.commit().await?;
     Ok(found)

@@ -78,6 +78,11 @@ impl Failing {
         Self { servers, platform, client, operator, switch }
     }
 
+    /// Returns the id of its instance.
+    pub(super) fn instance_id(&self) -> &str {
+        &self.platform.bootstrap.instance_id
+    }
+
     /// Stops the platform, and returns a client of its NATS server.
     pub(super) async fn stop(&mut self) -> async_nats::Client {
         self.platform.stop().await;
