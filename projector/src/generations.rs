@@ -33,6 +33,8 @@ use crate::{Projector, index, unit::work as keep};
 
 /// How often the requests of operators are checked.
 const EVERY: Duration = Duration::from_secs(1);
+/// How long nothing is compared after a failure: a comparison may read everything before it fails.
+const AFTER_FAILURE: Duration = Duration::from_secs(20);
 
 /// A generation, and since when it is at its place: there may be another one at any time.
 type Begun = (&'static str, Timestamp);
@@ -83,12 +85,12 @@ struct Keeper<'a> {
 
 impl Keeper<'_> {
     async fn keep_all(&mut self) {
-        let mut is_tidy = false;
+        let mut is_swept = false;
         while !self.shutdown.is_cancelled() {
             match generations(&self.beside.database, self.beside.shard).await {
                 Ok(all) => {
-                    if !std::mem::replace(&mut is_tidy, true) {
-                        folders::remove_others(&self.beside, &all);
+                    if !is_swept {
+                        is_swept = folders::remove_others(&self.beside, &all).await;
                     }
                     self.keep(all);
                 }
@@ -165,8 +167,12 @@ impl Verifier {
         loop {
             lease.tick();
             if let Ok(all) = generations(database, *shard).await {
+                let mut is_well = true;
                 for generation in all.iter().filter(|generation| generation.is_due) {
-                    lease.during(comparison::compare(&self.projector, &self.indexes, generation)).await;
+                    is_well &= lease.during(comparison::compare(&self.projector, &self.indexes, generation)).await;
+                }
+                if !is_well {
+                    lease.during(sleep(AFTER_FAILURE)).await;
                 }
             }
             sleep(EVERY).await;

@@ -164,8 +164,8 @@ impl unit::Unit for Unit {
         let (error, index) = (explain(&stall), &self.follower.name);
         self.is_careful = matches!(&stall, Stall::Index(failure) if failure.may_be_of_document());
         ControlFlow::Continue(match &stall {
-            Stall::Index(index::IndexFailure::Fenced) => {
-                tracing::info!(index, "another generation or process has taken the search index over");
+            Stall::Index(index::IndexFailure::Exchanged) => {
+                tracing::info!(index, "another generation of the search index answers now");
                 EXCHANGED_PAUSE
             }
             Stall::Batch(failure @ BatchFailure::Event(event)) if event.is_newer() => {

@@ -12,7 +12,10 @@ use edge::{
     handler::Mounting,
     refusal::{permission_denied, read_model},
 };
-use index::generation::{Exchange, ExchangeFailure, exchange as exchange_index};
+use index::{
+    IndexFailure,
+    generation::{Exchange, ExchangeFailure, exchange as exchange_index},
+};
 use proto::system::{
     DropViewGenerationRequest, DropViewGenerationResponse, ReplayViewRequest, ReplayViewResponse, RollBackViewRequest,
     RollBackViewResponse, SwitchViewRequest, SwitchViewResponse, VerifyViewRequest, VerifyViewResponse,
@@ -28,6 +31,8 @@ use crate::execute::Commands;
 
 /// When to try again while NATS does not answer.
 const RETRY: Duration = Duration::from_secs(1);
+const UNREADABLE: &str =
+    "what is published of the index is of another version of the platform; ask a node of that version";
 const BUSY: &str = "the generations of the view are in use: others read, compare or change them; try again";
 
 /// Mounts the operations of this module.
@@ -85,7 +90,11 @@ async fn exchange(
     let view = find_view(call, view_name)?;
     let exchanged = if let Kind::Index(table) = &view.kind {
         let of_index = Exchange { place, shard: call.tenant.shard, is_forced };
-        exchange_index(&commands.database, &commands.indexes, view, table, of_index).await.map_err(unpublished)?
+        let (database, indexes) = (commands.database.clone(), commands.indexes.clone());
+        // Once it has begun, it is completed, whether its caller waits or not.
+        let exchanging = async move { exchange_index(&database, &indexes, view, table, of_index).await };
+        let exchanged = tokio::spawn(exchanging).await.map_err(|failure| Error::internal(&failure))?;
+        exchanged.map_err(unpublished)?
     } else {
         generation::exchange(&commands.database, view, place, is_forced).await.map_err(unavailable)?
     };
@@ -141,6 +150,7 @@ fn unavailable(failure: DatabaseFailure) -> Error {
 fn unpublished(failure: ExchangeFailure) -> Error {
     match failure {
         ExchangeFailure::Database(failure) => unavailable(failure),
+        ExchangeFailure::Index(IndexFailure::Unreadable) => Rejection::Precondition(UNREADABLE).into(),
         ExchangeFailure::Index(failure) => {
             tracing::warn!(error = %explain(&failure), "the generations of a search index cannot be exchanged");
             let message = "the search index that is published cannot be read or replaced at the moment";

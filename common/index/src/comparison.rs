@@ -7,7 +7,6 @@ use std::{
 };
 
 use domain::column::Kind;
-use eventlog::record::Position;
 use tantivy::{
     DocId, DocSet, SegmentReader, TERMINATED, TantivyDocument,
     columnar::{Column, StrColumn},
@@ -25,7 +24,7 @@ use crate::{
 const BLOCKS: usize = 2;
 
 /// What a comparison knows of a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Fingerprint {
     /// The sequence of the event that changed the resource last.
     sequence: u64,
@@ -39,7 +38,7 @@ impl Snapshot {
     /// It reads both indexes whole, and blocks.
     pub fn differences(&self, other: &Self) -> Result<Vec<String>, IndexFailure> {
         let (here, mut there) = (self.fingerprints()?, other.fingerprints()?);
-        let settled = settled(self.position, other.position);
+        let settled = self.position.sequence.min(other.position.sequence);
         let is_settled = |found: Option<&Fingerprint>| found.is_none_or(|found| found.sequence <= settled);
         let mut differing = vec![];
         for (key, one) in here {
@@ -60,11 +59,6 @@ impl Snapshot {
         }
         Ok(found)
     }
-}
-
-/// The sequence up to which both have everything.
-fn settled(one: Position, other: Position) -> u64 {
-    one.sequence.min(other.sequence)
 }
 
 /// The documents of a segment.
@@ -92,7 +86,10 @@ impl<'a> SegmentDigests<'a> {
             self.add(doc, &stored);
             let Stored { sequence, .. } = serde_json::from_slice(stored).map_err(|_| IndexFailure::Inconsistent)?;
             let (digest, key) = (self.digests[doc as usize], self.keys[doc as usize].take());
-            found.insert(key.ok_or(IndexFailure::Inconsistent)?, Fingerprint { sequence, digest });
+            let of_key = found.entry(key.ok_or(IndexFailure::Inconsistent)?).or_default();
+            // Two documents with one key are no document that another index has.
+            of_key.sequence = of_key.sequence.max(sequence);
+            of_key.digest = of_key.digest.wrapping_add(digest);
         }
         Ok(())
     }

@@ -42,6 +42,9 @@ pub enum IndexFailure {
     /// The published manifest is of another version of the platform.
     #[error("the manifest of the search index is of another version of the platform")]
     Unreadable,
+    /// Another generation was published in the place of this one.
+    #[error("another generation of the search index answers now")]
+    Exchanged,
     /// Another process publishes the index.
     #[error("another process writes the search index now")]
     Fenced,

@@ -18,7 +18,7 @@ use view::{
 use crate::{
     failure::IndexFailure,
     layout::{generation_name, name},
-    manifest::Manifest,
+    manifest::{Manifest, Omitted},
     moved::IndexProgress,
     remote::{Publication, Remote},
 };
@@ -92,11 +92,17 @@ async fn attempt(
     let mut kept_revision = 0;
     for _ in 0..TRIES {
         let (answers, revision) = published(remote, name).await?;
-        let (other, _) = published(remote, &other_name).await?;
+        let other = published(remote, &other_name).await?;
         if lags(&other, begun.reached, &answers) {
             return Ok(Exchanged::Lagging);
         }
-        if !is_forced && other.omitted().iter().any(|omitted| !answers.omitted().contains(omitted)) {
+        let (other, _) = other;
+        if other.packs == answers.packs && !other.packs.is_empty() {
+            // An earlier try replaced the manifest, and its outcome was lost.
+            begun.complete().await?;
+            return Ok(Exchanged::Done);
+        }
+        if !is_forced && fails_more(&other, &answers) {
             return Ok(Exchanged::Fails);
         }
         // In this order, so that the one that answers now is never lost.
@@ -104,6 +110,7 @@ async fn attempt(
         let Some(stored) = remote.replace(&kept_name, &kept, kept_revision).await? else { continue };
         kept_revision = stored;
         let manifest = Manifest { epoch: answers.epoch + 1, ..other };
+        begun.confirm().await?;
         if let Some(revision) = remote.replace(name, &manifest, revision).await? {
             begun.complete().await?;
             // Its writer is told, or notices it at the next commit.
@@ -124,10 +131,23 @@ async fn published(remote: &Remote, name: &str) -> Result<(Manifest, u64), Index
     }
 }
 
-/// Whether a generation lacks something that the files of the one that answers have. Its position may have moved
-/// without a change of its files.
-fn lags(other: &Manifest, reached: Option<Checkpoint>, answers: &Manifest) -> bool {
-    let moved = reached.map_or(0, |reached| reached.position.stream_sequence);
+/// Whether a generation lacks something that the files of the one that answers have, or those are not complete either.
+/// Its position may have moved without a change of its files, which are those of a revision.
+fn lags((other, revision): &(Manifest, u64), reached: Option<Checkpoint>, answers: &Manifest) -> bool {
+    let moved = reached.filter(|reached| u64::try_from(reached.epoch) == Ok(*revision));
+    let moved = moved.map_or(0, |moved| moved.position.stream_sequence);
     let reached = other.position().stream_sequence.max(moved);
-    other.meta.is_empty() || reached < answers.position().stream_sequence
+    other.meta.is_empty() || answers.meta.is_empty() || reached < answers.position().stream_sequence
+}
+
+/// Whether a generation omits something that the one that answers does not, or from an earlier event on.
+fn fails_more(other: &Manifest, answers: &Manifest) -> bool {
+    let answers = answers.omitted();
+    let is_omitted = |by_other: &Omitted| {
+        answers.iter().any(|omitted| {
+            (&omitted.instance_id, &omitted.id) == (&by_other.instance_id, &by_other.id)
+                && omitted.sequence <= by_other.sequence
+        })
+    };
+    !other.omitted().iter().all(is_omitted)
 }

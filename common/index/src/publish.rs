@@ -99,6 +99,11 @@ impl Publisher {
         self.moved.as_ref()
     }
 
+    /// Returns the revision of what is published.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// Returns the position of what is published.
     pub fn position(&self) -> Position {
         self.moved.as_ref().map_or_else(|| self.manifest.position(), IndexProgress::position)
@@ -200,8 +205,13 @@ impl Publisher {
             match self.remote.newest(name).await?.manifest {
                 Publication::Manifest(manifest) => named.extend(manifest.packs.into_iter().map(|pack| pack.id)),
                 Publication::Nothing => {}
-                // What it names is unknown.
-                Publication::Unreadable => return Ok(()),
+                Publication::Unreadable => {
+                    tracing::warn!(
+                        index = name,
+                        "it is unknown what another version has published: nothing is removed"
+                    );
+                    return Ok(());
+                }
             }
         }
         let is_of_it = |id: &&String| id.strip_prefix(&self.name).is_some_and(|rest| rest.starts_with(['/', '.']));
@@ -213,16 +223,30 @@ impl Publisher {
         let unnamed = unnamed.map(|id| (id.clone(), self.unnamed.get(id).copied().unwrap_or(now)));
         self.unnamed = unnamed.collect();
         let is_over = |id: &String| self.unnamed.get(id).is_some_and(|since| now - *since >= self.grace);
-        for name in dropped.into_iter().filter(|name| is_over(name)) {
-            self.remote.remove_manifest(name).await?;
-        }
         for id in surplus.into_iter().filter(|id| is_over(id)) {
             self.remote.remove(id).await?;
         }
         for nuid in orphans.iter().filter(|nuid| is_over(nuid)) {
             self.remote.remove_chunks(nuid).await?;
         }
+        for name in dropped.into_iter().filter(|name| is_over(name)) {
+            self.remote.remove_manifest(name).await?;
+        }
         Ok(())
+    }
+
+    /// Returns why nothing can be published any more: if what is published has no file in common with what this has
+    /// published, it is of another generation.
+    pub async fn why_fenced(&self) -> IndexFailure {
+        match self.remote.newest(&self.name).await {
+            Ok(Published { manifest: Publication::Manifest(newest), .. })
+                if !newest.packs.iter().any(|pack| self.packs().any(|id| *id == pack.id)) =>
+            {
+                IndexFailure::Exchanged
+            }
+            Ok(_) => IndexFailure::Fenced,
+            Err(failure) => failure,
+        }
     }
 
     /// Publishes again what is named and gone.

@@ -2,9 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ::index::{Snapshot, SnapshotReceiver};
+use ::index::{IndexFailure, Snapshot, SnapshotReceiver};
 use base::explain::explain;
-use tokio::{task::spawn_blocking, time::timeout};
+use tokio::{
+    task::{JoinError, spawn_blocking},
+    time::timeout,
+};
 use view::{
     database::DatabaseFailure,
     generation::{EXAMPLES, Generation, Verified, note_verified, now, verify},
@@ -19,13 +22,25 @@ const ROUNDS: usize = 3;
 /// How long to wait until an index has come as far as the other one was.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
-/// Compares a generation with the one that answers, if both are equally far, and notes what was found.
-pub(super) async fn compare(projector: &Projector, indexes: &IndexGenerations, generation: &Generation) {
+/// Why generations cannot be compared.
+#[derive(Debug, thiserror::Error)]
+enum ComparisonFailure {
+    #[error(transparent)]
+    Database(#[from] DatabaseFailure),
+    #[error(transparent)]
+    Index(#[from] IndexFailure),
+    #[error("the comparison ended early")]
+    Task(#[from] JoinError),
+}
+
+/// Compares a generation with the one that answers, if both are equally far, and notes what was found. Returns whether
+/// that worked.
+pub(super) async fn compare(projector: &Projector, indexes: &IndexGenerations, generation: &Generation) -> bool {
     let (view, place) = (generation.projection.view, generation.place.name());
     let Projector { beside: database, shard, .. } = projector;
     let compared = match generation.projection.kind {
         Kind::Index(_) => compare_documents(projector, indexes, generation).await,
-        Kind::History | Kind::Rows(_) => verify(database, *shard, generation).await,
+        Kind::History | Kind::Rows(_) => verify(database, *shard, generation).await.map_err(ComparisonFailure::from),
     };
     match compared {
         Ok(Some(verified)) => {
@@ -34,8 +49,12 @@ pub(super) async fn compare(projector: &Projector, indexes: &IndexGenerations, g
         }
         // The generation lags.
         Ok(None) => {}
-        Err(error) => tracing::warn!(view, place, error = explain(&error), "a generation cannot be compared yet"),
+        Err(error) => {
+            tracing::warn!(view, place, error = explain(&error), "a generation cannot be compared yet");
+            return false;
+        }
     }
+    true
 }
 
 /// Compares the documents of two search indexes; `None` while one lags.
@@ -43,19 +62,14 @@ async fn compare_documents(
     Projector { beside: database, .. }: &Projector,
     indexes: &IndexGenerations,
     generation: &Generation,
-) -> Result<Option<Verified>, DatabaseFailure> {
+) -> Result<Option<Verified>, ComparisonFailure> {
     let active = indexes.active.named(generation.projection.view);
     let Some((mut active, mut other)) = active.zip(indexes.of(generation.begun())) else { return Ok(None) };
     let at = now(&database.connection().await?).await?;
     let mut differing: Option<Vec<String>> = None;
     for _ in 0..ROUNDS {
         let Some((one, another)) = equally_far(&mut active, &mut other).await else { return Ok(None) };
-        let found = spawn_blocking(move || one.differences(&another)).await;
-        let found = match found {
-            Ok(Ok(found)) => found,
-            Ok(Err(error)) => return Ok(log_failure(&error)),
-            Err(error) => return Ok(log_failure(&error)),
-        };
+        let found = spawn_blocking(move || one.differences(&another)).await??;
         let mut still = differing.take().unwrap_or_else(|| found.clone());
         still.retain(|key| found.contains(key));
         let is_over = still.is_empty();
@@ -68,11 +82,6 @@ async fn compare_documents(
     let verified = Verified { at, differing: differing.len() as u64, examples: named(&differing) };
     let is_noted = note_verified(&database.connection().await?, generation, &verified).await?;
     Ok(is_noted.then_some(verified))
-}
-
-fn log_failure(error: &(dyn std::error::Error + 'static)) -> Option<Verified> {
-    tracing::warn!(error = explain(error), "two generations of a search index cannot be compared");
-    None
 }
 
 /// Waits until both have come as far as the other one was; `None` where that takes long.

@@ -28,7 +28,12 @@ type Newest = watch::Receiver<Option<Arc<Snapshot>>>;
 
 impl Unit {
     /// Publishes the newest commit as fast as possible; commits in between are never published.
-    pub(super) async fn publish(&self, mut publisher: Publisher, mut newest: Newest) -> Result<Infallible, Stall> {
+    pub(super) async fn publish(&self, mut publisher: Publisher, newest: Newest) -> Result<Infallible, Stall> {
+        let Err(stall) = self.publish_all(&mut publisher, newest).await;
+        Err(if let Stall::Index(IndexFailure::Fenced) = stall { publisher.why_fenced().await.into() } else { stall })
+    }
+
+    async fn publish_all(&self, publisher: &mut Publisher, mut newest: Newest) -> Result<Infallible, Stall> {
         let (client, name) = (self.follower.log.client(), &self.follower.name);
         let Projector { shard, indexing, .. } = &self.projector;
         let announcer = Announcer::new(client.clone(), self.projection, *shard);
@@ -49,7 +54,7 @@ impl Unit {
                     let snapshot = newest.borrow_and_update().clone();
                     if let Some(snapshot) = &snapshot {
                         publisher.publish(snapshot).await?;
-                        self.note_progress(&publisher, &newest).await;
+                        self.note_progress(publisher, &newest).await;
                     }
                 }
                 Some(other) = others.next() => {
@@ -58,11 +63,11 @@ impl Unit {
                     }
                     continue;
                 }
-                _ = heartbeat.tick() => self.note_progress(&publisher, &newest).await,
+                _ = heartbeat.tick() => self.note_progress(publisher, &newest).await,
                 () = sleep_until(tidy_at) => {
                     let snapshot = newest.borrow().clone();
                     if let Some(snapshot) = snapshot {
-                        self.tidy(&mut publisher, &snapshot).await?;
+                        self.tidy(publisher, &snapshot).await?;
                     }
                     tidy_at = Instant::now() + tidy_every;
                 }
@@ -80,7 +85,8 @@ impl Unit {
     async fn note_progress(&self, publisher: &Publisher, newest: &Newest) {
         let Some(since) = self.since else { return };
         let committed_at = newest.borrow().as_ref().map_or(Timestamp::UNIX_EPOCH, |snapshot| snapshot.committed_at);
-        let checkpoint = Checkpoint { epoch: 0, position: publisher.position(), committed_at };
+        let epoch = i64::try_from(publisher.revision()).unwrap_or_default();
+        let checkpoint = Checkpoint { epoch, position: publisher.position(), committed_at };
         let Projector { database, shard, .. } = &self.projector;
         let note =
             async { note_progress(&database.connection().await?, self.projection, *shard, since, checkpoint).await };

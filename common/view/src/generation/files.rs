@@ -11,6 +11,9 @@ use crate::{
     projection::{GenerationSlot, Projection, generation_at},
 };
 
+/// How long an exchange may wait for NATS, in milliseconds.
+const STANDSTILL: u32 = 30_000;
+
 /// An exchange of files that is under way: nobody else changes the generations of the projection meanwhile.
 pub struct FileExchange<'a> {
     transaction: Transaction<'a>,
@@ -36,6 +39,8 @@ impl<'a> FileExchange<'a> {
         shard: u16,
     ) -> Result<Option<Self>, DatabaseFailure> {
         let transaction = change(connection, projection).await?;
+        // NATS is waited for in the middle of it, and nobody waits for this transaction but other changes.
+        transaction.batch_execute(&format!("set local idle_in_transaction_session_timeout = {STANDSTILL}")).await?;
         let text =
             "select since, now() from platform.generations where projection = $1 and version = $2 and place = $3";
         let found = transaction.query_opt(text, &[&projection.view, &projection.version, &place.name()]).await?;
@@ -43,6 +48,14 @@ impl<'a> FileExchange<'a> {
         let (since, kept_since) = (row.get(0), row.get(1));
         let reached = Checkpoint::read(&transaction, generation_at(projection, place), shard).await?;
         Ok(Some(Self { transaction, projection, place, since, kept_since, reached }))
+    }
+
+    /// Makes sure that nobody else changes the generations.
+    ///
+    /// # Errors
+    /// When Postgres does not answer, or has ended the transaction.
+    pub async fn confirm(&self) -> Result<(), DatabaseFailure> {
+        Ok(self.transaction.batch_execute("select").await?)
     }
 
     /// Notes that the files were exchanged.
@@ -59,7 +72,8 @@ impl<'a> FileExchange<'a> {
     }
 }
 
-/// Notes how far a generation in files has come, as long as it is the one that was begun then.
+/// Notes how far a generation in files has come, as long as it is the one that was begun then. The epoch is the revision
+/// of the manifest of the files that this is about.
 ///
 /// # Errors
 /// When Postgres does not answer.
