@@ -10,6 +10,7 @@ pub(crate) mod home;
 pub(crate) mod operate;
 mod own_password;
 mod register;
+mod secure;
 mod sequence;
 mod user_agent;
 
