@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_value_does_not_change_the_order_of_the_text_around_it() {
-        let shown = |value, code| filled("{app} asks", &[("app", value)], language(code).unwrap());
+        let shown = |value: &str, code| filled("{app} asks", &[("app", value)], language(code).unwrap());
         assert_eq!(shown("Shop", "en"), "Shop asks");
         assert_eq!(shown("Shop", "ar"), "\u{2068}Shop\u{2069} asks");
         assert_eq!(shown("חנות", "en"), "\u{2068}חנות\u{2069} asks");
