@@ -1,6 +1,6 @@
 //! The texts of pages, in the supported languages. An instance or organization may have its own.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{borrow::Cow, collections::BTreeMap, iter, sync::LazyLock};
 
 use domain::{
     context::Owner,
@@ -125,10 +125,8 @@ impl Words {
     }
 }
 
-/// Replaces the placeholders of a text. Values are not searched for placeholders, and are isolated in a text that is
-/// read from right to left.
+/// Replaces the placeholders of a text. Values are not searched for placeholders.
 fn filled(text: &str, values: &[(&str, &str)], language: &Language) -> String {
-    let (begin, end) = if language.dir == "rtl" { ("\u{2068}", "\u{2069}") } else { ("", "") };
     let mut filled = String::with_capacity(text.len() + 32);
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
@@ -139,7 +137,7 @@ fn filled(text: &str, values: &[(&str, &str)], language: &Language) -> String {
         });
         match named {
             Some((value, after)) => {
-                filled.extend([begin, value, end]);
+                filled.push_str(&isolated(value, language));
                 rest = after;
             }
             None => {
@@ -150,6 +148,17 @@ fn filled(text: &str, values: &[(&str, &str)], language: &Language) -> String {
     }
     filled.push_str(rest);
     filled
+}
+
+/// Returns a value for a text whose order it must not change, whatever the direction that the value is read in (Unicode
+/// Standard Annex #9, section 2.4).
+fn isolated<'a>(value: &'a str, language: &Language) -> Cow<'a, str> {
+    if language.dir == "ltr" && value.is_ascii() {
+        return value.into();
+    }
+    // A value with formatting characters of its own could end the isolation.
+    let plain = value.chars().filter(|char| !matches!(char, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'));
+    iter::once('\u{2068}').chain(plain).chain(iter::once('\u{2069}')).collect()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is an enum without content that is not Copy")]
@@ -234,6 +243,17 @@ mod tests {
         assert_eq!(filled("{a} and {b}", &[("a", "{b}"), ("b", "{a}")]), "{b} and {a}");
         assert_eq!(filled("{none} {a", &[("a", "1")]), "{none} {a");
         assert_eq!(filled("", &[]), "");
+    }
+
+    #[test]
+    fn a_value_does_not_change_the_order_of_the_text_around_it() {
+        let shown = |value: &str, code| filled("{app} asks", &[("app", value)], language(code).unwrap());
+        assert_eq!(shown("Shop", "en"), "Shop asks");
+        assert_eq!(shown("Shop", "ar"), "\u{2068}Shop\u{2069} asks");
+        assert_eq!(shown("חנות", "en"), "\u{2068}חנות\u{2069} asks");
+        for control in "\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}".chars() {
+            assert_eq!(shown(&format!("{control}Shop"), "en"), "\u{2068}Shop\u{2069} asks");
+        }
     }
 
     #[test]

@@ -79,7 +79,9 @@ impl Chromium {
         let arguments =
             ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage"];
         let options = json!({ "args": arguments });
-        let wanted = json!({ "goog:chromeOptions": options, "goog:loggingPrefs": { "browser": "ALL" } });
+        // Tests make certificates of their own.
+        let wanted = json!({ "acceptInsecureCerts": true, "goog:chromeOptions": options,
+            "goog:loggingPrefs": { "browser": "ALL" } });
         let body = json!({ "capabilities": { "alwaysMatch": wanted } });
         let opened = http.post(format!("{base}/session")).json(&body).send().await.expect("chromedriver answers");
         let opened: Value = opened.json().await.expect("it answers in JSON");
@@ -159,6 +161,11 @@ impl Chromium {
     /// Runs an asynchronous script, which calls its last argument with the result.
     pub async fn run_long(&self, script: &str) -> Value {
         self.done("/execute/async", json!({ "script": script, "args": [] })).await
+    }
+
+    /// Returns the cookies that the page is requested with, those that scripts cannot read, too.
+    pub async fn cookies(&self) -> Value {
+        self.ask(Method::GET, "/cookie", None).await.expect("there is a page")
     }
 
     async fn devtools(&self, command: &str, parameters: Value) -> Value {

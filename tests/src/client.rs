@@ -110,10 +110,10 @@ impl Client {
 }
 
 /// Returns a client for requests to this base. Hosts of tests are names of this machine, which not every resolver
-/// knows.
+/// knows, and nobody has issued their certificates.
 pub fn http(base: &str) -> reqwest::ClientBuilder {
     let url: Url = base.parse().expect("a base is a URL");
-    let builder = reqwest::Client::builder().no_proxy();
+    let builder = reqwest::Client::builder().no_proxy().tls_danger_accept_invalid_certs(true);
     match url.host_str() {
         Some(host) if host.ends_with(LOCAL) => builder.resolve(host, SocketAddr::from(([127, 0, 0, 1], 0))),
         _ => builder,

@@ -3,6 +3,7 @@
 pub mod auditor;
 pub mod brokers;
 pub mod browser;
+pub mod certificate;
 pub mod chromium;
 pub mod client;
 pub mod clock;

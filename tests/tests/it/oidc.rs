@@ -7,7 +7,6 @@ mod authentication;
 mod authorize;
 mod away;
 mod binding;
-mod certification;
 mod clients;
 mod code;
 mod conformance;

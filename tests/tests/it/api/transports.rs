@@ -10,6 +10,7 @@ use proto::{
 use reqwest::{Certificate, Method, RequestBuilder, StatusCode, Version, header::HeaderValue};
 use serde_json::json;
 use tests::{
+    certificate,
     client::{Answer, SCOPE, TARGETS, http, send, target},
     cluster::Cluster,
     eventually,
@@ -25,13 +26,7 @@ use tokio::{
 
 /// Writes a new certificate for loopback with its key.
 fn certify(folder: &Path) -> Certificate {
-    let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("it can be made");
-    let pem = pair.cert.pem();
-    std::fs::write(folder.join("cert.pem"), &pem).expect("the folder can be written");
-    let key = folder.join("key.pem");
-    std::fs::write(&key, pair.signing_key.serialize_pem()).expect("the folder can be written");
-    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("it is ours");
-    Certificate::from_pem(pem.as_bytes()).expect("it is a certificate")
+    Certificate::from_pem(certificate::certify(folder).as_bytes()).expect("it is a certificate")
 }
 
 fn trusting(root: &Certificate) -> reqwest::ClientBuilder {

@@ -1,5 +1,5 @@
-//! Tokens from the authorization endpoint, without a code, and answers by form; under the names of the certification's
-//! modules, and by the numbers of the cases of the design.
+//! Tokens from the authorization endpoint, without a code, and answers by form, by the numbers of the cases of the
+//! design. The modules of the certification are in `conformance`.
 
 use base::secret::sha256;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -37,7 +37,7 @@ async fn logged_in(flow: &Flow) -> Browser {
 }
 
 #[tokio::test]
-async fn oidcc_server_implicit_id_token_and_token() {
+async fn an_access_token_comes_in_the_fragment_with_its_hash_in_the_id_token() {
     let flow = Flow::with(on_pages(&settings())).await;
     let mut browser = logged_in(&flow).await;
     // 3: in any order.
@@ -58,7 +58,7 @@ async fn oidcc_server_implicit_id_token_and_token() {
 }
 
 #[tokio::test]
-async fn oidcc_server_implicit_id_token() {
+async fn an_id_token_alone_has_the_claims_of_the_scopes() {
     let flow = Flow::with(on_pages(&settings())).await;
     let mut browser = logged_in(&flow).await;
     let asked = [&TOKENS[..], &[("response_type", "id_token"), ("scope", "openid email offline_access")]].concat();
@@ -106,14 +106,6 @@ async fn what_tokens_at_the_login_need_is_insisted_on() {
 }
 
 #[tokio::test]
-async fn oidcc_ensure_request_without_nonce_fails() {
-    let flow = Flow::with(on_pages(&settings())).await;
-    let asked = [&TOKENS[..], &[("nonce", "")]].concat();
-    let told = answered(&location(&flow.sent(&flow.authorize_parameters(&asked)).await));
-    assert_eq!((&*told["error"], &*told["state"]), ("invalid_request", "a b&c"));
-}
-
-#[tokio::test]
 async fn login_pages_of_somebody_else_end_such_requests_too() {
     let flow = Flow::with(settings()).await;
     let (told, _) = flow.log_in(&TOKENS).await;
@@ -126,7 +118,7 @@ async fn login_pages_of_somebody_else_end_such_requests_too() {
 }
 
 #[tokio::test]
-async fn oidcc_form_post_response_mode() {
+async fn an_answer_by_form_is_shown_once_to_one_browser_and_is_no_markup() {
     let flow = Flow::with(on_pages(&settings())).await;
     let mut browser = logged_in(&flow).await;
     let by_form = ("response_mode", "form_post");

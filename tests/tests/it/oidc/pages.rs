@@ -10,6 +10,7 @@ pub(crate) mod home;
 pub(crate) mod operate;
 mod own_password;
 mod register;
+mod secure;
 mod sequence;
 mod user_agent;
 
@@ -86,9 +87,19 @@ impl<T: Deref<Target = Instance>> Flow<T> {
     pub(super) async fn logs_in(&self, browser: &mut Browser, name: &str, others: &[(&str, &str)]) -> Page {
         let shown = self.sent_by(browser, others).await;
         assert!(shown.text.contains("name=\"username\""), "it asks for the name: {} {}", shown.location(), shown.text);
-        let shown = self.send(browser, &shown, &[("username", name)]).await;
+        self.enters(browser, &shown, name).await
+    }
+
+    /// Enters name and password on the page that asks for the name.
+    pub(super) async fn enters(&self, browser: &mut Browser, shown: &Page, name: &str) -> Page {
+        let shown = self.send(browser, shown, &[("username", name)]).await;
         assert!(shown.text.contains("name=\"password\""), "it asks for the password: {}", shown.text);
-        self.send(browser, &shown, &[("username", name), ("password", PASSWORD)]).await
+        self.enters_password(browser, &shown, name).await
+    }
+
+    /// Enters the password on the page that asks for it.
+    pub(super) async fn enters_password(&self, browser: &mut Browser, shown: &Page, name: &str) -> Page {
+        self.send(browser, shown, &[("username", name), ("password", PASSWORD)]).await
     }
 }
 

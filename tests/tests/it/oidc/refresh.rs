@@ -55,7 +55,7 @@ async fn is_over<T>(flow: &Flow<T>, tokens: &Value) {
 }
 
 #[tokio::test]
-async fn oidcc_refresh_token_gives_the_next_and_tokens_that_say_the_same() {
+async fn a_refresh_token_gives_the_next_and_tokens_that_say_the_same() {
     let mut settings = refreshing(App::public());
     settings["accessTokenType"] = json!("OIDC_TOKEN_TYPE_JWT");
     let flow = Flow::with(settings).await;

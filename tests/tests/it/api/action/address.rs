@@ -1,10 +1,9 @@
 //! The addresses of targets: the name is resolved and checked at each call, and that address is connected to.
 
-use std::{fs::Permissions, os::unix::fs::PermissionsExt};
-
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tests::{
+    certificate,
     client::{Client, TARGETS, send},
     endpoint::{Endpoint, execute},
     platform::Platform,
@@ -83,20 +82,14 @@ async fn a_standalone_for_this_machine_alone_may_call_it_and_says_so() {
 
 #[tokio::test]
 async fn a_certificate_is_verified_before_anything_is_sent() {
-    let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("it can be made");
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let files = [("certificate", pair.cert.pem()), ("key", pair.signing_key.serialize_pem())].map(|(name, text)| {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).expect("the folder can be written");
-        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("it is ours");
-        path.display().to_string()
-    });
-    let flags = ["--tls-cert", &files[0], "--tls-key", &files[1]].map(str::to_owned);
+    certificate::certify(folder.path());
+    let flags = certificate::flags(folder.path());
     let behind_tls = Platform::start_with(&flags, &[]).await;
     let url = format!("{}/hook", behind_tls.bootstrap.issuer);
     assert!(url.starts_with("https://"), "{url}");
     for (environment, outcome) in
-        [(vec![], "\"unreachable\""), (vec![("SSL_CERT_FILE", files[0].as_str())], "\"status\"")]
+        [(vec![], "\"unreachable\""), (vec![("SSL_CERT_FILE", flags[1].as_str())], "\"status\"")]
     {
         let platform = Platform::start_with(&[], &environment).await;
         let client = platform.client().await;

@@ -1,5 +1,8 @@
 //! The login pages in a real browser: checked by axe in light and dark, narrow and wide, with and without scripts.
 
+mod endings;
+mod hostile;
+
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{

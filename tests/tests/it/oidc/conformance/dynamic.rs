@@ -1,16 +1,10 @@
-//! More modules of the OpenID Foundation's conformance suite, under their names: of the plan for basic providers those
-//! that are not in `conformance`, and of the plan for dynamic ones those that need no registration by the client.
-
-use std::collections::BTreeSet;
+//! The modules of the plan Dynamic that need no registration by the client.
 
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::client::{Answer, send};
 
-use super::{
-    flow::{API, App, CALLBACK, Flow, Parameters, access_token, answered, location},
-    token::parts,
-};
+use super::super::flow::{API, App, CALLBACK, Flow, Parameters, answered, location};
 
 /// Starts an app with these redirect URIs.
 async fn registered(uris: &[&str]) -> Flow {
@@ -31,46 +25,6 @@ async fn ended(flow: &Flow, led: &Answer) -> Parameters {
     let (_, token) = flow.session().await;
     let finished = flow.finished(&request, &token).await;
     answered(finished.body["callbackUrl"].as_str().unwrap_or_else(|| panic!("it is finished: {}", finished.body)))
-}
-
-#[tokio::test]
-async fn oidcc_alternate_happy_flow() {
-    let flow = Flow::start().await;
-    let mut asked = flow.authorize_parameters(&[("scope", "email profile openid")]);
-    asked.reverse();
-    let answer = ended(&flow, &flow.sent(&asked).await).await;
-    assert_eq!((answer["state"].as_str(), &answer["iss"]), ("a b&c", &flow.tenant.bootstrap.issuer));
-    let tokens = flow.redeemed(&answer["code"]).await;
-    let [_, claims] = parts(tokens["id_token"].as_str().expect("there is one"));
-    assert_eq!((&claims["sub"], &claims["nonce"]), (&json!(flow.person.0), &json!("n-0S6_WzA2Mj")));
-    let granted: BTreeSet<_> = tokens["scope"].as_str().expect("it is told").split(' ').collect();
-    assert_eq!(granted, BTreeSet::from(["email", "openid", "profile"]));
-}
-
-#[tokio::test]
-async fn oidcc_scope_all() {
-    let flow = Flow::start().await;
-    let (tokens, _) = flow.tokens(&[("scope", "openid profile email address phone")]).await;
-    let said = flow.userinfo(access_token(&tokens)).await.body;
-    for claim in ["sub", "name", "given_name", "family_name", "preferred_username", "locale", "email", "phone_number"] {
-        assert!(said[claim].is_string(), "{claim}: {said}");
-    }
-    for claim in ["email_verified", "phone_number_verified"] {
-        assert!(said[claim].is_boolean(), "{claim}: {said}");
-    }
-    assert_eq!(said["address"], json!({ "country": "US" }), "{said}");
-    assert!(said.as_object().expect("it is one").values().all(|value| !value.is_null()), "none is null: {said}");
-}
-
-#[tokio::test]
-async fn oidcc_ensure_request_object_with_redirect_uri() {
-    let flow = Flow::start().await;
-    // {"alg":"none"} and {"redirect_uri":"https://evil.example/"}.
-    let object = "eyJhbGciOiJub25lIn0.eyJyZWRpcmVjdF91cmkiOiJodHRwczovL2V2aWwuZXhhbXBsZS8ifQ.";
-    let url = location(&flow.sent(&flow.authorize_parameters(&[("request", object)])).await);
-    assert!(url.starts_with(&format!("{CALLBACK}?error=request_not_supported")), "{url}");
-    let without = flow.authorize_parameters(&[("request", object), ("redirect_uri", "")]);
-    assert_stays(&flow.sent(&without).await);
 }
 
 #[tokio::test]
