@@ -97,7 +97,7 @@ pub struct Storage<'a> {
 }
 
 impl Follower {
-    /// Creates a follower of the index of a table, by its [name] or that of a generation beside it.
+    /// Creates a follower of the index of a table, by its [name](crate::name) or that of a generation beside it.
     ///
     /// # Errors
     /// If another process uses the folder of the index.

@@ -92,11 +92,11 @@ async fn attempt(
     let mut kept_revision = 0;
     for _ in 0..TRIES {
         let (answers, revision) = published(remote, name).await?;
-        let other = published(remote, &other_name).await?;
-        if lags(&other, begun.reached, &answers) {
+        let (other, other_revision) = published(remote, &other_name).await?;
+        let moved = begun.reached.filter(|reached| u64::try_from(reached.epoch) == Ok(other_revision));
+        if lags(&other, moved, &answers) {
             return Ok(Exchanged::Lagging);
         }
-        let (other, _) = other;
         if other.packs == answers.packs && !other.packs.is_empty() {
             // An earlier try replaced the manifest, and its outcome was lost.
             begun.complete().await?;
@@ -132,9 +132,8 @@ async fn published(remote: &Remote, name: &str) -> Result<(Manifest, u64), Index
 }
 
 /// Whether a generation lacks something that the files of the one that answers have, or those are not complete either.
-/// Its position may have moved without a change of its files, which are those of a revision.
-fn lags((other, revision): &(Manifest, u64), reached: Option<Checkpoint>, answers: &Manifest) -> bool {
-    let moved = reached.filter(|reached| u64::try_from(reached.epoch) == Ok(*revision));
+/// Its position may have moved without a change of its files.
+fn lags(other: &Manifest, moved: Option<Checkpoint>, answers: &Manifest) -> bool {
     let moved = moved.map_or(0, |moved| moved.position.stream_sequence);
     let reached = other.position().stream_sequence.max(moved);
     other.meta.is_empty() || answers.meta.is_empty() || reached < answers.position().stream_sequence
