@@ -12,10 +12,10 @@ use super::{assert_closed, live::Live, open};
 const TARGETS: &str = "/ui/operate/projections/targets";
 
 /// Presses a button of the page of a projection.
-async fn press(browser: &mut Browser, shown: &Page, what: &str) -> Page {
-    let answer = browser.post(TARGETS, &shown.form(&[("what", what)])).await;
-    assert_eq!((answer.status, answer.location()), (StatusCode::SEE_OTHER, TARGETS), "{what}: {}", answer.text);
-    open(browser, TARGETS).await
+async fn press(browser: &mut Browser, path: &str, shown: &Page, what: &str) -> Page {
+    let answer = browser.post(path, &shown.form(&[("what", what)])).await;
+    assert_eq!((answer.status, answer.location()), (StatusCode::SEE_OTHER, path), "{what}: {}", answer.text);
+    open(browser, path).await
 }
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn a_page_has_a_projection_built_anew_and_exchanged() {
         shown.text.contains("There is only the active generation")
             && !shown.text.contains("<table>\n<caption><span id=\"generations")
     );
-    let shown = press(&mut browser, &shown, "replay").await;
+    let shown = press(&mut browser, TARGETS, &shown, "replay").await;
     assert!(
         shown.text.contains("<th scope=\"row\">next</th>") && !shown.text.contains("value=\"replay\""),
         "{}",
@@ -49,11 +49,11 @@ async fn a_page_has_a_projection_built_anew_and_exchanged() {
         "{}",
         shown.text
     );
-    let shown = press(&mut browser, &shown, "switch").await;
+    let shown = press(&mut browser, TARGETS, &shown, "switch").await;
     assert!(shown.text.contains("<th scope=\"row\">previous</th>"), "{}", shown.text);
-    let shown = press(&mut browser, &shown, "rollback").await;
+    let shown = press(&mut browser, TARGETS, &shown, "rollback").await;
     assert!(shown.text.contains("<th scope=\"row\">next</th>"), "{}", shown.text);
-    let shown = press(&mut browser, &shown, "drop-next").await;
+    let shown = press(&mut browser, TARGETS, &shown, "drop-next").await;
     assert!(shown.text.contains("There is only the active generation"), "{}", shown.text);
 
     // What is not there, or not of this page, changes nothing.
@@ -69,5 +69,25 @@ async fn a_page_has_a_projection_built_anew_and_exchanged() {
     assert_eq!(foreign.status, StatusCode::FORBIDDEN, "{}", foreign.text);
     looking = browser.clone();
     assert!(open(&mut looking, TARGETS).await.text.contains("There is only the active generation"));
-    assert!(open(&mut browser, "/ui/operate/projections/targets_index").await.text.contains("no generations yet"));
+}
+
+#[tokio::test]
+async fn a_page_has_a_search_index_built_anew_and_exchanged() {
+    let platform = Platform::start().await;
+    platform.ready().await;
+    let mut browser = Browser::signed_in(&platform.bootstrap.issuer, &link(&platform.data(), &[])).await;
+    let index = "/ui/operate/projections/targets_index";
+    let shown = open(&mut browser, index).await;
+    assert!(shown.text.contains("There is only the active generation"), "{}", shown.text);
+    press(&mut browser, index, &shown, "replay").await;
+    let looking = browser.clone();
+    let equal = async || {
+        let shown = open(&mut looking.clone(), index).await;
+        shown.text.contains("<td>Equal</td>").then_some(shown)
+    };
+    let shown = eventually("it is compared", equal).await;
+    let shown = press(&mut browser, index, &shown, "switch").await;
+    assert!(shown.text.contains("<th scope=\"row\">previous</th>"), "{}", shown.text);
+    let shown = press(&mut browser, index, &shown, "drop-previous").await;
+    assert!(shown.text.contains("There is only the active generation"), "{}", shown.text);
 }

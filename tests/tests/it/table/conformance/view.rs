@@ -85,8 +85,7 @@ pub(super) fn rows() -> Vec<Box<dyn Check + Sync>> {
     let replays = row(&REPLAY_VIEW, a_next_of_executions)
         .good("one", |_| replay("executions"))
         .bad("no view", "RESOURCE_NOT_FOUND", |_| replay("nothing"))
-        .bad("no name", "INVALID_REQUEST", |_| replay(&"x".repeat(201)))
-        .bad("a search index", "PRECONDITION_FAILED", |_| replay("targets_index"));
+        .bad("no name", "INVALID_REQUEST", |_| replay(&"x".repeat(201)));
     let verifies = row(&VERIFY_VIEW, a_next_of_executions)
         .good("one", |_| verify("executions", ViewGenerationPlace::Next))
         .bad("none", "PRECONDITION_FAILED", |_| verify("access", ViewGenerationPlace::Previous));
