@@ -200,8 +200,8 @@ impl Unit {
         let Indexing { folder, remote, .. } = &projector.indexing;
         let (log, shard) = (projector.log_of(projection).clone(), projector.shard);
         let storage = Storage { remote: remote.clone(), folder };
-        let name = index::name(projection, table, shard);
-        let name = since.map_or(name.clone(), |since| generation_name(&name, since));
+        let active = index::name(projection, table, shard);
+        let name = since.map_or_else(|| active.clone(), |since| generation_name(&active, since));
         let follower = Follower::new(log, storage, table, name, shard)?;
         let incomplete = AtomicU32::new(0);
         let reporter = Reporter::new(&projector.health, projection, shard);

@@ -191,15 +191,37 @@ impl Publisher {
         Ok(Pack { id, files })
     }
 
-    /// Removes what has not been named for the grace period by any generation of the index: by this one, which answers,
-    /// or by those that are beside it. It may have been the files of a generation that is gone.
-    pub async fn tidy(&mut self, generations: &[String]) -> Result<(), IndexFailure> {
+    /// Compares what is stored with what is named: removes what no generation of the index has named for the grace
+    /// period, neither this one, which answers, nor those beside it, and publishes again what is named and gone.
+    pub async fn tidy(&mut self, snapshot: &Snapshot, generations: &[String]) -> Result<(), IndexFailure> {
         self.confirm().await?;
-        let beside = self.remote.generations(&self.name).await?;
         // In this order: chunks are stored before the pack that has them.
         let chunks = self.remote.chunks().await?;
-        let stored: HashSet<String> = self.remote.list().await?.into_iter().collect();
-        let orphans = self.orphans(chunks, &stored).await?;
+        let stored = self.stored().await?;
+        self.remove_unnamed(generations, chunks, &stored).await?;
+        self.publish_missing(snapshot, &stored).await
+    }
+
+    /// Publishes again what is named and gone. What a generation beside the one that answers has published is removed by
+    /// the writer of that one.
+    pub async fn repair(&mut self, snapshot: &Snapshot) -> Result<(), IndexFailure> {
+        self.confirm().await?;
+        let stored = self.stored().await?;
+        self.publish_missing(snapshot, &stored).await
+    }
+
+    async fn stored(&self) -> Result<HashSet<String>, IndexFailure> {
+        Ok(self.remote.list().await?.into_iter().collect())
+    }
+
+    async fn remove_unnamed(
+        &mut self,
+        generations: &[String],
+        chunks: Vec<String>,
+        stored: &HashSet<String>,
+    ) -> Result<(), IndexFailure> {
+        let beside = self.remote.generations(&self.name).await?;
+        let orphans = self.orphans(chunks, stored).await?;
         let mut named: HashSet<String> = self.packs().cloned().collect();
         for name in &beside {
             match self.remote.newest(name).await?.manifest {
@@ -249,10 +271,7 @@ impl Publisher {
         }
     }
 
-    /// Publishes again what is named and gone.
-    pub async fn repair(&mut self, snapshot: &Snapshot) -> Result<(), IndexFailure> {
-        self.confirm().await?;
-        let stored: HashSet<String> = self.remote.list().await?.into_iter().collect();
+    async fn publish_missing(&mut self, snapshot: &Snapshot, stored: &HashSet<String>) -> Result<(), IndexFailure> {
         if !self.packs().all(|id| stored.contains(id)) {
             tracing::warn!(index = self.name, "files of the search index are gone and are published again");
             self.manifest.packs.retain(|pack| stored.contains(&pack.id));

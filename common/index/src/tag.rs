@@ -1,8 +1,8 @@
 //! The tags of terms, by which all columns share a field.
 //!
-//! tantivy begins each dictionary of a segment with a table of more than a megabyte, whatever is written into it
-//! (`tantivy_fst`'s registry of nodes). With a dictionary for each column, that table was most of the work of a small
-//! commit. So all columns share a dictionary: the first character of a term, its tag, names the column.
+//! tantivy begins each dictionary of a segment with a table of almost a megabyte, whatever is written into it
+//! (`tantivy_fst`'s registry of nodes). So all columns share a dictionary: the first character of a term, its tag, names
+//! the column.
 
 /// What a term is of: its first character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

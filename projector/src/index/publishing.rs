@@ -97,10 +97,9 @@ impl Unit {
 
     async fn tidy(&self, publisher: &mut Publisher, snapshot: &Snapshot) -> Result<(), Stall> {
         let tidied = async {
-            // What generations have is removed by the writer of the one that answers.
             if self.since.is_none() {
                 match self.generations().await {
-                    Ok(generations) => publisher.tidy(&generations).await?,
+                    Ok(generations) => return publisher.tidy(snapshot, &generations).await,
                     Err(error) => tracing::debug!(error = explain(&error), "the generations cannot be listed"),
                 }
             }

@@ -57,48 +57,53 @@ pub(super) async fn ask(operator: &Client, view: &str, what: &str) -> StatusCode
     send(operator.request(Method::POST, &format!("{VIEWS}/{view}/{what}"))).await.status
 }
 
-/// Clients that create targets, and read each at once.
-struct Readers {
+/// Clients that do the same again and again, until they are ended.
+pub(super) struct Clients {
     is_over: Arc<AtomicBool>,
     tasks: Vec<tokio::task::JoinHandle<(usize, Duration)>>,
 }
 
-impl Readers {
-    fn start(client: &Client, count: usize) -> Self {
+impl Clients {
+    /// Starts clients. Each returns how often it did something before it was over, and how long that took at most.
+    pub(super) fn start<W: Future<Output = (usize, Duration)> + Send + 'static>(
+        count: usize,
+        work: impl Fn(usize, Arc<AtomicBool>) -> W,
+    ) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        let reader = |number| {
-            let (client, is_over) = (client.reconnected(), is_over.clone());
-            tokio::spawn(async move {
-                let (mut reads, mut slowest) = (0, Duration::ZERO);
-                for round in 0.. {
-                    if is_over.load(Ordering::SeqCst) {
-                        break;
-                    }
-                    let made = created(&client, TARGETS, target(&format!("read {number} {round}"))).await;
-                    for _ in 0..8 {
-                        let begin = Instant::now();
-                        let read = client.get_target(&made.id(), Some(&made.consistency())).await;
-                        assert_eq!(read.status, StatusCode::OK, "a write is seen by who knows of it: {}", read.body);
-                        (reads, slowest) = (reads + 1, slowest.max(begin.elapsed()));
-                    }
-                }
-                (reads, slowest)
-            })
-        };
-        let tasks = (0..count).map(reader).collect();
+        let tasks = (0..count).map(|number| tokio::spawn(work(number, is_over.clone()))).collect();
         Self { is_over, tasks }
     }
 
-    /// Ends the clients, and returns how many reads there were, and the slowest.
-    async fn end(self) -> (usize, Duration) {
+    /// Ends the clients, and returns how often they did it, and how long it took at most.
+    pub(super) async fn end(self) -> (usize, Duration) {
         self.is_over.store(true, Ordering::SeqCst);
-        let (mut reads, mut slowest) = (0, Duration::ZERO);
+        let (mut times, mut slowest) = (0, Duration::ZERO);
         for task in self.tasks {
-            let (more, slow) = task.await.expect("no read failed");
-            (reads, slowest) = (reads + more, slowest.max(slow));
+            let (more, slow) = task.await.expect("nothing failed");
+            (times, slowest) = (times + more, slowest.max(slow));
         }
-        (reads, slowest)
+        (times, slowest)
     }
+}
+
+/// Starts clients that create targets, and read each at once.
+fn readers(client: &Client, count: usize) -> Clients {
+    Clients::start(count, |number, is_over| {
+        let client = client.reconnected();
+        async move {
+            let (mut reads, mut slowest) = (0, Duration::ZERO);
+            while !is_over.load(Ordering::SeqCst) {
+                let made = created(&client, TARGETS, target(&format!("read {number} {reads}"))).await;
+                for _ in 0..8 {
+                    let begin = Instant::now();
+                    let read = client.get_target(&made.id(), Some(&made.consistency())).await;
+                    assert_eq!(read.status, StatusCode::OK, "a write is seen by who knows of it: {}", read.body);
+                    (reads, slowest) = (reads + 1, slowest.max(begin.elapsed()));
+                }
+            }
+            (reads, slowest)
+        }
+    })
 }
 
 #[tokio::test]
@@ -108,7 +113,7 @@ async fn every_view_is_built_anew_and_exchanged_while_reads_and_writes_go_on() {
     platform.ready().await;
     let (client, operator) = (platform.client().await, platform.operator().await);
     let load = Load::start(&[client.reconnected()], 4, "load");
-    let readers = Readers::start(&client, 4);
+    let readers = readers(&client, 4);
     load.creates(50).await;
     let views = ["targets", "history", "access", "ended", "executions", "settings", "idps", "sessions"];
     for view in views {

@@ -2,10 +2,7 @@
 
 use std::{
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -24,7 +21,7 @@ use tests::{
     search_audit::assert_search_results,
     servers::Servers,
 };
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::time::Instant;
 use view::{
     database::Database,
     generation::{Exchanged, Generation, Verified, drop_at, generations, replay, verify_again},
@@ -32,7 +29,7 @@ use view::{
 };
 
 use super::{
-    generations::{NEXT, PREVIOUS, VIEWS, ask, compared, generation},
+    generations::{Clients, NEXT, PREVIOUS, VIEWS, ask, compared, generation},
     mending::{Failing, id_in, is_found},
     parking::rename,
 };
@@ -84,48 +81,27 @@ impl TargetIndex {
     }
 }
 
-/// Clients that create targets at one node, and search for each at another one at once.
-struct Searchers {
-    is_over: Arc<AtomicBool>,
-    tasks: Vec<JoinHandle<(usize, Duration)>>,
-}
-
-impl Searchers {
-    fn start(writer: &Client, reader: &Client, count: usize) -> Self {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let searcher = |number| {
-            let (writer, reader, is_over) = (writer.reconnected(), reader.reconnected(), is_over.clone());
-            tokio::spawn(async move {
-                let (mut searches, mut slowest) = (0, Duration::ZERO);
-                while !is_over.load(Ordering::SeqCst) {
-                    let name = format!("searched for by {number}, {searches}");
-                    let made = created(&writer, TARGETS, target(&name)).await;
-                    let begin = Instant::now();
-                    let search = reader.request(Method::POST, &format!("{TARGETS}/_search"));
-                    let search = search.json(&json!([{ "name": { "name": name } }]));
-                    let search = search.header("consistency-token", made.consistency());
-                    let found = send(search.header("consistency-wait", "10s")).await;
-                    assert_eq!(found.status, StatusCode::OK, "{}", found.body);
-                    assert_eq!(found.body["details"]["totalResult"], "1", "a write is found by who knows of it");
-                    (searches, slowest) = (searches + 1, slowest.max(begin.elapsed()));
-                }
-                (searches, slowest)
-            })
-        };
-        let tasks = (0..count).map(searcher).collect();
-        Self { is_over, tasks }
-    }
-
-    /// Ends the clients, and returns how many searches there were, and the slowest.
-    async fn end(self) -> (usize, Duration) {
-        self.is_over.store(true, Ordering::SeqCst);
-        let (mut searches, mut slowest) = (0, Duration::ZERO);
-        for task in self.tasks {
-            let (more, slow) = task.await.expect("no search failed");
-            (searches, slowest) = (searches + more, slowest.max(slow));
+/// Starts clients that create targets at one node, and search for each at another one at once.
+fn searchers(writer: &Client, reader: &Client, count: usize) -> Clients {
+    Clients::start(count, |number, is_over| {
+        let (writer, reader) = (writer.reconnected(), reader.reconnected());
+        async move {
+            let (mut searches, mut slowest) = (0, Duration::ZERO);
+            while !is_over.load(Ordering::SeqCst) {
+                let name = format!("searched for by {number}, {searches}");
+                let made = created(&writer, TARGETS, target(&name)).await;
+                let begin = Instant::now();
+                let search = reader.request(Method::POST, &format!("{TARGETS}/_search"));
+                let search = search.json(&json!([{ "name": { "name": name } }]));
+                let search = search.header("consistency-token", made.consistency());
+                let found = send(search.header("consistency-wait", "10s")).await;
+                assert_eq!(found.status, StatusCode::OK, "{}", found.body);
+                assert_eq!(found.body["details"]["totalResult"], "1", "a write is found by who knows of it");
+                (searches, slowest) = (searches + 1, slowest.max(begin.elapsed()));
+            }
+            (searches, slowest)
         }
-        (searches, slowest)
-    }
+    })
 }
 
 #[tokio::test]
@@ -141,7 +117,7 @@ async fn a_search_index_is_built_anew_and_exchanged_while_searches_and_writes_go
     let (writer, reader) = (cluster.client(&command), cluster.client(&query));
     cluster.searches(&reader).await;
     let index = TargetIndex::of(&cluster.servers).await;
-    let searchers = Searchers::start(&writer, &reader, 3);
+    let searchers = searchers(&writer, &reader, 3);
     assert!(replay(&index.database, index.projection).await.expect("Postgres answers"));
     assert!(!replay(&index.database, index.projection).await.expect("Postgres answers"), "it goes on");
     assert_eq!((index.verified().await.differing, index.verified().await.examples), (0, vec![]));
