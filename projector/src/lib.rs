@@ -15,7 +15,10 @@ mod open;
 mod parked;
 mod project;
 mod reporter;
+mod scrub;
 mod unit;
+
+use std::time::Duration;
 
 use ::index::{IndexFailure, Indexes};
 use base::health::Health;
@@ -54,6 +57,8 @@ pub struct Projector {
     pub persons: Persons,
     /// The configuration of search indexes.
     pub indexing: Indexing,
+    /// How long after a check of the read models against the log the next one begins; zero for none.
+    pub scrub_every: Duration,
     /// The health that its units report to.
     pub health: Health,
     /// The shard.
@@ -74,6 +79,9 @@ impl Projector {
     pub fn start(&self, shutdown: &CancellationToken) -> Result<(JoinSet<()>, Indexes), IndexFailure> {
         let (mut units, mut indexes) = (JoinSet::new(), Indexes::default());
         units.spawn(heartbeat::work(self.clone(), shutdown.clone()));
+        if !self.scrub_every.is_zero() {
+            units.spawn(scrub::work(self.clone(), shutdown.clone()));
+        }
         for projection in PROJECTIONS.iter() {
             if let Kind::Index(_) = &projection.kind {
                 let (shown, newest) = watch::channel(None);

@@ -7,6 +7,7 @@
 use std::{convert::Infallible, future::pending, mem, time::Duration};
 
 use base::{explain::explain, fault};
+use domain::log_class::LogClass;
 use eventlog::{
     log::{Log, LogFailure},
     record::{AggregateKey, Record},
@@ -218,7 +219,8 @@ impl Sweeps {
         ask_at(&self.database, self.shard, end, ()).await?;
         let mut last = AggregateKey { instance_id: String::new(), aggregate_type: String::new(), id: String::new() };
         loop {
-            let mut found = aggregates_after(&self.database.connection().await?, &last, NOTED_AT_ONCE).await?;
+            let mut found =
+                aggregates_after(&self.database.connection().await?, LogClass::Events, &last, NOTED_AT_ONCE).await?;
             let Some(newest) = found.last().cloned() else { break };
             found.retain(|key| unnoted.has(key));
             for aggregates in found.chunk_by(|one, next| one.instance_id == next.instance_id) {

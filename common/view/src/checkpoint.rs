@@ -1,7 +1,7 @@
 //! Checkpoints of projections: the last record whose rows were committed, and the worker that may commit next.
 
 use base::explain::explain;
-use deadpool_postgres::{Client, GenericClient};
+use deadpool_postgres::{Client, GenericClient, Transaction};
 use domain::log_class::LogClass;
 use eventlog::record::Position;
 use jiff::Timestamp;
@@ -22,6 +22,10 @@ pub struct Checkpoint {
     /// When that record was committed.
     pub committed_at: Timestamp,
 }
+
+/// Reads one checkpoint.
+const ONE: &str = "select epoch, sequence, stream_sequence, digest, committed_at from platform.checkpoints \
+                   where projection = $1 and version = $2 and shard = $3";
 
 /// The advisory lock on the generations of a projection: exclusive to change them, shared to compare them.
 pub(crate) const CHANGING: i32 = 7_105_772;
@@ -157,9 +161,25 @@ impl Checkpoint {
         projection: &Projection,
         shard: u16,
     ) -> Result<Option<Self>, DatabaseFailure> {
-        let statement = "select epoch, sequence, stream_sequence, digest, committed_at from platform.checkpoints \
-                         where projection = $1 and version = $2 and shard = $3";
-        let statement = client.prepare_cached(statement).await?;
+        Self::select(client, projection, shard, ONE).await
+    }
+
+    /// The checkpoint, which no worker moves until the transaction ends.
+    pub(crate) async fn hold(
+        transaction: &Transaction<'_>,
+        projection: &Projection,
+        shard: u16,
+    ) -> Result<Option<Self>, DatabaseFailure> {
+        Self::select(transaction, projection, shard, &format!("{ONE} for update")).await
+    }
+
+    async fn select(
+        client: &impl GenericClient,
+        projection: &Projection,
+        shard: u16,
+        text: &str,
+    ) -> Result<Option<Self>, DatabaseFailure> {
+        let statement = client.prepare_cached(text).await?;
         let row = client.query_opt(&statement, &[&projection.name, &projection.version, &i32::from(shard)]).await?;
         Ok(row.as_ref().map(Self::of))
     }

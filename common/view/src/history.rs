@@ -6,6 +6,7 @@
 mod answers;
 pub mod audit;
 mod followed;
+pub(crate) mod newest;
 pub mod past;
 mod referrers;
 pub(crate) mod tables;
@@ -115,7 +116,7 @@ const EVENT_COLUMNS: &[Type] = &[
     Type::BYTEA,
 ];
 
-async fn copy_events(
+pub(crate) async fn copy_events(
     transaction: &Transaction<'_>,
     history: &Projection,
     events: &[Arc<Recorded>],
@@ -306,21 +307,23 @@ async fn read_aggregates(
     Ok(found)
 }
 
-/// Returns the aggregates with events whose keys come after a key, in the order of their keys, at most `limit`.
+/// Returns the aggregates with events in a log whose keys come after a key, in the order of their keys, at most `limit`.
 pub async fn aggregates_after(
     client: &impl GenericClient,
+    class: LogClass,
     key: &AggregateKey,
     limit: u32,
 ) -> Result<Vec<AggregateKey>, DatabaseFailure> {
-    static SELECT: Sql = Sql::new(|| {
-        HISTORY.sql(
+    static SELECT: OfHistories = OfHistories::new(|| {
+        of_histories(
             "select distinct instance_id, aggregate_type, aggregate_id from {schema}.events \
              where (instance_id, aggregate_type, aggregate_id) > ($1, $2, $3) \
              order by instance_id, aggregate_type, aggregate_id limit $4",
         )
     });
     let limit = i64::from(limit);
-    let rows = client.query(&**SELECT, &[&key.instance_id, &key.aggregate_type, &key.id, &limit]).await?;
+    let statement = client.prepare_cached(&SELECT[class]).await?;
+    let rows = client.query(&statement, &[&key.instance_id, &key.aggregate_type, &key.id, &limit]).await?;
     rows.iter().map(aggregate_key).collect()
 }
 

@@ -26,5 +26,6 @@ pub mod read_model;
 pub mod revoked;
 pub mod rows;
 pub mod schema;
+pub mod scrub;
 pub mod settings;
 pub mod table;

@@ -20,7 +20,7 @@ use domain::{
 use eventlog::{
     blocks::{Blocks, Slot, Values},
     log::{Log, LogFailure},
-    record::{AggregateKey, decode},
+    record::{AggregateKey, Recorded, decode},
 };
 use tokio::sync::OnceCell;
 use zeroize::Zeroizing;
@@ -258,6 +258,20 @@ impl Persons {
         let begun_at = *self.begun_at.get_or_try_init(end).await?;
         let question = Having { keys: users, event_type: REMOVED };
         Ok(ask_at(&self.database, self.shard, begun_at, question).await?)
+    }
+
+    /// Returns the aggregates of events in which something of a removed user is sealed.
+    ///
+    /// # Errors
+    /// When NATS or Postgres does not answer.
+    pub async fn of_removed(&self, events: &[Arc<Recorded>]) -> Result<HashSet<AggregateKey>, PersonFailure> {
+        let user = |recorded: &Arc<Recorded>| {
+            let mut payload = serde_json::from_slice(&recorded.event.payload).ok()?;
+            Some((recorded.key(), user_in(&recorded.key(), recorded.sequence, &mut payload)?))
+        };
+        let users: Vec<_> = events.iter().filter_map(user).collect();
+        let removed = self.removed(&users.iter().map(|(_, user)| user.clone()).collect::<Vec<_>>()).await?;
+        Ok(users.into_iter().filter(|(_, user)| removed.contains(user)).map(|(key, _)| key).collect())
     }
 
     /// The data key of an instance, which existed at a sequence; `None` if it was removed with the instance.

@@ -4,16 +4,17 @@
 //! not here: they name their tables by [`Projection::sql`].
 
 use std::{
+    collections::HashMap,
     marker::PhantomData,
     sync::{LazyLock, OnceLock},
 };
 
 use deadpool_postgres::{Client, GenericClient, Transaction};
 use domain::{
-    column::{Kind as ColumnKind, Value},
+    column::{Definition, Kind as ColumnKind, Value},
     standard::Resource,
 };
-use eventlog::record::{Position, owner_of, owner_type};
+use eventlog::record::{AggregateKey, Position, owner_of, owner_type};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -22,7 +23,7 @@ use tokio_postgres::types::ToSql;
 use crate::{
     checkpoint::{Checkpoint, Fenced, signed, unsigned},
     database::{Database, DatabaseFailure},
-    projection::{Kind, Projection, ProjectionRef, with_beside},
+    projection::{Kind, Projection, ProjectionRef, history_of, with_beside},
     rows::{Fresh, Stored, StoredResource},
     table::{
         Change, Row, Table,
@@ -36,6 +37,15 @@ pub struct ReadModel<'a> {
     /// The projection.
     pub projection: &'a Projection,
     shard: u16,
+}
+
+/// The key of a row, and whether history has events of its aggregate.
+#[derive(Debug)]
+pub(crate) struct KnownKey {
+    pub(crate) key: AggregateKey,
+    /// The sequence of the last event in the row.
+    pub(crate) sequence: u64,
+    pub(crate) is_known: bool,
 }
 
 /// The key of a row.
@@ -153,6 +163,41 @@ impl<'a> ReadModel<'a> {
         stored(client, R::NAME, &layout(self.projection, R::NAME).all, &[]).await
     }
 
+    /// The rows with these keys, with all of their columns.
+    pub async fn rows(
+        self,
+        client: &impl GenericClient,
+        table: &Table,
+        keys: &[&AggregateKey],
+    ) -> Result<HashMap<AggregateKey, Row>, DatabaseFailure> {
+        let layout = layout(self.projection, table.aggregate_type);
+        let statement = client.prepare_cached(&layout.complete).await?;
+        let instances: Vec<&str> = keys.iter().map(|key| key.instance_id.as_str()).collect();
+        let ids: Vec<&str> = keys.iter().map(|key| key.id.as_str()).collect();
+        let found = client.query(&statement, &[&instances, &ids]).await?;
+        Ok(found.iter().map(|row| (key(layout, row), complete_row(layout, row))).collect())
+    }
+
+    /// A page of the keys of a table after a key, in order, each with the sequence of its row and whether history has
+    /// events of its aggregate.
+    pub(crate) async fn keys_after(
+        self,
+        client: &impl GenericClient,
+        table: &Table,
+        last: &AggregateKey,
+        limit: u32,
+    ) -> Result<Vec<KnownKey>, DatabaseFailure> {
+        let layout = layout(self.projection, table.aggregate_type);
+        let statement = client.prepare_cached(&layout.keys_with_events).await?;
+        let found = client.query(&statement, &[&last.instance_id, &last.id, &i64::from(limit)]).await?;
+        let known = |row: &tokio_postgres::Row| KnownKey {
+            key: key(layout, row),
+            sequence: unsigned(row.get("sequence")),
+            is_known: row.get("is_known"),
+        };
+        Ok(found.iter().map(known).collect())
+    }
+
     /// Every row of an aggregate's table, as JSON.
     pub(crate) async fn every(
         self,
@@ -202,7 +247,8 @@ fn layout(projection: &Projection, aggregate_type: &str) -> &'static Layout {
             Kind::History | Kind::Index(_) => None,
         });
         let laid_out = |(projection, tables): (&'static Projection, &'static Vec<Table>)| {
-            tables.iter().map(move |table| (projection, Layout::new(&projection.schema_name(), table)))
+            let history = history_of(projection.class).schema_name();
+            tables.iter().map(move |table| (projection, Layout::new(&projection.schema_name(), &history, table)))
         };
         tables.flat_map(laid_out).collect()
     });
@@ -240,6 +286,29 @@ fn decode<R: DeserializeOwned>(
         return Err(DatabaseFailure::Inconsistent { table: aggregate_type, instance_id: instance_id.to_owned(), id });
     };
     Ok(StoredResource { id, owner, sequence: unsigned(row.get("sequence")), changed_at: row.get("changed_at"), state })
+}
+
+/// The aggregate of a row.
+fn key(layout: &Layout, row: &tokio_postgres::Row) -> AggregateKey {
+    let (instance_id, id) = (row.get("instance_id"), row.get("id"));
+    AggregateKey { instance_id, aggregate_type: layout.aggregate_type.to_owned(), id }
+}
+
+/// A row with all of its columns.
+fn complete_row(layout: &Layout, row: &tokio_postgres::Row) -> Row {
+    let value = |column: &Definition| match column.kind {
+        ColumnKind::Text => Value::Text(row.get(column.name)),
+        ColumnKind::Integer => Value::Integer(row.get(column.name)),
+        ColumnKind::Bool => Value::Bool(row.get(column.name)),
+    };
+    Row {
+        owner: owner_of(i32::from(row.get::<_, i16>("owner_type")), row.get("owner_id")),
+        sequence: unsigned(row.get("sequence")),
+        created_at: row.get("created_at"),
+        changed_at: row.get("changed_at"),
+        state: row.get("state"),
+        values: layout.columns.iter().map(value).collect(),
+    }
 }
 
 type Parameter = Box<dyn ToSql + Sync + Send>;

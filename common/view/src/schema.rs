@@ -37,6 +37,18 @@ create table if not exists platform.generations (
   primary key (projection, version, place)
 );
 
+create table if not exists platform.scrubs (
+  projection text collate \"C\" not null,
+  version integer not null,
+  shard integer not null,
+  checked_at timestamptz,
+  checked bigint not null,
+  repaired_at timestamptz,
+  repaired bigint not null,
+  examples text[] not null,
+  primary key (projection, version, shard)
+);
+
 create table if not exists platform.heartbeats (
   shard integer primary key,
   stream_sequence bigint not null,

@@ -33,7 +33,9 @@ use self::address::{address, external_url, node_number, server, url};
 /// How many bytes of the log may be ahead of history by default.
 pub(crate) const TAIL_LIMIT: usize = 64 * 1024 * 1024;
 /// For how many seconds published files stay by default.
-pub(crate) const INDEX_GRACE: u64 = 600;
+const INDEX_GRACE: u64 = 600;
+/// How many seconds pass between two checks of the read models by default: a day.
+const SCRUB_EVERY: u64 = 24 * 60 * 60;
 
 /// An identity platform on an event log.
 #[derive(Debug, Parser)]
@@ -139,7 +141,7 @@ pub(crate) struct Standalone {
     #[command(flatten)]
     pub(crate) postgres: MaybePostgres,
     #[command(flatten)]
-    pub(crate) index: Index,
+    pub(crate) read_models: ReadModels,
     #[command(flatten)]
     pub(crate) people: People,
     #[command(flatten)]
@@ -211,7 +213,7 @@ pub(crate) struct Worker {
     #[command(flatten)]
     pub(crate) observing: Observing,
     #[command(flatten)]
-    pub(crate) index: Index,
+    pub(crate) read_models: ReadModels,
     /// The folder for the search indexes of a query node or a projector, a cache of the published ones; a temporary
     /// folder if not given
     #[arg(long, env = "PLATFORM_INDEX_DIR", value_name = "DIR")]
@@ -247,13 +249,23 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "it must be a number from 0 to 1".to_owned())
 }
 
-/// The search indexes.
+/// How read models are kept.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Index {
+pub(crate) struct ReadModels {
     /// For how many seconds published files of a search index stay after the last manifest that names them: longer than a
     /// query node takes to fetch an index
     #[arg(long, env = "PLATFORM_INDEX_GRACE", default_value_t = INDEX_GRACE, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) index_grace: u64,
+    /// How many seconds after a check of the read models in Postgres against the log the next one begins, which repairs
+    /// what deviates; 0 for none
+    #[arg(long, env = "PLATFORM_SCRUB_EVERY", default_value_t = SCRUB_EVERY, value_name = "SECONDS")]
+    pub(crate) scrub_every: u64,
+}
+
+impl Default for ReadModels {
+    fn default() -> Self {
+        Self { index_grace: INDEX_GRACE, scrub_every: SCRUB_EVERY }
+    }
 }
 
 /// How a node is reached.

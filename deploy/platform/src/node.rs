@@ -213,16 +213,17 @@ impl Adapters {
     pub(crate) fn projector(
         &self,
         keyring: &Keyring,
-        index: &cli::Index,
+        read_models: &cli::ReadModels,
         folder: PathBuf,
     ) -> Result<Projector, Failure> {
         let database = Database::for_read_models(&self.postgres_url, PROJECTOR_CONNECTIONS)?;
         let beside = Database::for_read_models(&self.postgres_url, BESIDE_CONNECTIONS)?;
-        let grace = Duration::from_secs(index.index_grace);
+        let grace = Duration::from_secs(read_models.index_grace);
         let indexing = Indexing { folder, remote: self.remote.clone(), grace };
         let (logs, leases, health) = (self.logs(), self.leases.clone(), self.health.clone());
         let persons = self.persons(keyring);
-        Ok(Projector { logs, leases, database, beside, persons, indexing, health, shard: SHARD })
+        let scrub_every = Duration::from_secs(read_models.scrub_every);
+        Ok(Projector { logs, leases, database, beside, persons, indexing, scrub_every, health, shard: SHARD })
     }
 }
 

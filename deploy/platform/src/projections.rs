@@ -167,7 +167,19 @@ fn line(view: &Value) -> String {
         reason if reason.is_empty() => reason,
         reason => format!("; it has stopped until an operator acts: {reason}"),
     };
-    format!("{name} version {}: {end} of {log}, {failed} failed events{stopped}{beside}", number(&view["version"]))
+    let (version, check) = (number(&view["version"]), check(&view["check"]));
+    format!("{name} version {version}: {end} of {log}, {failed} failed events{stopped}{check}{beside}")
+}
+
+/// Says what the regular check against the log has found.
+fn check(found: &Value) -> String {
+    let checked = found["checkedAt"].as_str().map(|at| format!("; checked {at}"));
+    let repaired = found["repairedAt"].as_str().map(|at| {
+        let examples = found["repairedExamples"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let examples: Vec<&str> = examples.iter().filter_map(Value::as_str).collect();
+        format!("; {} rows repaired, the last {at}: {}", number(&found["repairedRows"]), examples.join(", "))
+    });
+    [checked, repaired].into_iter().flatten().collect()
 }
 
 /// Returns a view.

@@ -154,7 +154,7 @@ async fn project_managed(
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {
     let file = MasterKeyFile::read(master_key_file.ok_or(NO_MASTER_KEY)?)?;
-    let (folder, index) = (IndexFolder::open(worker.index_dir.clone())?, worker.index.clone());
+    let (folder, read_models) = (IndexFolder::open(worker.index_dir.clone())?, worker.read_models.clone());
     let connect = async {
         let adapters = Adapters::connect(node_options(worker, managed, "projector")?).await?;
         let keyring = proved(&adapters, &file).await?;
@@ -164,7 +164,7 @@ async fn project_managed(
         connected = connect => connected?,
         () = shutdown.cancelled() => return Ok(()),
     };
-    let projector = adapters.projector(&keyring, &index, folder.path().to_owned())?;
+    let projector = adapters.projector(&keyring, &read_models, folder.path().to_owned())?;
     let (mut units, _) = projector.start(&shutdown)?;
     adapters.measure(Some(&projector), Indexes::default());
     managed.serves();

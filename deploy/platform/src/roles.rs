@@ -29,11 +29,11 @@ impl Roles {
     /// Starts both, with search indexes in a folder.
     pub(crate) fn start(
         node: &Node,
-        index: &cli::Index,
+        read_models: &cli::ReadModels,
         folder: PathBuf,
         shutdown: &CancellationToken,
     ) -> Result<Self, Failure> {
-        let units = node.adapters.projector(&node.keyring, index, folder)?;
+        let units = node.adapters.projector(&node.keyring, read_models, folder)?;
         let (working, indexes) = units.start(shutdown)?;
         node.adapters.measure(Some(&units), indexes.clone());
         let (writer, writing) = node.start_writer(shutdown);

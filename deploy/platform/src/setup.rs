@@ -91,7 +91,7 @@ async fn prepare_in(
     }
     let node = Node::new(adapters, serving_options, data.master_keys()).await?;
     let index = tempfile::tempdir()?;
-    let roles = Roles::start(&node, &cli::Index { index_grace: cli::INDEX_GRACE }, index.path().to_owned(), &shutdown)?;
+    let roles = Roles::start(&node, &cli::ReadModels::default(), index.path().to_owned(), &shutdown)?;
     let host = options.external_url.host_str().unwrap_or_default().to_owned();
     let prepared = tokio::select! {
         prepared = prepare(wanted, data, &node, &roles.writer, vec![host]) => prepared,

@@ -167,7 +167,7 @@ impl StandaloneStart<'_> {
             node = connect => node?,
             () = shutdown.cancelled() => return Ok(()),
         };
-        let roles = Roles::start(&node, &options.index, data.path().join("index"), shutdown)?;
+        let roles = Roles::start(&node, &options.read_models, data.path().join("index"), shutdown)?;
         let hosts = hosts(external.host_str().unwrap_or_default(), serving.listen.ip(), is_local);
         let prepared = tokio::select! {
             prepared = prepare(wanted, data, &node, &roles.writer, hosts) => prepared.map(Some),

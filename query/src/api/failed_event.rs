@@ -28,7 +28,7 @@ use proto::{
     system::{
         FailedEvent, FailedEventSearchFilter, GetFailedEventRequest, GetFailedEventResponse, Reaction, ReactionState,
         SearchFailedEventsRequest, SearchFailedEventsResponse, SearchViewsRequest, SearchViewsResponse, View,
-        ViewGeneration, ViewGenerationPlace, ViewState,
+        ViewCheck, ViewGeneration, ViewGenerationPlace, ViewState,
     },
 };
 use view::{
@@ -41,6 +41,7 @@ use view::{
     projection::{GenerationSlot, HISTORY},
     reaction::{self, REACTIONS},
     rows::Fresh,
+    scrub::{Scrub, scrubs},
 };
 
 use crate::{
@@ -170,6 +171,8 @@ async fn views(
     let Fresh { processed, timestamp, answer: stands, .. } = get::as_fresh(&queries, &call, &HISTORY, read).await?;
     let beside = generations(&queries.database, call.tenant.shard).await;
     let beside = beside.map_err(|failure| read_model(Arc::new(failure)))?;
+    let checks = scrubs(&queries.database, call.tenant.shard).await;
+    let checks = checks.map_err(|failure| read_model(Arc::new(failure)))?;
     let total = stands.len();
     let limit = u32::try_from(total).unwrap_or(u32::MAX);
     let counted = Counted { found: total, total: total as u64 };
@@ -178,7 +181,7 @@ async fn views(
     for ProjectionProgress { projection, sequence, .. } in &stands {
         ends[projection.class] = ends[projection.class].max(*sequence);
     }
-    let result = stands.into_iter().map(|stand| view(&queries, &stand, &beside, &ends)).collect();
+    let result = stands.into_iter().map(|stand| view(&queries, &stand, &beside, &checks, &ends)).collect();
     let token = call.token_at(&queries.tokens, LogClass::Events, processed).await?;
     let reactions = REACTIONS.iter().map(|name| reaction(&queries, name)).collect();
     let message = SearchViewsResponse { details, result, reactions };
@@ -189,6 +192,7 @@ fn view(
     queries: &Queries,
     ProjectionProgress { projection, sequence, committed_at, failed }: &ProjectionProgress,
     beside: &[Generation],
+    checks: &[Scrub],
     ends: &OfEach<u64>,
 ) -> View {
     let stopped = queries.progress.stopped(projection);
@@ -207,6 +211,17 @@ fn view(
         failed_event_count: *failed,
         log: projection.class.name().to_owned(),
         generations: beside.iter().filter(|other| other.projection.view == projection.name).map(generation).collect(),
+        check: checks.iter().find(|scrub| scrub.projection.name == projection.name).map(check),
+    }
+}
+
+fn check(Scrub { checked_at, checked, repaired_at, repaired, examples, .. }: &Scrub) -> ViewCheck {
+    ViewCheck {
+        checked_at: checked_at.map(Into::into),
+        checked_rows: *checked,
+        repaired_at: repaired_at.map(Into::into),
+        repaired_rows: *repaired,
+        repaired_examples: examples.clone(),
     }
 }
 

@@ -54,6 +54,16 @@ pub(super) struct Row {
     pub(super) lag: Lag,
     pub(super) at: Option<ShownTime>,
     pub(super) generations: Vec<GenerationRow>,
+    check: Check,
+}
+
+/// What the regular check against the log has found.
+struct Check {
+    checked: Option<ShownTime>,
+    rows: String,
+    repaired: Option<ShownTime>,
+    repaired_rows: String,
+    examples: String,
 }
 
 /// A generation beside the one that answers.
@@ -151,6 +161,19 @@ impl GenerationRow {
     }
 }
 
+impl Check {
+    fn of(found: &Value) -> Self {
+        let examples = found["repairedExamples"].as_array().map(Vec::as_slice).unwrap_or_default();
+        Self {
+            checked: ShownTime::of(&found["checkedAt"]),
+            rows: count(number(&found["checkedRows"])),
+            repaired: ShownTime::of(&found["repairedAt"]),
+            repaired_rows: count(number(&found["repairedRows"])),
+            examples: examples.iter().map(text).collect::<Vec<_>>().join(", "),
+        }
+    }
+}
+
 impl Row {
     fn of(view: &Value, lag: Lag) -> Self {
         let failed = number(&view["failedEventCount"]);
@@ -169,6 +192,7 @@ impl Row {
             lag,
             at: ShownTime::of(&view["timestamp"]),
             generations: generations.iter().map(|generation| GenerationRow::of(generation, position)).collect(),
+            check: Check::of(&view["check"]),
         }
     }
 

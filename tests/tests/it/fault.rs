@@ -30,6 +30,7 @@ mod purge;
 mod replay;
 mod rest;
 mod retrying;
+mod scrub;
 mod sessions;
 mod settle;
 mod tail;

@@ -101,6 +101,12 @@ pub static PROJECTION_HEARTBEAT: Family<Gauge> = Family::gauge(
 /// The time to apply a batch.
 pub static PROJECTION_APPLY: Family<Histogram> =
     Family::seconds("platform_projection_apply_duration_seconds", &["projection"], "Time to apply one batch.");
+/// Rows that were not what the log says.
+pub static PROJECTION_REPAIRED: Family<Counter> = Family::counter(
+    "platform_projection_repaired_rows_total",
+    &["projection"],
+    "Rows that were not what the log says, and were repaired.",
+);
 /// Whether a projection is stalled.
 pub static PROJECTION_STALLED: Family<Gauge> = Family::gauge(
     "platform_projection_stalled",
@@ -282,6 +288,7 @@ pub static ALL: &[&dyn Metric] = &[
     &PROJECTION_LAG_SECONDS,
     &PROJECTION_HEARTBEAT,
     &PROJECTION_APPLY,
+    &PROJECTION_REPAIRED,
     &PROJECTION_STALLED,
     &PROJECTION_PARKED,
     &PROJECTION_FAILURES,

@@ -36,6 +36,10 @@ pub(crate) struct Layout {
     pub(crate) get: String,
     /// Reads every row.
     pub(crate) all: String,
+    /// Reads rows with all of their columns, by their keys.
+    pub(crate) complete: String,
+    /// Reads a page of keys after a key, and whether history knows their aggregates.
+    pub(crate) keys_with_events: String,
     /// Deletes rows by their keys.
     pub(crate) delete: String,
     /// Deletes rows that ended before a time, where rows end by themselves.
@@ -45,13 +49,15 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout of a table in a schema.
-    pub(crate) fn new(schema: &str, table: &Table) -> Self {
+    /// The layout of a table in a schema, given the schema of the history of its events.
+    pub(crate) fn new(schema: &str, history: &str, table: &Table) -> Self {
         let (name, columns) = (qualified(schema, table), (table.columns)());
         Self {
             aggregate_type: table.aggregate_type,
             get: get(&name, table.aggregate_type),
             all: select(&name, ""),
+            complete: complete(&name, &columns),
+            keys_with_events: keys_with_events(&name, history, table.aggregate_type),
             delete: delete(&name),
             forget: (table.ends_at)().map(|column| format!("delete from {name} where {} < $1", column.name)),
             upsert: upsert(&name, &columns),
@@ -112,6 +118,25 @@ fn get(name: &str, aggregate_type: &str) -> String {
          left join platform.failed_events f on f.projection = c.projection and f.version = c.version and f.shard = c.shard \
          and f.instance_id = $1 and f.aggregate_type = '{aggregate_type}' and f.aggregate_id = $2 \
          where c.projection = $3 and c.version = $4 and c.shard = $5"
+    )
+}
+
+/// Reads rows with all of their columns.
+fn complete(name: &str, own: &[Definition]) -> String {
+    let columns =
+        typed(own).map(|(name, _)| if name == STATE { "t.state::text".to_owned() } else { format!("t.{name}") });
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    format!(
+        "select {columns} from {name} t join unnest($1::text[], $2::text[]) as k (i, d) on t.instance_id = k.i and t.id = k.d"
+    )
+}
+
+/// Reads a page of keys, and whether history has an event of their aggregates.
+fn keys_with_events(name: &str, history: &str, aggregate_type: &str) -> String {
+    format!(
+        "select instance_id, id, sequence, exists (select from {history}.events e where e.instance_id = t.instance_id \
+         and e.aggregate_type = '{aggregate_type}' and e.aggregate_id = t.id) as is_known \
+         from {name} t where (instance_id, id) > ($1, $2) order by instance_id, id limit $3"
     )
 }
 

@@ -68,11 +68,17 @@ pub(super) struct Failing {
 
 impl Failing {
     pub(super) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// Starts it with more in its environment.
+    pub(super) async fn start_with(environment: &[(&str, &str)]) -> Self {
         let switch = tempfile::NamedTempFile::new().expect("a temporary file can be made").into_temp_path();
         std::fs::remove_file(&switch).expect("it was just made");
         let servers = Servers::start().await;
         let fault = fault("table.folding/*", &switch);
-        let platform = Platform::start_with(&servers.flags(), &[("PLATFORM_FAULT", &fault)]).await;
+        let platform =
+            Platform::start_with(&servers.flags(), &[&[("PLATFORM_FAULT", &*fault)], environment].concat()).await;
         platform.ready().await;
         let (client, operator) = (platform.client().await, platform.operator().await);
         Self { servers, platform, client, operator, switch }

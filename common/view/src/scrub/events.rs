@@ -1,0 +1,133 @@
+//! Events in history, checked against the log.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use deadpool_postgres::Transaction;
+use domain::log_class::LogClass;
+use eventlog::record::{Event, Record, Recorded};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{LIMITS, note::note_repaired};
+use crate::{
+    checkpoint::{Checkpoint, signed},
+    database::{Database, DatabaseFailure, snapshot},
+    history::{SESSIONS_KEPT, copy_events, recorded},
+    projection::{OfHistories, history_of, of_histories},
+};
+
+/// How much later than necessary an event is forgotten at most.
+const MARGIN: SignedDuration = SignedDuration::from_hours(1);
+
+/// What history has of some records of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrong {
+    /// History does not have all of them yet.
+    Lagging,
+    /// The sequences of events that history lacks, has differently, or has though the log does not.
+    Events(BTreeSet<u64>),
+}
+
+/// Returns what is wrong in history about records that follow one another in a log.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn deviating_events(
+    database: &Database,
+    shard: u16,
+    class: LogClass,
+    records: &[Arc<Record>],
+) -> Result<Wrong, DatabaseFailure> {
+    let read = async {
+        let mut connection = database.connection().await?;
+        let transaction = snapshot(&mut connection).await?;
+        let history = Checkpoint::read(&transaction, history_of(class), shard).await?;
+        compare(&transaction, class, history, records).await
+    };
+    database.within(read).await
+}
+
+/// Writes events again that history still has wrong, and returns how many.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn rewrite(
+    database: &Database,
+    shard: u16,
+    class: LogClass,
+    records: &[Arc<Record>],
+) -> Result<Vec<String>, DatabaseFailure> {
+    let history = history_of(class);
+    let repaired = async {
+        let mut connection = database.connection().await?;
+        let transaction = connection.transaction().await?;
+        transaction.batch_execute(LIMITS).await?;
+        let held = Checkpoint::hold(&transaction, history, shard).await?;
+        let Wrong::Events(wrong) = compare(&transaction, class, held, records).await? else { return Ok(vec![]) };
+        if wrong.is_empty() {
+            return Ok(vec![]);
+        }
+        let sequences: Vec<i64> = wrong.iter().copied().map(signed).collect();
+        let delete = history.sql("delete from {schema}.events where sequence = any($1)");
+        transaction.execute(&delete, &[&sequences]).await?;
+        let events = records.iter().flat_map(|record| &record.events);
+        let right: Vec<_> = events.filter(|recorded| wrong.contains(&recorded.sequence)).cloned().collect();
+        copy_events(&transaction, history, &right).await?;
+        let names: Vec<String> = wrong.iter().map(|sequence| format!("event {sequence}")).collect();
+        note_repaired(&transaction, shard, history, &names).await?;
+        transaction.commit().await?;
+        Ok(names)
+    };
+    database.within(repaired).await
+}
+
+async fn compare(
+    transaction: &Transaction<'_>,
+    class: LogClass,
+    history: Option<Checkpoint>,
+    records: &[Arc<Record>],
+) -> Result<Wrong, DatabaseFailure> {
+    static SELECT: OfHistories =
+        OfHistories::new(|| of_histories("select * from {schema}.events where sequence between $1 and $2"));
+    let (Some(first), Some(last), Some(history)) = (records.first(), records.last(), history) else {
+        return Ok(Wrong::Lagging);
+    };
+    let (from, to) = (first.before().sequence + 1, last.position().sequence);
+    if history.position.sequence < to {
+        return Ok(Wrong::Lagging);
+    }
+    let statement = transaction.prepare_cached(&SELECT[class]).await?;
+    let rows = transaction.query(&statement, &[&signed(from), &signed(to)]).await?;
+    let mut found: BTreeMap<u64, Vec<Recorded>> = BTreeMap::new();
+    for row in &rows {
+        let recorded = recorded(row)?;
+        found.entry(recorded.sequence).or_default().push(recorded);
+    }
+    let kept_since = match class {
+        LogClass::Events => Timestamp::MIN,
+        LogClass::Sessions => history.committed_at - SESSIONS_KEPT + MARGIN,
+    };
+    let mut wrong = BTreeSet::new();
+    for expected in records.iter().flat_map(|record| &record.events) {
+        let stored = found.remove(&expected.sequence).unwrap_or_default();
+        let is_right = matches!(stored.as_slice(), [one] if is_same(one, expected));
+        if !is_right && expected.committed_at >= kept_since {
+            wrong.insert(expected.sequence);
+        }
+    }
+    // What is left is of no event of the log.
+    wrong.extend(found.into_keys());
+    Ok(Wrong::Events(wrong))
+}
+
+/// Whether history has all that it stores of an event.
+fn is_same(stored: &Recorded, expected: &Recorded) -> bool {
+    let created_at = expected.created_at().as_microsecond();
+    let Event { id, instance_id, owner_type, owner_id, aggregate_type, aggregate_id, .. } = expected.event.clone();
+    let Event { version, r#type, revision, payload, restores, actor, .. } = expected.event.clone();
+    let of_context = Event { id, instance_id, owner_type, owner_id, aggregate_type, aggregate_id, ..Event::default() };
+    let event = Event { version, r#type, revision, payload, restores, actor, created_at, ..of_context };
+    stored.committed_at == expected.committed_at && stored.event == event
+}
