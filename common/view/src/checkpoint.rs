@@ -199,7 +199,7 @@ pub(crate) fn position(row: &Row) -> Position {
     }
 }
 
-/// Terminates the session of Postgres whose transaction is moving the checkpoint. Its worker hangs or is cut off, or
+/// Terminates the session of Postgres whose transaction is moving the checkpoint, or holds it for a repair. Its worker hangs or is cut off, or
 /// else it would hold the lease, and everybody would wait for its locks. No timeout of Postgres ends a session that
 /// waits for the rest of a `copy`. A session that has just gone on to other work loses that work and does it again.
 async fn end_move(client: &Client, projection: &Projection, shard: u16) -> Result<(), DatabaseFailure> {

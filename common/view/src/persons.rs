@@ -260,18 +260,24 @@ impl Persons {
         Ok(ask_at(&self.database, self.shard, begun_at, question).await?)
     }
 
-    /// Returns the aggregates of events in which something of a removed user is sealed.
+    /// Returns the aggregates of events in which something is sealed that does not open, since its user was removed or
+    /// the key is lost.
     ///
     /// # Errors
-    /// When NATS or Postgres does not answer.
-    pub async fn of_removed(&self, events: &[Arc<Recorded>]) -> Result<HashSet<AggregateKey>, PersonFailure> {
-        let user = |recorded: &Arc<Recorded>| {
-            let mut payload = serde_json::from_slice(&recorded.event.payload).ok()?;
-            Some((recorded.key(), user_in(&recorded.key(), recorded.sequence, &mut payload)?))
-        };
-        let users: Vec<_> = events.iter().filter_map(user).collect();
-        let removed = self.removed(&users.iter().map(|(_, user)| user.clone()).collect::<Vec<_>>()).await?;
-        Ok(users.into_iter().filter(|(_, user)| removed.contains(user)).map(|(key, _)| key).collect())
+    /// When NATS, Postgres or the keyring does not answer.
+    pub async fn unopened(&self, events: &[Arc<Recorded>]) -> Result<HashSet<AggregateKey>, PersonFailure> {
+        let mut found = HashSet::new();
+        for recorded in events {
+            let (key, payload) = (recorded.key(), serde_json::from_slice(&recorded.event.payload).unwrap_or_default());
+            let user = user_in(&key, recorded.sequence, &mut Clone::clone(&payload));
+            let Some(user) = user.filter(|_| !found.contains(&key)) else { continue };
+            let is_there = self.removed(std::slice::from_ref(&user)).await?.is_empty();
+            let (_, sealed) = self.open_for_inspection(&key, recorded.sequence, payload, is_there).await?;
+            if sealed.iter().any(|(_, seal)| *seal != Seal::Opened) {
+                found.insert(key);
+            }
+        }
+        Ok(found)
     }
 
     /// The data key of an instance, which existed at a sequence; `None` if it was removed with the instance.

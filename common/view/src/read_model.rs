@@ -39,15 +39,6 @@ pub struct ReadModel<'a> {
     shard: u16,
 }
 
-/// The key of a row, and whether history has events of its aggregate.
-#[derive(Debug)]
-pub(crate) struct KnownKey {
-    pub(crate) key: AggregateKey,
-    /// The sequence of the last event in the row.
-    pub(crate) sequence: u64,
-    pub(crate) is_known: bool,
-}
-
 /// The key of a row.
 #[derive(Debug, Clone, Copy)]
 pub struct RowKey<'a> {
@@ -178,24 +169,18 @@ impl<'a> ReadModel<'a> {
         Ok(found.iter().map(|row| (key(layout, row), complete_row(layout, row))).collect())
     }
 
-    /// A page of the keys of a table after a key, in order, each with the sequence of its row and whether history has
-    /// events of its aggregate.
-    pub(crate) async fn keys_after(
+    /// A page of the keys of a table from one on, in order, and whether history has events of their aggregates.
+    pub(crate) async fn keys_from(
         self,
         client: &impl GenericClient,
         table: &Table,
-        last: &AggregateKey,
+        first: &AggregateKey,
         limit: u32,
-    ) -> Result<Vec<KnownKey>, DatabaseFailure> {
+    ) -> Result<Vec<(AggregateKey, bool)>, DatabaseFailure> {
         let layout = layout(self.projection, table.aggregate_type);
         let statement = client.prepare_cached(&layout.keys_with_events).await?;
-        let found = client.query(&statement, &[&last.instance_id, &last.id, &i64::from(limit)]).await?;
-        let known = |row: &tokio_postgres::Row| KnownKey {
-            key: key(layout, row),
-            sequence: unsigned(row.get("sequence")),
-            is_known: row.get("is_known"),
-        };
-        Ok(found.iter().map(known).collect())
+        let found = client.query(&statement, &[&first.instance_id, &first.id, &i64::from(limit)]).await?;
+        Ok(found.iter().map(|row| (key(layout, row), row.get("is_known"))).collect())
     }
 
     /// Every row of an aggregate's table, as JSON.
@@ -294,18 +279,19 @@ fn key(layout: &Layout, row: &tokio_postgres::Row) -> AggregateKey {
     AggregateKey { instance_id, aggregate_type: layout.aggregate_type.to_owned(), id }
 }
 
-/// A row with all of its columns.
+/// A row with all of its columns. A time that no event can have, such as `infinity`, is read as the earliest one.
 fn complete_row(layout: &Layout, row: &tokio_postgres::Row) -> Row {
     let value = |column: &Definition| match column.kind {
         ColumnKind::Text => Value::Text(row.get(column.name)),
         ColumnKind::Integer => Value::Integer(row.get(column.name)),
         ColumnKind::Bool => Value::Bool(row.get(column.name)),
     };
+    let time = |name: &str| row.try_get(name).unwrap_or(Timestamp::MIN);
     Row {
         owner: owner_of(i32::from(row.get::<_, i16>("owner_type")), row.get("owner_id")),
         sequence: unsigned(row.get("sequence")),
-        created_at: row.get("created_at"),
-        changed_at: row.get("changed_at"),
+        created_at: time("created_at"),
+        changed_at: time("changed_at"),
         state: row.get("state"),
         values: layout.columns.iter().map(value).collect(),
     }

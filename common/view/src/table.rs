@@ -19,7 +19,7 @@ use domain::{
 };
 use eventlog::record::{AggregateKey, Recorded, Undecodable, decode};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 /// The field for whether a resource is switched on, if it can be switched off.
 const ACTIVITY: &str = "is_active";
@@ -73,6 +73,8 @@ pub struct Table {
     pub context: fn(&str, &Owner) -> Owner,
     /// What one event means for the row.
     pub apply: fn(&Recorded) -> Result<Effect, Undecodable>,
+    /// Writes a state as this build does, with the members that an earlier build did not know; `None` if it is none.
+    pub rewritten: fn(&str) -> Option<String>,
 }
 
 /// What one event means for its row.
@@ -115,6 +117,7 @@ pub const fn standard<R: Resource>() -> Table {
             let after = decode::<Standard<R>>(recorded)?.into_state();
             Ok(after.map_or(Effect::End, |to| Effect::Set(content(&to, R::COLUMNS))))
         },
+        rewritten: rewritten::<WithUnknown<R>>,
     }
 }
 
@@ -142,6 +145,7 @@ pub const fn settings<P: Properties>() -> Table {
             let after = decode::<Settings<P>>(recorded)?.into_state();
             Ok(after.map_or(Effect::End, |to| Effect::Set(content(&to, &[]))))
         },
+        rewritten: rewritten::<WithUnknown<P>>,
     }
 }
 
@@ -181,7 +185,12 @@ pub const fn ended<R: Resource>() -> Table {
             let state = serde_json::to_string(&HowEnded { is_removed }).expect("it is plain data");
             Ok(Effect::Set(Content { state, values: vec![] }))
         },
+        rewritten: rewritten::<HowEnded>,
     }
+}
+
+fn rewritten<T: Serialize + DeserializeOwned>(state: &str) -> Option<String> {
+    serde_json::to_string(&serde_json::from_str::<T>(state).ok()?).ok()
 }
 
 fn content<R: Serialize>(resource: &WithUnknown<R>, columns: &[Column<R>]) -> Content {

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    sync::Arc,
     time::Duration,
 };
 
@@ -20,22 +19,26 @@ use view::{
     persons::PersonFailure,
     projection::{PROJECTIONS, Projection, history_of},
     scrub::{
-        Deviation, Discarded, Page, Place, Wrong, deviating_events, discarded, note_checked, pages, places, repair,
-        rewrite, rows_after,
+        Discarded, Page, Place, Wrong, delete_strangers, deviating_events, discarded, note_checked, pages, places,
+        repair, rewrite, rows_from,
     },
+    table::Change,
 };
 
 use crate::{Projector, batch, fold::fold, open::opened};
 
-/// How often aggregates are checked whose events had to be repaired first.
-const ATTEMPTS: usize = 2;
 /// How many aggregates are checked at once.
-const AGGREGATES: u32 = 200;
-/// How many times as long as it worked the scrubber rests: it takes about 5 % of a processor.
+const AGGREGATES: u32 = 100;
+/// How many aggregates are repaired in a round at most; the others are left to the next one.
+const MOST: usize = 100_000;
+/// How many times as long as it worked the scrubber rests, except after a page that took very long.
 const REST: u32 = 19;
-const LONGEST_REST: Duration = Duration::from_secs(5);
+const LONGEST_REST: Duration = Duration::from_secs(10);
 /// How long to wait for a record that the log has.
-const SILENCE: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(5);
+/// How often a page is read that cannot be read, and the pause before the next time.
+const ATTEMPTS: usize = 5;
+const PAUSE: Duration = Duration::from_secs(1);
 /// How many of the repaired rows are named in the log of the node.
 const NAMED: usize = 10;
 
@@ -46,14 +49,9 @@ pub(super) enum RoundFailure {
     Log(#[from] LogFailure),
     #[error(transparent)]
     Database(#[from] DatabaseFailure),
-    #[error(transparent)]
-    Person(#[from] PersonFailure),
     #[error("the log has not sent a record for {} s", SILENCE.as_secs())]
     Silent,
 }
-
-/// The events that operators discarded, by projection.
-type OfProjections = HashMap<&'static str, Discarded>;
 
 /// A round.
 pub(super) struct Round<'a> {
@@ -61,11 +59,16 @@ pub(super) struct Round<'a> {
     lease: &'a Lease,
     /// How many rows or events were checked, by projection.
     checked: HashMap<&'static str, u64>,
+    /// The projections of which something could not be checked.
+    skipped: HashSet<&'static str>,
+    /// The aggregates of which a row deviates, or seems to.
+    suspects: BTreeSet<AggregateKey>,
 }
 
 impl<'a> Round<'a> {
     pub(super) fn new(projector: &'a Projector, lease: &'a Lease) -> Self {
-        Self { projector, lease, checked: HashMap::new() }
+        let (checked, skipped, suspects) = (HashMap::new(), HashSet::new(), BTreeSet::new());
+        Self { projector, lease, checked, skipped, suspects }
     }
 
     /// Checks everything once, and repairs what deviates.
@@ -74,18 +77,22 @@ impl<'a> Round<'a> {
             self.check_events(class).await?;
         }
         for class in LogClass::ALL {
-            let discarded = self.discarded(class).await?;
-            self.check_aggregates(class, &discarded).await?;
-            self.check_rows(class, &discarded).await?;
-        }
-        let Projector { database, shard, .. } = self.projector;
-        let connection = database.connection().await?;
-        for projection in PROJECTIONS.iter() {
-            if let Some(checked) = self.checked.get(projection.name) {
-                note_checked(&connection, *shard, projection, *checked).await?;
+            self.check_aggregates(class).await?;
+            self.check_keys(class).await?;
+            if !self.suspects.is_empty() {
+                // Somebody may have changed events since these were checked: no row is repaired after such events.
+                self.check_events(class).await?;
+                self.repair(class).await?;
             }
         }
-        tracing::info!(checked = self.checked.values().sum::<u64>(), "the read models were checked against the log");
+        let Projector { database, shard, .. } = self.projector;
+        for projection in PROJECTIONS.iter().filter(|projection| !self.skipped.contains(projection.name)) {
+            if let Some(checked) = self.checked.get(projection.name) {
+                note_checked(&database.connection().await?, *shard, projection, *checked).await?;
+            }
+        }
+        let (checked, skipped) = (self.checked.values().sum::<u64>(), self.skipped.len());
+        tracing::info!(checked, skipped, "the read models were checked against the log");
         Ok(())
     }
 
@@ -94,52 +101,57 @@ impl<'a> Round<'a> {
         let Projector { logs, database, shard, .. } = self.projector;
         let (log, history) = (&logs[class], history_of(class));
         self.checked.insert(history.name, 0);
+        report(history, self.lease.during(delete_strangers(database, *shard, class)).await);
         let Some(end) = log.last().await? else { return Ok(()) };
         let mut records = log.follow(Position::default()).await?;
-        loop {
+        let mut reached = 0;
+        while reached < end.stream_sequence {
             let begun = Instant::now();
-            let Ok(Some(batch)) = timeout(SILENCE, batch::next(&mut records)).await else {
-                return Err(RoundFailure::Silent);
-            };
+            let next = timeout(SILENCE, batch::next(&mut records));
+            let Ok(Some(batch)) = self.lease.during(next).await else { return Err(RoundFailure::Silent) };
             let batch = batch?;
-            match deviating_events(database, *shard, class, &batch.records).await? {
-                Wrong::Lagging => return Ok(()),
-                Wrong::Events(wrong) if wrong.is_empty() => {}
-                Wrong::Events(_) => report(history, rewrite(database, *shard, class, &batch.records).await),
+            let records = &batch.records;
+            let compared = move || async move {
+                Ok(match deviating_events(database, *shard, class, records).await? {
+                    Wrong::Lagging => None,
+                    Wrong::Events(wrong) => Some(wrong),
+                })
+            };
+            match self.patiently(compared).await? {
+                Some(wrong) if wrong.is_empty() => {}
+                Some(_) => {
+                    let repaired = self.lease.during(rewrite(database, *shard, class, records)).await;
+                    report(history, repaired);
+                }
+                None => {
+                    self.skipped.insert(history.name);
+                    return Ok(());
+                }
             }
-            self.count(history, batch.events.len() as u64);
-            if batch.end.stream_sequence >= end.stream_sequence {
-                return Ok(());
-            }
+            *self.checked.entry(history.name).or_default() += batch.events.len() as u64;
+            reached = batch.end.stream_sequence;
             self.rest(begun).await;
         }
+        Ok(())
     }
 
-    async fn discarded(&self, class: LogClass) -> Result<OfProjections, RoundFailure> {
-        let mut found = OfProjections::new();
-        for Place { projection, .. } in places(class) {
-            if !found.contains_key(projection.name) {
-                found.insert(projection.name, discarded(&self.projector.database, projection).await?);
-            }
-        }
-        Ok(found)
-    }
-
-    /// Checks the rows of every aggregate that has events.
-    async fn check_aggregates(&self, class: LogClass, discarded: &OfProjections) -> Result<(), RoundFailure> {
+    /// Finds the rows that are not what the events of their aggregates say.
+    async fn check_aggregates(&mut self, class: LogClass) -> Result<(), RoundFailure> {
         let Projector { database, shard, .. } = self.projector;
-        let mut last = before_all();
+        let discarded = self.discarded(class).await?;
+        let mut last = AggregateKey { instance_id: String::new(), aggregate_type: String::new(), id: String::new() };
         loop {
             let begun = Instant::now();
-            let found = aggregates_after(&database.connection().await?, class, &last, AGGREGATES).await?;
+            let after = &last;
+            let read = move || async move {
+                let found = aggregates_after(&database.connection().await?, class, after, AGGREGATES).await?;
+                Ok(Some((pages(database, *shard, class, &found).await?, found)))
+            };
+            let Some((pages, found)) = self.patiently(read).await? else { return Ok(()) };
             let Some(newest) = found.last().cloned() else { return Ok(()) };
-            for _ in 0..ATTEMPTS {
-                let mut is_settled = true;
-                for page in pages(database, *shard, class, &found).await? {
-                    is_settled &= self.check_page(&page, discarded).await?;
-                }
-                if is_settled {
-                    break;
+            for page in pages {
+                for change in self.deviations(&page, &discarded).await {
+                    self.suspect(page.place.key_of(&change));
                 }
             }
             last = newest;
@@ -147,108 +159,131 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Compares rows with those that their events are folded to; `false` if it was these that were wrong.
-    async fn check_page(&self, page: &Page, discarded: &OfProjections) -> Result<bool, RoundFailure> {
-        let (place, persons) = (page.place, &self.projector.persons);
-        let Some(left_out) = discarded.get(place.projection.name) else { return Ok(true) };
-        let events = page.events(left_out);
-        let clear = opened(persons, place.projection, events.clone()).await?;
-        let folded = match fold(place.table, &clear) {
-            Ok(folded) => folded,
-            Err(failure) => {
-                // Its aggregate is about to be parked, or a newer build wrote it.
-                tracing::debug!(error = failure.without_values(), "rows cannot be checked");
-                return Ok(true);
-            }
-        };
-        let mut deviations = page.deviations(folded);
-        if deviations.is_empty() {
-            return Ok(true);
-        }
-        // Rows of a removed person remain for a moment, and may have been written before that.
-        let removed = persons.of_removed(&events).await?;
-        deviations.retain(|deviation| !removed.contains(&place.key_of(&deviation.change)));
-        let keys: HashSet<AggregateKey> = deviations.iter().map(|deviation| place.key_of(&deviation.change)).collect();
-        let considered =
-            events.iter().filter(|recorded| keys.contains(&recorded.key())).map(|recorded| recorded.sequence);
-        let is_confirmed = self.confirm(place, considered, &deviations).await?;
-        if is_confirmed {
-            self.repair(place, left_out, &deviations).await;
-        }
-        Ok(is_confirmed)
-    }
-
-    /// Checks whether history has these events, and those that rows name, as the log has them: nothing is repaired after
-    /// a history that somebody has changed. Events that history has wrong are written again, and the result is `false`.
-    async fn confirm(
-        &self,
-        place: Place,
-        events: impl Iterator<Item = u64>,
-        deviations: &[Deviation],
-    ) -> Result<bool, RoundFailure> {
-        let Projector { logs, database, shard, .. } = self.projector;
-        let class = place.projection.class;
-        let sequences: BTreeSet<u64> =
-            events.chain(deviations.iter().filter_map(|deviation| deviation.found)).collect();
-        let (mut is_confirmed, mut reached) = (true, 0);
-        for sequence in sequences {
-            if sequence <= reached {
-                continue;
-            }
-            let Some(record) = self.lease.during(logs[class].record_with(sequence)).await? else { continue };
-            reached = record.position().sequence;
-            let records = [Arc::new(record)];
-            match deviating_events(database, *shard, class, &records).await? {
-                Wrong::Events(wrong) if wrong.is_empty() => {}
-                Wrong::Events(_) => {
-                    report(history_of(class), rewrite(database, *shard, class, &records).await);
-                    is_confirmed = false;
-                }
-                Wrong::Lagging => is_confirmed = false,
-            }
-        }
-        Ok(is_confirmed)
-    }
-
-    /// Checks whether rows have events.
-    async fn check_rows(&mut self, class: LogClass, discarded: &OfProjections) -> Result<(), RoundFailure> {
+    /// Finds the rows of whose aggregates there are no events.
+    async fn check_keys(&mut self, class: LogClass) -> Result<(), RoundFailure> {
         let Projector { database, shard, .. } = self.projector;
         for place in places(class) {
-            let Some(left_out) = discarded.get(place.projection.name) else { continue };
-            let mut last = before_all();
+            let mut last = None;
             loop {
                 let begun = Instant::now();
-                let rows = rows_after(database, *shard, place, &last).await?;
-                self.count(place.projection, rows.count);
-                if self.confirm(place, std::iter::empty(), &rows.unknown).await? {
-                    self.repair(place, left_out, &rows.unknown).await;
+                let from = last.as_ref();
+                let read = move || async move { Ok(Some(rows_from(database, *shard, place, from).await?)) };
+                let Some(rows) = self.patiently(read).await? else { break };
+                *self.checked.entry(place.projection.name).or_default() += rows.count;
+                rows.unknown.into_iter().for_each(|key| self.suspect(key));
+                if rows.last.is_none() {
+                    break;
                 }
-                let Some(newest) = rows.last else { break };
-                last = newest;
+                last = rows.last;
                 self.rest(begun).await;
             }
         }
         Ok(())
     }
 
-    async fn repair(&self, place: Place, discarded: &Discarded, deviations: &[Deviation]) {
-        if !deviations.is_empty() {
-            let Projector { database, shard, .. } = self.projector;
-            report(place.projection, repair(database, *shard, place, discarded, deviations).await);
+    /// Checks the suspects once more, and repairs their rows.
+    async fn repair(&mut self, class: LogClass) -> Result<(), RoundFailure> {
+        let Projector { database, shard, .. } = self.projector;
+        let suspects: Vec<AggregateKey> = std::mem::take(&mut self.suspects).into_iter().collect();
+        for keys in suspects.chunks(AGGREGATES as usize) {
+            let begun = Instant::now();
+            for attempt in 1..=ATTEMPTS {
+                let discarded = self.discarded(class).await?;
+                let read = move || async move { Ok(Some(pages(database, *shard, class, keys).await?)) };
+                let mut is_settled = true;
+                for page in self.patiently(read).await?.unwrap_or_default() {
+                    let deviations = self.deviations(&page, &discarded).await;
+                    if deviations.is_empty() {
+                        continue;
+                    }
+                    let repaired = self.lease.during(repair(database, *shard, &page, &deviations)).await;
+                    is_settled &= !matches!(repaired, Ok(None));
+                    report(page.place.projection, repaired.map(Option::unwrap_or_default));
+                }
+                if is_settled {
+                    break;
+                }
+                if attempt == ATTEMPTS {
+                    tracing::warn!("rows that seem not to be what the log says cannot be decided about now");
+                }
+                self.lease.during(sleep(PAUSE)).await;
+            }
+            self.rest(begun).await;
+        }
+        Ok(())
+    }
+
+    /// Returns what rows should be that are not what their events are folded to. Where that cannot be said, the
+    /// projection counts as not checked.
+    async fn deviations(&mut self, page: &Page, discarded: &HashMap<&'static str, Discarded>) -> Vec<Change> {
+        let place = page.place;
+        let name = place.projection.name;
+        let Some(left_out) = discarded.get(name) else { return vec![] };
+        match self.lease.during(self.folded(page, left_out)).await {
+            Ok(deviations) => deviations,
+            Err(error) => {
+                tracing::debug!(projection = name, error, "rows cannot be checked");
+                self.skipped.insert(name);
+                vec![]
+            }
         }
     }
 
-    fn count(&mut self, projection: &'static Projection, more: u64) {
-        *self.checked.entry(projection.name).or_default() += more;
+    async fn folded(&self, page: &Page, discarded: &Discarded) -> Result<Vec<Change>, String> {
+        let (place, persons) = (page.place, &self.projector.persons);
+        let explained = |failure: PersonFailure| explain(&failure);
+        let events = page.events(discarded);
+        let clear = opened(persons, place.projection, events.clone()).await.map_err(explained)?;
+        // An event that fails here is about to be parked, or a newer build wrote it.
+        let folded = fold(place.table, &clear).map_err(|failure| failure.without_values())?;
+        let mut deviations = page.deviations(folded);
+        if !deviations.is_empty() {
+            // Rows have the data of people who were removed just now, or whose keys were lost since.
+            let keys: HashSet<AggregateKey> = deviations.iter().map(|change| place.key_of(change)).collect();
+            let events: Vec<_> = events.into_iter().filter(|recorded| keys.contains(&recorded.key())).collect();
+            let erased = persons.unopened(&events).await.map_err(explained)?;
+            deviations.retain(|change| !erased.contains(&place.key_of(change)));
+        }
+        Ok(deviations)
+    }
+
+    async fn discarded(&self, class: LogClass) -> Result<HashMap<&'static str, Discarded>, RoundFailure> {
+        let mut found = HashMap::new();
+        for Place { projection, .. } in places(class) {
+            if !found.contains_key(projection.name) {
+                let database = &self.projector.database;
+                let read = move || async move { Ok(Some(discarded(database, projection).await?)) };
+                found.extend(self.patiently(read).await?.map(|discarded| (projection.name, discarded)));
+            }
+        }
+        Ok(found)
+    }
+
+    fn suspect(&mut self, key: AggregateKey) {
+        if self.suspects.len() < MOST {
+            self.suspects.insert(key);
+        }
+    }
+
+    /// Reads something, and reads it again where that fails or it is not there yet; `None` if it never is.
+    async fn patiently<T, F: Future<Output = Result<Option<T>, DatabaseFailure>>>(
+        &self,
+        read: impl Fn() -> F,
+    ) -> Result<Option<T>, DatabaseFailure> {
+        let mut tried = 1;
+        loop {
+            match self.lease.during(read()).await {
+                Ok(Some(found)) => return Ok(Some(found)),
+                unread if tried == ATTEMPTS => return unread,
+                _ => self.lease.during(sleep(PAUSE)).await,
+            }
+            tried += 1;
+        }
     }
 
     async fn rest(&self, begun: Instant) {
         self.lease.during(sleep((begun.elapsed() * REST).min(LONGEST_REST))).await;
     }
-}
-
-fn before_all() -> AggregateKey {
-    AggregateKey { instance_id: String::new(), aggregate_type: String::new(), id: String::new() }
 }
 
 /// Reports a repair. One that fails is tried again in the next round.

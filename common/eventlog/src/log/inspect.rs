@@ -65,13 +65,6 @@ impl Log {
         self.last_where(|record| record.position().sequence < sequence).await
     }
 
-    /// Returns the record with the event of this sequence; `None` if the log has no such event, or has it no more. Like
-    /// [`Log::record_before`], it reads few records.
-    pub async fn record_with(&self, sequence: u64) -> Result<Option<Record>, LogFailure> {
-        let found = self.last_where(|record| record.before().sequence < sequence).await?;
-        Ok(found.filter(|record| record.before().sequence < sequence && sequence <= record.position().sequence))
-    }
-
     /// Returns the last record for which a condition holds that is true up to some record, and false after it.
     pub(super) async fn last_where(&self, holds: impl Fn(&Record) -> bool) -> Result<Option<Record>, LogFailure> {
         self.last_within(self.purged().await?, self.end().await? + 1, holds).await

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How many events are read of each aggregate. Most rows follow from the last one.
-const NEWEST: usize = 50;
+const NEWEST: usize = 20;
 
 /// The newest events of an aggregate, in order.
 #[derive(Debug, Default)]

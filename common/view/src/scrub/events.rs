@@ -7,18 +7,18 @@ use std::{
 
 use deadpool_postgres::Transaction;
 use domain::log_class::LogClass;
-use eventlog::record::{Event, Record, Recorded};
+use eventlog::record::{AggregateKey, Event, Record, Recorded};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{LIMITS, note::note_repaired};
+use super::{LIMIT, LIMITS, note::note_repaired};
 use crate::{
-    checkpoint::{Checkpoint, signed},
-    database::{Database, DatabaseFailure, snapshot},
-    history::{SESSIONS_KEPT, copy_events, recorded},
+    checkpoint::{Checkpoint, signed, unsigned},
+    database::{Database, DatabaseFailure, begin, limited},
+    history::{SESSIONS_KEPT, columns, copy_events, recorded},
     projection::{OfHistories, history_of, of_histories},
 };
 
-/// How much later than necessary an event is forgotten at most.
+/// How much longer than this events of `SESSIONS` are left to be forgotten, unchecked.
 const MARGIN: SignedDuration = SignedDuration::from_hours(1);
 
 /// What history has of some records of the log.
@@ -42,14 +42,15 @@ pub async fn deviating_events(
 ) -> Result<Wrong, DatabaseFailure> {
     let read = async {
         let mut connection = database.connection().await?;
-        let transaction = snapshot(&mut connection).await?;
+        let transaction = begin(&mut connection).await?;
+        limited(&transaction, Some(LIMIT)).await?;
         let history = Checkpoint::read(&transaction, history_of(class), shard).await?;
         compare(&transaction, class, history, records).await
     };
     database.within(read).await
 }
 
-/// Writes events again that history still has wrong, and returns how many.
+/// Writes events again that history still has wrong, and returns their names.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -70,10 +71,18 @@ pub async fn rewrite(
             return Ok(vec![]);
         }
         let sequences: Vec<i64> = wrong.iter().copied().map(signed).collect();
-        let delete = history.sql("delete from {schema}.events where sequence = any($1)");
-        transaction.execute(&delete, &[&sequences]).await?;
         let events = records.iter().flat_map(|record| &record.events);
         let right: Vec<_> = events.filter(|recorded| wrong.contains(&recorded.sequence)).cloned().collect();
+        let keys: Vec<AggregateKey> = right.iter().map(|recorded| recorded.key()).collect();
+        let (instances, types, ids) = columns(&keys);
+        let versions: Vec<i64> = right.iter().map(|recorded| signed(recorded.event.version)).collect();
+        // Others may be at their places.
+        let delete = history.sql(
+            "delete from {schema}.events e where sequence = any($1) or exists \
+             (select from unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) as k (i, t, a, v) where e.instance_id = i \
+             and e.aggregate_type = t and e.aggregate_id = a and e.version = v)",
+        );
+        transaction.execute(&delete, &[&sequences, &instances, &types, &ids, &versions]).await?;
         copy_events(&transaction, history, &right).await?;
         let names: Vec<String> = wrong.iter().map(|sequence| format!("event {sequence}")).collect();
         note_repaired(&transaction, shard, history, &names).await?;
@@ -81,6 +90,33 @@ pub async fn rewrite(
         Ok(names)
     };
     database.within(repaired).await
+}
+
+/// Deletes events whose sequences no log can have, or has not reached, and returns their names.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn delete_strangers(
+    database: &Database,
+    shard: u16,
+    class: LogClass,
+) -> Result<Vec<String>, DatabaseFailure> {
+    let history = history_of(class);
+    let deleted = async {
+        let mut connection = database.connection().await?;
+        let transaction = connection.transaction().await?;
+        transaction.batch_execute(LIMITS).await?;
+        let Some(held) = Checkpoint::hold(&transaction, history, shard).await? else { return Ok(vec![]) };
+        let delete = history.sql("delete from {schema}.events where sequence <= 0 or sequence > $1 returning sequence");
+        let deleted = transaction.query(&delete, &[&signed(held.position.sequence)]).await?;
+        let names: Vec<String> = deleted.iter().map(|row| format!("event {}", row.get::<_, i64>(0))).collect();
+        if !names.is_empty() {
+            note_repaired(&transaction, shard, history, &names).await?;
+            transaction.commit().await?;
+        }
+        Ok(names)
+    };
+    database.within(deleted).await
 }
 
 async fn compare(
@@ -100,10 +136,10 @@ async fn compare(
     }
     let statement = transaction.prepare_cached(&SELECT[class]).await?;
     let rows = transaction.query(&statement, &[&signed(from), &signed(to)]).await?;
-    let mut found: BTreeMap<u64, Vec<Recorded>> = BTreeMap::new();
+    let mut found: BTreeMap<u64, Vec<Option<Recorded>>> = BTreeMap::new();
     for row in &rows {
-        let recorded = recorded(row)?;
-        found.entry(recorded.sequence).or_default().push(recorded);
+        // What cannot be read, such as a time `infinity`, is wrong.
+        found.entry(unsigned(row.get("sequence"))).or_default().push(recorded(row).ok());
     }
     let kept_since = match class {
         LogClass::Events => Timestamp::MIN,
@@ -112,7 +148,7 @@ async fn compare(
     let mut wrong = BTreeSet::new();
     for expected in records.iter().flat_map(|record| &record.events) {
         let stored = found.remove(&expected.sequence).unwrap_or_default();
-        let is_right = matches!(stored.as_slice(), [one] if is_same(one, expected));
+        let is_right = matches!(stored.as_slice(), [Some(one)] if is_same(one, expected));
         if !is_right && expected.committed_at >= kept_since {
             wrong.insert(expected.sequence);
         }

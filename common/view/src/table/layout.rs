@@ -38,7 +38,7 @@ pub(crate) struct Layout {
     pub(crate) all: String,
     /// Reads rows with all of their columns, by their keys.
     pub(crate) complete: String,
-    /// Reads a page of keys after a key, and whether history knows their aggregates.
+    /// Reads a page of keys from one on, and whether history knows their aggregates.
     pub(crate) keys_with_events: String,
     /// Deletes rows by their keys.
     pub(crate) delete: String,
@@ -131,12 +131,12 @@ fn complete(name: &str, own: &[Definition]) -> String {
     )
 }
 
-/// Reads a page of keys, and whether history has an event of their aggregates.
+/// Reads a page of keys from one on, and whether history has an event of their aggregates.
 fn keys_with_events(name: &str, history: &str, aggregate_type: &str) -> String {
     format!(
-        "select instance_id, id, sequence, exists (select from {history}.events e where e.instance_id = t.instance_id \
+        "select instance_id, id, exists (select from {history}.events e where e.instance_id = t.instance_id \
          and e.aggregate_type = '{aggregate_type}' and e.aggregate_id = t.id) as is_known \
-         from {name} t where (instance_id, id) > ($1, $2) order by instance_id, id limit $3"
+         from {name} t where (instance_id, id) >= ($1, $2) order by instance_id, id limit $3"
     )
 }
 

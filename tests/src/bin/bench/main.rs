@@ -22,6 +22,7 @@ mod parking;
 mod passwords;
 mod people;
 mod providers;
+mod rebuild;
 mod replay;
 mod requests;
 mod search;
@@ -46,6 +47,9 @@ const TENANTS: usize = 2000;
 /// How many documents the search index has, unless `bench search 1000000` or `bench people 1000000` says otherwise.
 const DOCUMENTS: usize = 100_000;
 
+/// How long the log is that is built again, unless `bench rebuild 1000000` says otherwise.
+const EVENTS: usize = 100_000;
+
 #[tokio::main]
 async fn main() {
     match std::env::args().nth(1).as_deref() {
@@ -66,6 +70,7 @@ async fn main() {
             }
             return;
         }
+        Some("rebuild") => return rebuild::measure(argument(2).unwrap_or(EVENTS)).await,
         Some("tokens") => return tokens::measure(&mut Platform::start().await).await,
         Some("logins") => return logins::measure(&mut Platform::start().await).await,
         Some("passwords") => return passwords::measure(&mut Platform::start().await).await,
@@ -97,6 +102,7 @@ async fn main() {
     start::measure(&mut platform).await;
     replay::measure(&mut platform).await;
     platform.stop().await;
+    rebuild::measure(EVENTS).await;
     fair::measure().await;
     nodes::measure().await;
     parking::measure().await;

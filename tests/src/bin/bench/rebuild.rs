@@ -1,0 +1,255 @@
+//! Rebuild: the read models of a long log, of ten kinds of objects, are built again after all of Postgres is lost.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use async_nats::jetstream::{self, context::PublishAckFuture};
+use base::{clock, secret};
+use domain::log_class::LogClass;
+use eventlog::{
+    log::Log,
+    record::{CommitRecord, Event, Record},
+};
+use prost::Message;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tests::{
+    auditor::connect,
+    client::{Client, done, send, target},
+    idp::config,
+    platform::Platform,
+    process::server,
+};
+use tokio::time::sleep;
+use tokio_postgres::NoTls;
+use view::projection::following;
+
+use crate::cpu;
+
+/// How many events a record has, and how many an object.
+const OF_RECORD: usize = 20;
+const OF_OBJECT: usize = 4;
+/// How many objects change in turns.
+const IN_TURNS: usize = 1000;
+/// How many records are published without waiting for the first of them.
+const IN_FLIGHT: usize = 256;
+/// The first id of a copied object.
+const FIRST_ID: u64 = 900_000_000_000_000_000;
+/// How often to check whether everything is there.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const RESOURCES: &str = "/resources/v3alpha";
+
+/// Measures how a log with this many events becomes rows and documents, and then rows alone.
+pub(crate) async fn measure(events: usize) {
+    let mut platform = Platform::start().await;
+    let templates = templates(&platform).await;
+    let (url, token) = platform.nats();
+    let client = async_nats::ConnectOptions::with_token(token).connect(url).await.expect("NATS is there");
+    let log = Log::open(client, LogClass::Events, 0, 1).await.expect("the log can be opened");
+    // The servers outlive it.
+    platform.process().kill().await;
+    let begin = Instant::now();
+    generate(&log, &templates, events).await;
+    println!("\nrebuild: {events} events of {} kinds, written in {:.0?}", templates.len(), begin.elapsed());
+    for what in ["rows and indexes", "rows alone", "rows alone"] {
+        rebuild(&mut platform, &log, what).await;
+    }
+}
+
+/// Creates an object of each kind, changes it, and returns its events.
+async fn templates(platform: &Platform) -> Vec<Vec<Event>> {
+    let client = platform.client().await;
+    let create = async |path: &str, body: Value| done(&client, &format!("{RESOURCES}/{path}"), body).await.id();
+    let project = create("projects", json!({ "name": "of others" })).await;
+    for key in ["a", "b"] {
+        create("roles", json!({ "projectId": project, "key": key, "displayName": key })).await;
+    }
+    let user = create("users", json!({ "username": "of-others", "service": {} })).await;
+    let organization = create("organizations", json!({ "name": "of others" })).await;
+    let granted = ["a", "b"].map(|key| json!({ "roleKeys": { "values": [key] } }));
+    let named = ["name", "another name"].map(|name| json!({ "name": name }));
+    let role = json!({ "projectId": project, "key": "c", "displayName": "c" });
+    let grant = json!({ "projectId": project, "orgId": organization, "roleKeys": [] });
+    let user_grant = json!({ "userId": user, "projectId": project, "roleKeys": [] });
+    let membership = json!({ "userId": user, "roles": ["IAM_OWNER_VIEWER"] });
+    let kinds = [
+        ("targets", target("a target"), named.clone()),
+        ("organizations", json!({ "name": "an organization" }), named.clone()),
+        (
+            "users",
+            json!({ "username": "a-user", "service": {} }),
+            ["b-user", "c-user"].map(|name| json!({ "username": name })),
+        ),
+        ("projects", json!({ "name": "a project" }), named.clone()),
+        ("roles", role, ["d", "e"].map(|name| json!({ "displayName": name }))),
+        ("apps", json!({ "projectId": project, "name": "an app", "api": {} }), named.clone()),
+        ("project_grants", grant, granted.clone()),
+        ("user_grants", user_grant, granted),
+        ("memberships", membership, ["IAM_OWNER", "IAM_USER_MANAGER"].map(|role| json!({ "roles": [role] }))),
+        (
+            "idps/jwt",
+            json!({ "idp": { "name": "a provider" }, "config": config("jwt") }),
+            named.map(|idp| json!({ "idp": idp })),
+        ),
+    ];
+    let mut ids = vec![];
+    for (path, body, [one, other]) in kinds {
+        let id = create(path, body).await;
+        for change in [&one, &other, &one] {
+            changed(&client, &format!("{RESOURCES}/{path}/{id}"), change).await;
+        }
+        ids.push(id);
+    }
+    let records = records(platform).await;
+    let events_of = |id: &String| {
+        records
+            .iter()
+            .flat_map(|record| &record.events)
+            .filter(|it| it.event.aggregate_id == *id)
+            .map(|it| it.event.clone())
+            .take(OF_OBJECT)
+            .collect()
+    };
+    let templates: Vec<Vec<Event>> = ids.iter().map(events_of).collect();
+    assert!(templates.iter().all(|events| events.len() == OF_OBJECT), "each change is an event");
+    templates
+}
+
+async fn changed(client: &Client, path: &str, change: &Value) {
+    let answer = send(client.request(Method::PATCH, path).json(change)).await;
+    assert!(answer.status.is_success(), "{path} {change}: {}", answer.body);
+}
+
+async fn records(platform: &Platform) -> Vec<Record> {
+    let log = platform.log().await;
+    let end = log.end().await.expect("it can be read");
+    let mut found = vec![];
+    for stream_sequence in 1..=end {
+        found.extend(log.read(stream_sequence).await.expect("it can be read"));
+    }
+    found
+}
+
+/// Appends copies of objects to the log, whose events come in turns.
+async fn generate(log: &Log, templates: &[Vec<Event>], events: usize) {
+    let last = log.last().await.expect("the log can be read").expect("the log was set up");
+    let mut writer =
+        Generator { context: jetstream::new(log.client()), last, waiting: VecDeque::new(), filled: vec![] };
+    writer.put(vec![]).await;
+    let turns: Vec<Vec<&Event>> =
+        (0..OF_OBJECT).map(|turn| templates.iter().map(|events| &events[turn]).collect()).collect();
+    let mut objects = 0;
+    while objects * OF_OBJECT < events {
+        for turn in &turns {
+            for number in objects..objects + IN_TURNS {
+                writer.add(copied(turn[number % turn.len()], number as u64)).await;
+            }
+        }
+        objects += IN_TURNS;
+    }
+    for waiting in writer.waiting {
+        waiting.await.expect("NATS stores it");
+    }
+}
+
+/// Returns an event of a template as one of another object.
+fn copied(template: &Event, number: u64) -> Event {
+    let id = (FIRST_ID + number).to_string();
+    let payload = String::from_utf8_lossy(&template.payload).replace(&template.aggregate_id, &id);
+    let claims_taken = template.claims_taken.iter().map(|_| secret::random::<32>().to_vec().into()).collect();
+    Event {
+        id: secret::random_text(22),
+        aggregate_id: id,
+        payload: payload.into(),
+        claims_taken,
+        claims_released: vec![],
+        ..template.clone()
+    }
+}
+
+struct Generator {
+    context: jetstream::Context,
+    last: Record,
+    waiting: VecDeque<PublishAckFuture>,
+    filled: Vec<Event>,
+}
+
+impl Generator {
+    async fn add(&mut self, event: Event) {
+        self.filled.push(event);
+        if self.filled.len() == OF_RECORD {
+            let events = std::mem::take(&mut self.filled);
+            self.put(events).await;
+        }
+    }
+
+    /// Publishes a record. The first one has an epoch of its own.
+    async fn put(&mut self, events: Vec<Event>) {
+        let last = &self.last;
+        let record = CommitRecord {
+            log_id: last.commit.log_id.clone(),
+            incarnation: last.commit.incarnation,
+            epoch: if events.is_empty() { last.commit.epoch + 1 } else { last.commit.epoch },
+            record_id: secret::random::<16>().to_vec().into(),
+            first_sequence: last.position().sequence + 1,
+            committed_at: clock::now().as_microsecond().max(last.commit.committed_at),
+            previous_digest: last.digest.to_vec().into(),
+            purged_to: last.commit.purged_to,
+            events,
+            answers: vec![],
+        };
+        let bytes = record.encode_to_vec();
+        let digest = secret::sha256(&bytes);
+        let published = self.context.publish("events.0", bytes.into()).await.expect("NATS is there");
+        self.waiting.push_back(published);
+        if self.waiting.len() > IN_FLIGHT
+            && let Some(oldest) = self.waiting.pop_front()
+        {
+            oldest.await.expect("NATS stores it");
+        }
+        self.last = Record::new(last.stream_sequence + 1, digest, record);
+    }
+}
+
+/// Drops every table, starts the platform, and prints the time until all rows exist.
+async fn rebuild(platform: &mut Platform, log: &Log, what: &str) {
+    platform.process().kill().await;
+    let drop = "do $$ declare name text; begin \
+                for name in select nspname from pg_namespace where nspname ~ '_[0-9]+$' loop \
+                execute format('drop schema %I cascade', name); end loop; end $$; delete from platform.checkpoints";
+    let postgres = connect(&platform.postgres_url()).await;
+    postgres.batch_execute(drop).await.expect("the tables are dropped");
+    let end = log.last().await.expect("the log can be read").expect("it is not empty").position();
+    let begin = Instant::now();
+    // It starts servers of its own.
+    platform.respawn(&[]);
+    while !is_there(platform, end.stream_sequence).await {
+        assert!(!platform.process().has_ended(), "the platform has ended");
+        sleep(LOOK_AGAIN).await;
+    }
+    let (elapsed, used) = (begin.elapsed(), cpu::of(platform.process().pid()));
+    let of_postgres = cpu::of_family(server(&platform.data(), "postgres").expect("Postgres runs"));
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    let rate = end.sequence as f64 / used.as_secs_f64();
+    println!(
+        "{what}: {elapsed:.1?}; {used:.1?} CPU of the platform, {rate:.0} events per CPU-second (to reach, for rows: 60000); \
+         {of_postgres:.1?} CPU of Postgres; at most {} MiB of memory",
+        cpu::peak_mib(platform.process().pid())
+    );
+}
+
+/// Whether every projection of `EVENTS` in Postgres has come as far as the log was.
+async fn is_there(platform: &Platform, end: u64) -> bool {
+    let Ok((client, connection)) = tokio_postgres::connect(&platform.postgres_url(), NoTls).await else { return false };
+    tokio::spawn(connection);
+    let Ok(rows) = client.query("select projection, stream_sequence from platform.checkpoints", &[]).await else {
+        return false;
+    };
+    let reached =
+        |name: &str| rows.iter().any(|row| row.get::<_, &str>(0) == name && row.get::<_, i64>(1).unsigned_abs() >= end);
+    following(LogClass::Events)
+        .filter(|projection| projection.schema().is_some())
+        .all(|projection| reached(projection.name))
+}
