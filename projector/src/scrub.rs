@@ -65,8 +65,8 @@ impl Scrubber {
     /// How long until the next round.
     async fn due_in(&self) -> Result<Duration, DatabaseFailure> {
         let Projector { database, shard, scrub_every: every, .. } = &self.projector;
-        let checked: Option<Timestamp> =
-            scrubs(database, *shard).await?.iter().filter_map(|scrub| scrub.checked_at).max();
+        let checked = scrubs(database, *shard).await?.into_iter().filter_map(|scrub| scrub.checked_at);
+        let checked: Option<Timestamp> = checked.filter(|at| *at <= clock::now()).max();
         Ok(match checked {
             None => (*every).min(FIRST).saturating_sub(self.begun.elapsed()),
             Some(at) => {

@@ -1,11 +1,11 @@
 //! One round of the scrubber over all read models in Postgres.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     time::Duration,
 };
 
-use base::{explain::explain, metric::catalog::PROJECTION_REPAIRED};
+use base::{explain::explain, fault::shortened, metric::catalog::PROJECTION_REPAIRED};
 use domain::log_class::LogClass;
 use eventlog::{
     lease::Lease,
@@ -18,6 +18,7 @@ use view::{
     history::aggregates_after,
     persons::PersonFailure,
     projection::{PROJECTIONS, Projection, history_of},
+    read_model::ReadModel,
     scrub::{
         Discarded, Page, Place, Wrong, delete_strangers, deviating_events, discarded, note_checked, pages, places,
         repair, rewrite, rows_from,
@@ -25,7 +26,12 @@ use view::{
     table::Change,
 };
 
-use crate::{Projector, batch, fold::fold, open::opened};
+use crate::{
+    Projector, batch,
+    fold::fold,
+    open::opened,
+    unit::{OtherLog, recognise},
+};
 
 /// How many aggregates are checked at once.
 const AGGREGATES: u32 = 100;
@@ -33,7 +39,6 @@ const AGGREGATES: u32 = 100;
 const MOST: usize = 100_000;
 /// How many times as long as it worked the scrubber rests, except after a page that took very long.
 const REST: u32 = 19;
-const LONGEST_REST: Duration = Duration::from_secs(10);
 /// How long to wait for a record that the log has.
 const SILENCE: Duration = Duration::from_secs(5);
 /// How often a page is read that cannot be read, and the pause before the next time.
@@ -49,6 +54,8 @@ pub(super) enum RoundFailure {
     Log(#[from] LogFailure),
     #[error(transparent)]
     Database(#[from] DatabaseFailure),
+    #[error(transparent)]
+    OtherLog(#[from] OtherLog),
     #[error("the log has not sent a record for {} s", SILENCE.as_secs())]
     Silent,
 }
@@ -61,13 +68,14 @@ pub(super) struct Round<'a> {
     checked: HashMap<&'static str, u64>,
     /// The projections of which something could not be checked.
     skipped: HashSet<&'static str>,
-    /// The aggregates of which a row deviates, or seems to.
-    suspects: BTreeSet<AggregateKey>,
+    /// The aggregates of which a row deviates, or seems to, with their newest events in the log; 0 before these are
+    /// looked up.
+    suspects: BTreeMap<AggregateKey, u64>,
 }
 
 impl<'a> Round<'a> {
     pub(super) fn new(projector: &'a Projector, lease: &'a Lease) -> Self {
-        let (checked, skipped, suspects) = (HashMap::new(), HashSet::new(), BTreeSet::new());
+        let (checked, skipped, suspects) = (HashMap::new(), HashSet::new(), BTreeMap::new());
         Self { projector, lease, checked, skipped, suspects }
     }
 
@@ -79,11 +87,16 @@ impl<'a> Round<'a> {
         for class in LogClass::ALL {
             self.check_aggregates(class).await?;
             self.check_keys(class).await?;
-            if !self.suspects.is_empty() {
-                // Somebody may have changed events since these were checked: no row is repaired after such events.
-                self.check_events(class).await?;
-                self.repair(class).await?;
+            if self.suspects.is_empty() {
+                continue;
             }
+            // Somebody may have changed events since these were checked: no row is repaired after such events. Those of
+            // `EVENTS` say who was removed, and what was discarded.
+            let mut are_right = self.check_events(class).await?;
+            if class != LogClass::Events {
+                are_right &= self.check_events(LogClass::Events).await?;
+            }
+            self.repair(class, are_right).await?;
         }
         let Projector { database, shard, .. } = self.projector;
         for projection in PROJECTIONS.iter().filter(|projection| !self.skipped.contains(projection.name)) {
@@ -96,43 +109,52 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Checks the events of a history against its log.
-    async fn check_events(&mut self, class: LogClass) -> Result<(), RoundFailure> {
+    /// Checks the events of a history against its log, and repairs them; `false` if it is not right then.
+    async fn check_events(&mut self, class: LogClass) -> Result<bool, RoundFailure> {
         let Projector { logs, database, shard, .. } = self.projector;
         let (log, history) = (&logs[class], history_of(class));
+        let at = ReadModel::new(history, *shard).checkpoint(&database.connection().await?).await?;
+        recognise(log, at.map(|at| at.position).unwrap_or_default()).await?;
         self.checked.insert(history.name, 0);
-        report(history, self.lease.during(delete_strangers(database, *shard, class)).await);
-        let Some(end) = log.last().await? else { return Ok(()) };
+        let Some(end) = log.last().await? else { return Ok(true) };
         let mut records = log.follow(Position::default()).await?;
-        let mut reached = 0;
+        let (mut reached, mut is_right) = (0, true);
         while reached < end.stream_sequence {
             let begun = Instant::now();
             let next = timeout(SILENCE, batch::next(&mut records));
             let Ok(Some(batch)) = self.lease.during(next).await else { return Err(RoundFailure::Silent) };
             let batch = batch?;
             let records = &batch.records;
+            if reached == 0 {
+                let first = records.first().map_or(0, |record| record.before().sequence + 1);
+                let deleted = self.lease.during(delete_strangers(database, *shard, class, first)).await;
+                is_right &= report(history, deleted);
+            }
+            for recorded in &batch.events {
+                if let Some(newest) = self.suspects.get_mut(&recorded.key()) {
+                    *newest = recorded.sequence;
+                }
+            }
             let compared = move || async move {
                 Ok(match deviating_events(database, *shard, class, records).await? {
                     Wrong::Lagging => None,
                     Wrong::Events(wrong) => Some(wrong),
                 })
             };
-            match self.patiently(compared).await? {
-                Some(wrong) if wrong.is_empty() => {}
-                Some(_) => {
-                    let repaired = self.lease.during(rewrite(database, *shard, class, records)).await;
-                    report(history, repaired);
-                }
-                None => {
-                    self.skipped.insert(history.name);
-                    return Ok(());
-                }
+            let mut wrong = self.patiently(compared).await?;
+            if wrong.as_ref().is_some_and(|wrong| !wrong.is_empty()) {
+                report(history, self.lease.during(rewrite(database, *shard, class, records)).await);
+                wrong = self.patiently(compared).await?;
             }
+            is_right &= wrong.is_some_and(|wrong| wrong.is_empty());
             *self.checked.entry(history.name).or_default() += batch.events.len() as u64;
             reached = batch.end.stream_sequence;
             self.rest(begun).await;
         }
-        Ok(())
+        if !is_right {
+            self.skipped.insert(history.name);
+        }
+        Ok(is_right)
     }
 
     /// Finds the rows that are not what the events of their aggregates say.
@@ -151,7 +173,7 @@ impl<'a> Round<'a> {
             let Some(newest) = found.last().cloned() else { return Ok(()) };
             for page in pages {
                 for change in self.deviations(&page, &discarded).await {
-                    self.suspect(page.place.key_of(&change));
+                    self.suspect(page.place.key_of(&change), page.place.projection);
                 }
             }
             last = newest;
@@ -170,7 +192,7 @@ impl<'a> Round<'a> {
                 let read = move || async move { Ok(Some(rows_from(database, *shard, place, from).await?)) };
                 let Some(rows) = self.patiently(read).await? else { break };
                 *self.checked.entry(place.projection.name).or_default() += rows.count;
-                rows.unknown.into_iter().for_each(|key| self.suspect(key));
+                rows.unknown.into_iter().for_each(|key| self.suspect(key, place.projection));
                 if rows.last.is_none() {
                     break;
                 }
@@ -181,30 +203,42 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Checks the suspects once more, and repairs their rows.
-    async fn repair(&mut self, class: LogClass) -> Result<(), RoundFailure> {
-        let Projector { database, shard, .. } = self.projector;
-        let suspects: Vec<AggregateKey> = std::mem::take(&mut self.suspects).into_iter().collect();
+    /// Checks the suspects once more, and repairs their rows where their events are right.
+    async fn repair(&mut self, class: LogClass, are_right: bool) -> Result<(), RoundFailure> {
+        let Projector { logs, database, shard, .. } = self.projector;
+        let newest = std::mem::take(&mut self.suspects);
+        let suspects: Vec<AggregateKey> = newest.keys().cloned().collect();
         for keys in suspects.chunks(AGGREGATES as usize) {
             let begun = Instant::now();
             for attempt in 1..=ATTEMPTS {
-                let discarded = self.discarded(class).await?;
                 let read = move || async move { Ok(Some(pages(database, *shard, class, keys).await?)) };
-                let mut is_settled = true;
-                for page in self.patiently(read).await?.unwrap_or_default() {
-                    let deviations = self.deviations(&page, &discarded).await;
-                    if deviations.is_empty() {
-                        continue;
+                let found = self.patiently(read).await?.unwrap_or_default();
+                // What is discarded later than this is noticed by the repair.
+                let discarded = self.discarded(class).await?;
+                let mut undecided = vec![];
+                for page in found {
+                    let (place, mut deviations) = (page.place, self.deviations(&page, &discarded).await);
+                    let all = deviations.len();
+                    let has_newest = |key: AggregateKey| newest.get(&key).is_none_or(|newest| page.has(&key, *newest));
+                    deviations.retain(|change| are_right && has_newest(place.key_of(change)));
+                    let mut is_settled = deviations.len() == all;
+                    if !deviations.is_empty() {
+                        recognise(&logs[class], page.position()).await?;
+                        let repaired = self.lease.during(repair(database, *shard, &page, &deviations)).await;
+                        is_settled &= matches!(repaired, Ok(Some(_)));
+                        report(place.projection, repaired.map(Option::unwrap_or_default));
                     }
-                    let repaired = self.lease.during(repair(database, *shard, &page, &deviations)).await;
-                    is_settled &= !matches!(repaired, Ok(None));
-                    report(page.place.projection, repaired.map(Option::unwrap_or_default));
+                    if !is_settled {
+                        undecided.push(place.projection.name);
+                    }
                 }
-                if is_settled {
+                if undecided.is_empty() {
                     break;
                 }
                 if attempt == ATTEMPTS {
-                    tracing::warn!("rows that seem not to be what the log says cannot be decided about now");
+                    let projections = undecided.join(", ");
+                    tracing::warn!(projections, "rows that seem not to be what the log says cannot be repaired now");
+                    self.skipped.extend(undecided);
                 }
                 self.lease.during(sleep(PAUSE)).await;
             }
@@ -259,9 +293,12 @@ impl<'a> Round<'a> {
         Ok(found)
     }
 
-    fn suspect(&mut self, key: AggregateKey) {
+    /// Notes an aggregate, unless there are too many: then the projection counts as not checked.
+    fn suspect(&mut self, key: AggregateKey, projection: &'static Projection) {
         if self.suspects.len() < MOST {
-            self.suspects.insert(key);
+            self.suspects.insert(key, 0);
+        } else {
+            self.skipped.insert(projection.name);
         }
     }
 
@@ -282,12 +319,17 @@ impl<'a> Round<'a> {
     }
 
     async fn rest(&self, begun: Instant) {
-        self.lease.during(sleep((begun.elapsed() * REST).min(LONGEST_REST))).await;
+        self.lease.during(sleep((begun.elapsed() * REST).min(longest_rest()))).await;
     }
 }
 
-/// Reports a repair. One that fails is tried again in the next round.
-fn report(projection: &Projection, repaired: Result<Vec<String>, DatabaseFailure>) {
+fn longest_rest() -> Duration {
+    shortened(Duration::from_secs(10), Duration::from_millis(20))
+}
+
+/// Reports a repair, and returns whether it worked. One that fails is tried again in the next round.
+fn report(projection: &Projection, repaired: Result<Vec<String>, DatabaseFailure>) -> bool {
+    let is_done = repaired.is_ok();
     match repaired {
         Ok(names) if names.is_empty() => {}
         Ok(names) => {
@@ -309,4 +351,5 @@ fn report(projection: &Projection, repaired: Result<Vec<String>, DatabaseFailure
             );
         }
     }
+    is_done
 }

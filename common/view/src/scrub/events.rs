@@ -5,10 +5,12 @@ use std::{
     sync::Arc,
 };
 
+use base::clock;
 use deadpool_postgres::Transaction;
 use domain::log_class::LogClass;
 use eventlog::record::{AggregateKey, Event, Record, Recorded};
 use jiff::{SignedDuration, Timestamp};
+use tokio_postgres::types::ToSql;
 
 use super::{LIMIT, LIMITS, note::note_repaired};
 use crate::{
@@ -76,13 +78,14 @@ pub async fn rewrite(
         let keys: Vec<AggregateKey> = right.iter().map(|recorded| recorded.key()).collect();
         let (instances, types, ids) = columns(&keys);
         let versions: Vec<i64> = right.iter().map(|recorded| signed(recorded.event.version)).collect();
+        let delete = history.sql("delete from {schema}.events where sequence = any($1)");
+        transaction.execute(&delete, &[&sequences]).await?;
         // Others may be at their places.
         let delete = history.sql(
-            "delete from {schema}.events e where sequence = any($1) or exists \
-             (select from unnest($2::text[], $3::text[], $4::text[], $5::bigint[]) as k (i, t, a, v) where e.instance_id = i \
-             and e.aggregate_type = t and e.aggregate_id = a and e.version = v)",
+            "delete from {schema}.events e using unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) as k (i, t, a, v) \
+             where e.instance_id = i and e.aggregate_type = t and e.aggregate_id = a and e.version = v",
         );
-        transaction.execute(&delete, &[&sequences, &instances, &types, &ids, &versions]).await?;
+        transaction.execute(&delete, &[&instances, &types, &ids, &versions]).await?;
         copy_events(&transaction, history, &right).await?;
         let names: Vec<String> = wrong.iter().map(|sequence| format!("event {sequence}")).collect();
         note_repaired(&transaction, shard, history, &names).await?;
@@ -92,7 +95,8 @@ pub async fn rewrite(
     database.within(repaired).await
 }
 
-/// Deletes events whose sequences no log can have, or has not reached, and returns their names.
+/// Deletes events whose sequences no log can have, or which are before the first event that the log has or after the
+/// last one that history has read, and returns their names.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -100,15 +104,24 @@ pub async fn delete_strangers(
     database: &Database,
     shard: u16,
     class: LogClass,
+    first: u64,
 ) -> Result<Vec<String>, DatabaseFailure> {
     let history = history_of(class);
     let deleted = async {
         let mut connection = database.connection().await?;
         let transaction = connection.transaction().await?;
         transaction.batch_execute(LIMITS).await?;
-        let Some(held) = Checkpoint::hold(&transaction, history, shard).await? else { return Ok(vec![]) };
-        let delete = history.sql("delete from {schema}.events where sequence <= 0 or sequence > $1 returning sequence");
-        let deleted = transaction.query(&delete, &[&signed(held.position.sequence)]).await?;
+        let held = Checkpoint::hold(&transaction, history, shard).await?;
+        // At the beginning its tables may be about to be emptied.
+        let Some(held) = held.filter(|held| held.position.sequence > 0) else { return Ok(vec![]) };
+        // What was purged from the log has aged out, and is forgotten with the next record.
+        let delete = history.sql(
+            "delete from {schema}.events where sequence <= 0 or sequence > $1 or sequence < $2 and committed_at >= $3 \
+             returning sequence",
+        );
+        let kept_since = clock::now() - SESSIONS_KEPT + MARGIN;
+        let parameters: [&(dyn ToSql + Sync); 3] = [&signed(held.position.sequence), &signed(first), &kept_since];
+        let deleted = transaction.query(&delete, &parameters).await?;
         let names: Vec<String> = deleted.iter().map(|row| format!("event {}", row.get::<_, i64>(0))).collect();
         if !names.is_empty() {
             note_repaired(&transaction, shard, history, &names).await?;

@@ -43,11 +43,11 @@ pub async fn scrubs(database: &Database, shard: u16) -> Result<Vec<Scrub>, Datab
             let projection = PROJECTIONS.iter().find(|known| known.name == name && known.version == version)?;
             Some(Scrub {
                 projection,
-                checked_at: row.get("checked_at"),
+                checked_at: row.try_get("checked_at").ok().flatten(),
                 checked: unsigned(row.get("checked")),
-                repaired_at: row.get("repaired_at"),
+                repaired_at: row.try_get("repaired_at").ok().flatten(),
                 repaired: unsigned(row.get("repaired")),
-                examples: row.get("examples"),
+                examples: row.try_get("examples").unwrap_or_default(),
             })
         });
         Ok(found.collect())

@@ -7,7 +7,7 @@ use std::{
 
 use deadpool_postgres::Transaction;
 use domain::{column::Value, log_class::LogClass};
-use eventlog::record::{AggregateKey, Recorded};
+use eventlog::record::{AggregateKey, Position, Recorded};
 use jiff::Timestamp;
 use serde_json::Value as Json;
 
@@ -27,7 +27,7 @@ pub struct Page {
     /// The table.
     pub place: Place,
     /// How far history is in the log of the projection.
-    history: u64,
+    pub(super) history: Checkpoint,
     /// How far history is in `EVENTS`, which has the decisions of operators.
     pub(super) decided: u64,
     /// How far the projection is.
@@ -56,11 +56,10 @@ pub async fn pages(
         let mut connection = database.connection().await?;
         let transaction = begin(&mut connection).await?;
         limited(&transaction, Some(LIMIT)).await?;
-        let reached = async |class| -> Result<_, DatabaseFailure> {
-            let checkpoint = Checkpoint::read(&transaction, history_of(class), shard).await?;
-            Ok(checkpoint.map(|checkpoint| checkpoint.position.sequence).unwrap_or_default())
-        };
-        let (history, decided) = (reached(class).await?, reached(HISTORY.class).await?);
+        let history = Checkpoint::read(&transaction, history_of(class), shard).await?;
+        let decided = Checkpoint::read(&transaction, &HISTORY, shard).await?;
+        let (Some(history), Some(decided)) = (history, decided) else { return Ok(vec![]) };
+        let decided = decided.position.sequence;
         let events = newest(&transaction, class, keys).await?;
         let mut pages = vec![];
         for place in places(class) {
@@ -145,21 +144,33 @@ impl Page {
         deviations.collect()
     }
 
+    /// The position of the projection.
+    pub fn position(&self) -> Position {
+        self.at.position
+    }
+
+    /// Whether the events of an aggregate were considered up to the newest one, as far as the projection is.
+    pub fn has(&self, key: &AggregateKey, newest: u64) -> bool {
+        let known = self.aggregates.iter().find(|aggregate| aggregate.key == *key);
+        let last = known.and_then(|known| known.past.events.last()).map_or(0, |last| last.sequence);
+        newest > self.at.position.sequence || last >= newest
+    }
+
     /// The sequence up to which events were considered.
-    pub(super) fn known(&self) -> u64 {
-        self.history.min(self.at.position.sequence)
+    pub(super) fn last_considered(&self) -> u64 {
+        self.history.position.sequence.min(self.at.position.sequence)
     }
 
     /// Whether a row that differs may follow from an event that history lacks or has forgotten, or may be deleted
     /// already. No row is ahead of its own checkpoint.
     fn may_be_right(&self, expected: Option<&Row>, row: Option<&Row>) -> bool {
-        let at = self.at.position.sequence;
+        let (at, history) = (self.at.position.sequence, self.history.position.sequence);
         match row {
             Some(row) => {
-                let is_newer = row.sequence > self.history && row.sequence <= at;
-                is_newer || expected.is_none() && self.ages() && at < self.history
+                let is_newer = row.sequence > history && row.sequence <= at;
+                is_newer || expected.is_none() && self.ages() && at < history
             }
-            None => at > self.history || expected.is_some_and(|row| self.has_ended(row)),
+            None => at > history || expected.is_some_and(|row| self.has_ended(row)),
         }
     }
 
@@ -228,11 +239,18 @@ mod tests {
     ) -> Option<Option<Row>> {
         let aggregate_type = place.table.aggregate_type.to_owned();
         let key = AggregateKey { instance_id: "1".into(), aggregate_type, id: "2".into() };
-        let position = eventlog::record::Position { sequence: 8, ..Default::default() };
-        let at = Checkpoint { epoch: 1, position, committed_at: Timestamp::from_second(4_000_000_000).unwrap() };
+        let at = |sequence| {
+            let position = Position { sequence, ..Position::default() };
+            Checkpoint { epoch: 1, position, committed_at: Timestamp::from_second(4_000_000_000).unwrap() }
+        };
         let past = NewestEvents { events: vec![], are_all };
-        let page =
-            Page { place, history: 9, decided: 9, at, aggregates: vec![CheckedAggregate { key, past, row: there }] };
+        let page = Page {
+            place,
+            history: at(9),
+            decided: 9,
+            at: at(8),
+            aggregates: vec![CheckedAggregate { key, past, row: there }],
+        };
         let change = |row| Change { instance_id: "1".into(), id: "2".into(), row };
         page.deviations(expected.map(change).into_iter().collect()).pop().map(|change| change.row)
     }

@@ -42,7 +42,12 @@ pub async fn repair(
         let is_it =
             |held: &Checkpoint| held.epoch == page.at.epoch && held.position.sequence >= page.at.position.sequence;
         let Some(held) = held.filter(is_it) else { return Ok(None) };
-        if !reaches(&transaction, projection, shard, held.position.sequence).await? {
+        if !history_has(&transaction, projection, shard, held.position.sequence).await? {
+            return Ok(None);
+        }
+        // Nobody builds history anew meanwhile.
+        let history = Checkpoint::hold(&transaction, history_of(projection.class), shard).await?;
+        if history.is_none_or(|history| history.epoch != page.history.epoch) {
             return Ok(None);
         }
         let still = still_deviating(&transaction, shard, page, deviations).await?;
@@ -63,7 +68,7 @@ pub async fn repair(
 }
 
 /// Waits a moment until history is as far as a projection whose checkpoint is held.
-async fn reaches(
+async fn history_has(
     transaction: &Transaction<'_>,
     projection: &Projection,
     shard: u16,
@@ -88,7 +93,7 @@ async fn still_deviating<'a>(
 ) -> Result<Vec<&'a Change>, DatabaseFailure> {
     let place = page.place;
     let keys: Vec<AggregateKey> = deviations.iter().map(|change| place.key_of(change)).collect();
-    let changed = changed_since(transaction, place.projection.class, page.known(), &keys).await?;
+    let changed = changed_since(transaction, place.projection.class, page.last_considered(), &keys).await?;
     let parked = place.parked(transaction, shard).await?;
     let rows = place.rows(transaction, shard, &keys.iter().collect::<Vec<_>>()).await?;
     let is_still = |(change, key): &(&Change, &AggregateKey)| {

@@ -136,7 +136,7 @@ fn keys_with_events(name: &str, history: &str, aggregate_type: &str) -> String {
     format!(
         "select instance_id, id, exists (select from {history}.events e where e.instance_id = t.instance_id \
          and e.aggregate_type = '{aggregate_type}' and e.aggregate_id = t.id) as is_known \
-         from {name} t where (instance_id, id) >= ($1, $2) order by instance_id, id limit $3"
+         from (select instance_id, id from {name} where (instance_id, id) >= ($1, $2) order by instance_id, id limit $3) t"
     )
 }
 

@@ -57,14 +57,9 @@ async fn main() {
         Some("bare-requests") => return requests::serve().await,
         Some("actions") => return actions::measure().await,
         Some("commands") => return commands::measure(&mut Platform::start().await).await,
-        Some("replay") => {
-            let mut platform = Platform::start().await;
-            commands::measure(&mut platform).await;
-            return replay::measure(&mut platform).await;
-        }
+        Some("replay") => return replay::measure(&mut loaded().await).await,
         Some("generations") => {
-            let mut platform = Platform::start().await;
-            commands::measure(&mut platform).await;
+            let mut platform = loaded().await;
             for view in ["targets", "history", "access"] {
                 generations::measure(&mut platform, view).await;
             }
@@ -112,6 +107,13 @@ async fn main() {
     search::measure(DOCUMENTS).await;
     people::measure(DOCUMENTS);
     providers::measure();
+}
+
+/// A platform with the load of `bench commands`.
+async fn loaded() -> Platform {
+    let mut platform = Platform::start().await;
+    commands::measure(&mut platform).await;
+    platform
 }
 
 fn argument(number: usize) -> Option<usize> {

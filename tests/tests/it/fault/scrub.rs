@@ -48,8 +48,16 @@ async fn is_checked(operator: &Client) {
     }
 }
 
+/// The ids of what was created.
+struct Filled {
+    targets: Vec<String>,
+    person: String,
+    /// A target that was removed.
+    gone: String,
+}
+
 /// Creates something of every kind of table: rows, people, settings, and what ages out.
-async fn fill(client: &Client) -> (Vec<String>, String, String) {
+async fn fill(client: &Client) -> Filled {
     let mut targets = vec![];
     for number in 0..6 {
         targets.push(created(client, TARGETS, target(&format!("scrubbed {number}"))).await.id());
@@ -70,7 +78,7 @@ async fn fill(client: &Client) -> (Vec<String>, String, String) {
     assert_eq!(set.status, StatusCode::OK, "{}", set.body);
     let gone = created(client, TARGETS, target("gone")).await.id();
     assert_eq!(send(client.request(Method::DELETE, &format!("{TARGETS}/{gone}"))).await.status, StatusCode::OK);
-    (targets, person, gone)
+    Filled { targets, person, gone }
 }
 
 /// Starts clients that create, rename and delete targets.
@@ -100,7 +108,7 @@ async fn what_was_changed_by_hand_is_repaired_and_nothing_else() {
     let platform = Platform::start_with(&flags(&servers), &[]).await;
     platform.ready().await;
     let (client, operator) = (platform.client().await, platform.operator().await);
-    let (targets, person, gone) = fill(&client).await;
+    let filled = fill(&client).await;
 
     // What changes all the time is never taken for wrong.
     let writers = writers(&client);
@@ -117,10 +125,29 @@ async fn what_was_changed_by_hand_is_repaired_and_nothing_else() {
     audit.wait_projected(&servers.places.postgres_url).await;
     let before = dump(&servers.places.postgres_url).await;
 
+    let by_hand = by_hand(&audit, &filled);
+    connect(&servers.places.postgres_url).await.batch_execute(&by_hand).await.expect("rows are changed");
+    assert_ne!(dump(&servers.places.postgres_url).await, before);
+    let is_repaired = async || (dump(&servers.places.postgres_url).await == before).then_some(());
+    eventually("what was changed by hand is repaired", is_repaired).await;
+
+    let found = checks(&operator).await;
+    let of = |view: &str| repaired(&found, view);
+    assert_eq!((of("targets"), of("history"), of("access")), (4, 5, 3), "{found:?}");
+    assert_eq!((of("sessions"), of("ended"), of("settings"), of("executions")), (1, 1, 1, 0), "{found:?}");
+    let rows = platform.management().metrics().await;
+    assert!(rows.contains("platform_projection_repaired_rows_total{projection=\"targets\"} 4"), "{rows}");
+    let examples = found["targets"]["repairedExamples"].to_string();
+    assert!(examples.contains(" of instance "), "{examples}");
+}
+
+/// What somebody changes: rows of every kind, and events.
+fn by_hand(audit: &Audit, filled: &Filled) -> String {
+    let Filled { targets, person, gone } = filled;
     let [changed, lost, moved, ..] = &targets[..] else { panic!("there are six") };
     let of_changed = audit.events_of(changed)[0].sequence;
-    let of_person = audit.events_of(&person)[0].sequence;
-    let by_hand = format!(
+    let of_person = audit.events_of(person)[0].sequence;
+    format!(
         "update targets_1.targets set state = '{{\"name\": \"by hand\"}}' where id = '{changed}';
          delete from targets_1.targets where id = '{lost}';
          update targets_1.targets set owner_id = '1' where id = '{moved}';
@@ -145,20 +172,7 @@ async fn what_was_changed_by_hand_is_repaired_and_nothing_else() {
          delete from history_2.events where aggregate_id = '{gone}' and type = 'target.removed';",
         values = own_columns("targets", "target"),
         of_membership = with_comma(own_columns("access", "membership")),
-    );
-    connect(&servers.places.postgres_url).await.batch_execute(&by_hand).await.expect("rows are changed");
-    assert_ne!(dump(&servers.places.postgres_url).await, before);
-    let is_repaired = async || (dump(&servers.places.postgres_url).await == before).then_some(());
-    eventually("what was changed by hand is repaired", is_repaired).await;
-
-    let found = checks(&operator).await;
-    let of = |view: &str| repaired(&found, view);
-    assert_eq!((of("targets"), of("history"), of("access")), (4, 5, 3), "{found:?}");
-    assert_eq!((of("sessions"), of("ended"), of("settings"), of("executions")), (1, 1, 1, 0), "{found:?}");
-    let rows = platform.management().metrics().await;
-    assert!(rows.contains("platform_projection_repaired_rows_total{projection=\"targets\"} 4"), "{rows}");
-    let examples = found["targets"]["repairedExamples"].to_string();
-    assert!(examples.contains(" of instance "), "{examples}");
+    )
 }
 
 /// The columns of a table beyond those that all have.
