@@ -254,7 +254,8 @@ pub async fn append_named(client: async_nats::Client, instance_id: &str, name: &
     id
 }
 
-fn next(last: &Record, epoch: u64, events: Vec<Event>) -> CommitRecord {
+/// Returns the record with these events that continues the last one.
+pub fn next(last: &Record, epoch: u64, events: Vec<Event>) -> CommitRecord {
     CommitRecord {
         log_id: last.commit.log_id.clone(),
         incarnation: last.commit.incarnation,

@@ -6,11 +6,11 @@ use std::{
 };
 
 use async_nats::jetstream::{self, context::PublishAckFuture};
-use base::{clock, secret};
+use base::secret;
 use domain::log_class::LogClass;
 use eventlog::{
     log::Log,
-    record::{CommitRecord, Event, Record},
+    record::{Event, Record},
 };
 use prost::Message;
 use reqwest::Method;
@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use tests::{
     auditor::connect,
     client::{Client, done, send, target},
+    forge::next,
     idp::config,
     platform::Platform,
     process::server,
@@ -192,18 +193,8 @@ impl Generator {
     /// Publishes a record. The first one has an epoch of its own.
     async fn put(&mut self, events: Vec<Event>) {
         let last = &self.last;
-        let record = CommitRecord {
-            log_id: last.commit.log_id.clone(),
-            incarnation: last.commit.incarnation,
-            epoch: if events.is_empty() { last.commit.epoch + 1 } else { last.commit.epoch },
-            record_id: secret::random::<16>().to_vec().into(),
-            first_sequence: last.position().sequence + 1,
-            committed_at: clock::now().as_microsecond().max(last.commit.committed_at),
-            previous_digest: last.digest.to_vec().into(),
-            purged_to: last.commit.purged_to,
-            events,
-            answers: vec![],
-        };
+        let epoch = last.commit.epoch + u64::from(events.is_empty());
+        let record = next(last, epoch, events);
         let bytes = record.encode_to_vec();
         let digest = secret::sha256(&bytes);
         let published = self.context.publish("events.0", bytes.into()).await.expect("NATS is there");
