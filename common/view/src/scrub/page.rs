@@ -216,6 +216,7 @@ pub(super) fn is_same(table: &Table, expected: Option<&Row>, there: Option<&Row>
 #[cfg(test)]
 mod tests {
     use domain::context::Owner;
+    use eventlog::record::Event;
 
     use super::*;
 
@@ -230,29 +231,42 @@ mod tests {
         Row { owner: Owner::instance("1"), sequence, created_at, changed_at, state: state.to_owned(), values }
     }
 
-    /// What deviates of one aggregate with events up to 7, in a projection that is as far, where history is at 9.
+    fn key(place: Place) -> AggregateKey {
+        let aggregate_type = place.table.aggregate_type.to_owned();
+        AggregateKey { instance_id: "1".into(), aggregate_type, id: "2".into() }
+    }
+
+    /// One aggregate whose newest event is 7, in a projection that is at 8, where history is at 9.
+    fn page(place: Place, there: Option<Row>, are_all: bool) -> Page {
+        let at = |sequence| {
+            let position = Position { sequence, ..Position::default() };
+            Checkpoint { epoch: 1, position, committed_at: Timestamp::from_second(4_000_000_000).unwrap() }
+        };
+        let event = Recorded { sequence: 7, committed_at: Timestamp::UNIX_EPOCH, event: Event::default() };
+        let past = NewestEvents { events: vec![Arc::new(event)], are_all };
+        let aggregates = vec![CheckedAggregate { key: key(place), past, row: there }];
+        Page { place, history: at(9), decided: 9, at: at(8), aggregates }
+    }
+
     fn deviation(
         place: Place,
         there: Option<Row>,
         expected: Option<Option<Row>>,
         are_all: bool,
     ) -> Option<Option<Row>> {
-        let aggregate_type = place.table.aggregate_type.to_owned();
-        let key = AggregateKey { instance_id: "1".into(), aggregate_type, id: "2".into() };
-        let at = |sequence| {
-            let position = Position { sequence, ..Position::default() };
-            Checkpoint { epoch: 1, position, committed_at: Timestamp::from_second(4_000_000_000).unwrap() }
-        };
-        let past = NewestEvents { events: vec![], are_all };
-        let page = Page {
-            place,
-            history: at(9),
-            decided: 9,
-            at: at(8),
-            aggregates: vec![CheckedAggregate { key, past, row: there }],
-        };
         let change = |row| Change { instance_id: "1".into(), id: "2".into(), row };
-        page.deviations(expected.map(change).into_iter().collect()).pop().map(|change| change.row)
+        let folded = expected.map(change).into_iter().collect();
+        page(place, there, are_all).deviations(folded).pop().map(|change| change.row)
+    }
+
+    #[test]
+    fn an_event_that_history_lacks_is_noticed() {
+        let targets = place("target");
+        let page = page(targets, None, true);
+        let has = |newest| page.has(&key(targets), newest);
+        assert!(has(7) && !has(8), "the projection has applied 8");
+        assert!(has(9), "the projection has not come to 9");
+        assert!(!page.has(&AggregateKey { id: "3".into(), ..key(targets) }, 1));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 use reqwest::{Method, StatusCode};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::{
     auditor::{Audit, connect, dump},
@@ -215,4 +216,27 @@ async fn rows_that_lack_an_event_that_failed_or_was_discarded_are_left_alone() {
     eventually("it is repaired", async || (name(&client, &id).await == "first").then_some(())).await;
     let count = async || (repaired(&checks(&operator).await, "targets") == 1).then_some(());
     eventually("it is counted", count).await;
+}
+
+#[tokio::test]
+async fn what_was_removed_stays_removed_if_history_loses_that_in_the_middle_of_a_check() {
+    let servers = Servers::start().await;
+    let mut platform = Platform::start_with(&flags(&servers), &[]).await;
+    platform.ready().await;
+    let Filled { gone, .. } = fill(&platform.client().await).await;
+    is_checked(&platform.operator().await).await;
+    platform.stop().await;
+
+    platform.respawn(&[("PLATFORM_FAULT", "scrub.events-checked:1:stop")]);
+    let process = &*platform.process();
+    eventually("it stands still", || async move { process.is_stopped().then_some(()) }).await;
+    let deletion = format!("delete from history_2.events where aggregate_id = '{gone}' and type = 'target.removed'");
+    let count = connect(&servers.places.postgres_url).await.execute(&deletion, &[]).await.expect("an event is deleted");
+    assert_eq!(count, 1);
+    platform.process().signal(Signal::CONT);
+    platform.ready().await;
+    let operator = platform.operator().await;
+    is_checked(&operator).await;
+    let found = checks(&operator).await;
+    assert_eq!((repaired(&found, "history"), repaired(&found, "targets")), (1, 0), "{found:?}");
 }
