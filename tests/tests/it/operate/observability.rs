@@ -116,8 +116,8 @@ async fn what_happens_is_counted() {
         ("platform_writer_active", &[], 1.),
         ("platform_writer_epoch", &[], 1.),
         ("platform_lease_held", &["\"writer\""], 1.),
-        // One more is of who compares their generations.
-        ("platform_lease_held", &["\"projection\""], units + 1.),
+        // Two more are of who compares their generations, and of who checks them against the log.
+        ("platform_lease_held", &["\"projection\""], units + 2.),
         ("platform_nats_connected", &[], 2.),
         ("platform_db_pool_size", &["\"read\""], 16.),
     ];
