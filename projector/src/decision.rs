@@ -19,8 +19,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Returns the decisions in a batch.
 pub(crate) fn decisions(events: &[Arc<Recorded>]) -> Result<Vec<Decision>, BatchFailure> {
-    let found = events.iter().map(|recorded| Decision::of(recorded).map_err(EventFailure::from));
-    Ok(found.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    let found = events.iter().filter_map(|recorded| Decision::of(recorded).map_err(EventFailure::from).transpose());
+    Ok(found.collect::<Result<_, _>>()?)
 }
 
 /// Returns the sequences of the events that a unit leaves out. A unit that begins with the log waits until history has

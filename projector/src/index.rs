@@ -41,7 +41,8 @@ use view::{
 
 use self::writing::Erasing;
 use crate::{
-    Partition, Projector, batch,
+    Partition, Projector,
+    batch::{Batch, Batches, MOST_OLD_EVENTS},
     decision::discarded,
     failure::BatchFailure,
     parked::{self, Parked},
@@ -310,7 +311,7 @@ impl Unit {
         let (database, Opened { mut writer, mut snapshot, complete_from }) = (&self.projector.database, opened);
         let mut parked = lease.during(self.parked(&snapshot)).await?;
         all_parked.send_replace(parked.news().map(|(_, all)| all));
-        let mut records = self.follower.log.follow(snapshot.position).await?;
+        let mut batches = Batches::of(self.follower.log.follow(snapshot.position).await?, MOST_OLD_EVENTS);
         self.report(&snapshot, complete_from, &committed);
         let mut erasing = Erasing::begin(self.table, &writer)?;
         let (mut next, mut is_changed) = (None, false);
@@ -324,9 +325,9 @@ impl Unit {
             lease.during(parked.listen(database)).await;
             let batch = match next.take() {
                 Some(batch) => batch,
-                None => match timeout(parked.look_again(HEARTBEAT), batch::next(&mut records)).await {
+                None => match timeout(parked.look_again(HEARTBEAT), batches.next()).await {
                     Ok(batch) => batch.ok_or(Stall::LogEnded)??,
-                    Err(_) if parked.are_due() => batch::Batch::empty(snapshot.position, snapshot.committed_at),
+                    Err(_) if parked.are_due() => Batch::empty(snapshot.position, snapshot.committed_at),
                     Err(_) => continue,
                 },
             };
@@ -345,7 +346,7 @@ impl Unit {
             self.reporter.applied(begun.elapsed());
             self.leave_time(lease, is_old, begun).await;
             if Instant::now() < due
-                && let Ok(more) = timeout_at(due, batch::next(&mut records)).await
+                && let Ok(more) = timeout_at(due, batches.next()).await
             {
                 next = Some(more.ok_or(Stall::LogEnded)??);
                 continue;

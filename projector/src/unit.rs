@@ -18,7 +18,8 @@ use view::{
 };
 
 use crate::{
-    Partition, Projector, batch,
+    Partition, Projector,
+    batch::{Batch, Batches, MOST_OLD_EVENTS},
     decision::discarded,
     failure::BatchFailure,
     parked::Parked,
@@ -84,7 +85,7 @@ impl Stall {
 }
 
 /// The span of a batch, if traces of its events are recorded.
-pub(crate) fn span(projection: &Projection, batch: &batch::Batch) -> tracing::Span {
+pub(crate) fn span(projection: &Projection, batch: &Batch) -> tracing::Span {
     trace::linked(batch.committed_at, batch.events.iter().map(|recorded| recorded.event.trace_context.as_str()), || {
         let (projection, sequence) = (projection.name, batch.end.sequence);
         tracing::info_span!("project", projection, sequence, events = batch.events.len(), otel.kind = "consumer")
@@ -201,7 +202,7 @@ impl Rows {
         let mut parked = Parked::load(&self.projector, partition, checkpoint.position.sequence, discarded).await?;
         let announcer = Announcer::new(log.client(), projection, *shard);
         let mut telling = Telling { rows: self, announcer, complete_at: Some(log.end().await?) };
-        let mut records = log.follow(checkpoint.position).await?;
+        let mut batches = Batches::of(log.follow(checkpoint.position).await?, MOST_OLD_EVENTS);
         reporter.has_begun(Reached::from(checkpoint.position));
         telling.is_at(checkpoint).await?;
         loop {
@@ -212,7 +213,7 @@ impl Rows {
                 parked.are_due() && lease.during(project::retry(database, read_model, checkpoint, &mut parked)).await?;
             let batch = tokio::select! {
                 biased;
-                batch = batch::next(&mut records) => batch.ok_or(Stall::LogEnded)??,
+                batch = batches.next() => batch.ok_or(Stall::LogEnded)??,
                 () = std::future::ready(()), if has_more => continue,
                 () = sleep(parked.look_again(HEARTBEAT)) => {
                     confirm(database, projection, *shard, checkpoint).await?;

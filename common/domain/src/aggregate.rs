@@ -46,6 +46,12 @@ pub trait Aggregate: 'static {
     /// one.
     fn restores(event: &Self::Event) -> bool;
 
+    /// Brings the payload of an event of an earlier revision to the shape of the next one. This is the one place that
+    /// knows earlier shapes; an aggregate that raises [`Aggregate::REVISION`] has to say here what that changed.
+    fn upcast(_revision: u32, _event: &str, payload: Value) -> Value {
+        payload
+    }
+
     /// Whether an object exists in this state; an aggregate that begins to exist again is created anew.
     fn exists(_state: &Self::State) -> bool {
         true

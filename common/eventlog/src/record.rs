@@ -1,6 +1,6 @@
 //! Commit records as stored in the log, and the position of a reader in it.
 
-use std::{mem, sync::Arc};
+use std::{borrow::Cow, mem, sync::Arc};
 
 use base::{fault, health::Reached, secret::sha256};
 use bytes::Bytes;
@@ -319,12 +319,26 @@ pub fn decode<A: Aggregate>(recorded: &Recorded) -> Result<A::Event, Undecodable
         |source| Undecodable { sequence: recorded.sequence, event_type: r#type.clone(), revision: *revision, source };
     let name = short_name(A::NAME, r#type).filter(|_| *revision <= A::REVISION).ok_or_else(|| undecodable(None))?;
     let data = std::str::from_utf8(payload).unwrap_or_default();
+    let data = match *revision {
+        // Events without a revision are of the first one.
+        earlier if earlier.max(1) < A::REVISION => {
+            Cow::Owned(upcast::<A>(earlier.max(1), name, data).map_err(|error| undecodable(Some(error)))?)
+        }
+        _ => Cow::Borrowed(data),
+    };
     let tagged = if data.is_empty() {
         format!(r#"{{"type":"{name}"}}"#)
     } else {
         format!(r#"{{"type":"{name}","data":{data}}}"#)
     };
     serde_json::from_str(&tagged).map_err(|error| undecodable(Some(error)))
+}
+
+/// Brings the payload of an event to the current shape, one revision after the other.
+fn upcast<A: Aggregate>(revision: u32, event: &str, payload: &str) -> Result<String, serde_json::Error> {
+    let payload = if payload.is_empty() { Value::Null } else { serde_json::from_str(payload)? };
+    let current = (revision..A::REVISION).fold(payload, |payload, revision| A::upcast(revision, event, payload));
+    Ok(if current.is_null() { String::new() } else { current.to_string() })
 }
 
 /// Encodes an event as its type and payload.

@@ -31,7 +31,8 @@ use view::{
 };
 
 use crate::{
-    Projector, batch,
+    Projector,
+    batch::{Batches, MOST_EVENTS},
     fold::fold,
     open::opened,
     unit::{OtherLog, recognise},
@@ -122,12 +123,12 @@ impl<'a> Round<'a> {
         recognise(log, at.map(|at| at.position).unwrap_or_default()).await?;
         self.checked.insert(history.name, 0);
         let Some(end) = log.last().await? else { return Ok(true) };
-        let mut records = log.follow(Position::default()).await?;
+        let mut batches = Batches::of(log.follow(Position::default()).await?, MOST_EVENTS);
         let (mut reached, mut is_right) = (0, true);
         while reached < end.stream_sequence {
-            let begun = Instant::now();
-            let next = timeout(SILENCE, batch::next(&mut records));
+            let next = timeout(SILENCE, batches.next());
             let Ok(Some(batch)) = self.lease.during(next).await else { return Err(RoundFailure::Silent) };
+            let begun = Instant::now();
             let batch = batch?;
             let records = &batch.records;
             if reached == 0 {

@@ -1,4 +1,5 @@
 use domain::{
+    rejection::Rejection,
     resource::{project::Project, system::System},
     standard::{Event as Change, Standard},
 };
@@ -155,5 +156,64 @@ fn what_was_written_is_read_and_what_a_newer_build_wrote_is_known_as_such() {
     ] {
         let undecodable = read(name, revision, payload).unwrap_err();
         assert_eq!((undecodable.sequence, undecodable.is_newer()), (7, is_newer), "{name} {revision} {payload}");
+    }
+}
+
+/// An aggregate whose events have been changed twice: the brightness was a text, and later had another name.
+struct Lamp;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "data", rename_all = "snake_case")]
+enum LampEvent {
+    Dimmed { lumens: u32 },
+    SwitchedOff,
+}
+
+impl Aggregate for Lamp {
+    const NAME: &'static str = "lamp";
+    const REVISION: u32 = 3;
+    const EVENTS: &'static [&'static str] = &["dimmed", "switched_off"];
+
+    type State = u32;
+    type Command = ();
+    type Event = LampEvent;
+
+    fn decide(_: &u32, (): ()) -> Result<Vec<LampEvent>, Rejection> {
+        Ok(vec![])
+    }
+
+    fn evolve(_: u32, event: &LampEvent) -> u32 {
+        if let LampEvent::Dimmed { lumens } = event { *lumens } else { 0 }
+    }
+
+    fn restores(_: &LampEvent) -> bool {
+        true
+    }
+
+    fn upcast(revision: u32, event: &str, payload: Value) -> Value {
+        match (revision, event) {
+            (1, "dimmed") => {
+                json!({ "light": payload["brightness"].as_str().and_then(|text| text.parse::<u32>().ok()) })
+            }
+            (2, "dimmed") => json!({ "lumens": payload["light"] }),
+            _ => payload,
+        }
+    }
+}
+
+#[test]
+fn events_of_earlier_revisions_are_brought_to_the_current_one() {
+    let read = |name: &str, revision: u32, payload: &'static str| {
+        let payload = Bytes::from_static(payload.as_bytes());
+        decode::<Lamp>(&recorded(Event { r#type: format!("lamp.{name}"), payload, revision, ..Event::default() }))
+    };
+    let payloads = [r#"{"brightness":"40"}"#, r#"{"light":40}"#, r#"{"lumens":40}"#];
+    for (revision, payload) in (1..).zip(payloads) {
+        assert_eq!(read("dimmed", revision, payload).unwrap(), LampEvent::Dimmed { lumens: 40 }, "{revision}");
+        assert_eq!(read("switched_off", revision, "").unwrap(), LampEvent::SwitchedOff, "{revision}");
+    }
+    assert_eq!(read("dimmed", 0, payloads[0]).unwrap(), LampEvent::Dimmed { lumens: 40 }, "it is of the first");
+    for (revision, payload, is_newer) in [(1, "{", false), (1, r#"{"light":40}"#, false), (4, payloads[2], true)] {
+        assert_eq!(read("dimmed", revision, payload).unwrap_err().is_newer(), is_newer, "{revision} {payload}");
     }
 }

@@ -84,7 +84,10 @@ impl Referrers {
 /// Folds a batch of events to whether each reference is taken after it.
 pub fn fold_references<'a>(events: impl IntoIterator<Item = &'a Recorded>) -> HashMap<(Referred, AggregateKey), bool> {
     let mut last = HashMap::new();
-    for recorded in events {
+    let has_some = |recorded: &&Recorded| {
+        !recorded.event.references_taken.is_empty() || !recorded.event.references_released.is_empty()
+    };
+    for recorded in events.into_iter().filter(has_some) {
         for ReferenceChange { referred, referrer, is_taken } in reference_changes(&recorded.key(), &recorded.event) {
             last.insert((referred, referrer), is_taken);
         }

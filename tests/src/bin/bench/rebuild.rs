@@ -10,22 +10,27 @@ use base::secret;
 use domain::log_class::LogClass;
 use eventlog::{
     log::Log,
-    record::{Event, Record},
+    record::{Event, Position, Record},
 };
+use index::{Folder, Layout, Writer};
+use jiff::Timestamp;
 use prost::Message;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
     auditor::connect,
     client::{Client, done, send, target},
+    cluster::Cluster,
     forge::next,
     idp::config,
-    platform::Platform,
     process::server,
+    servers::drop_indexes,
 };
 use tokio::time::sleep;
-use tokio_postgres::NoTls;
-use view::projection::following;
+use view::{
+    projection::{Kind, Projection, following},
+    table::Table,
+};
 
 use crate::cpu;
 
@@ -42,26 +47,31 @@ const FIRST_ID: u64 = 900_000_000_000_000_000;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const RESOURCES: &str = "/resources/v3alpha";
 
-/// Measures how a log with this many events becomes rows and documents, and then rows alone.
+/// Measures how a projector makes rows and documents of a log with this many events, and then rows alone.
 pub(crate) async fn measure(events: usize) {
-    let mut platform = Platform::start().await;
-    let templates = templates(&platform).await;
-    let (url, token) = platform.nats();
-    let client = async_nats::ConnectOptions::with_token(token).connect(url).await.expect("NATS is there");
-    let log = Log::open(client, LogClass::Events, 0, 1).await.expect("the log can be opened");
-    // The servers outlive it.
-    platform.process().kill().await;
+    let cluster = Cluster::start().await;
+    let log = Log::open(cluster.servers.nats().await, LogClass::Events, 0, 1).await.expect("the log can be opened");
+    let templates = templates(&cluster, &log).await;
     let begin = Instant::now();
     generate(&log, &templates, events).await;
     println!("\nrebuild: {events} events of {} kinds, written in {:.0?}", templates.len(), begin.elapsed());
     for what in ["with indexes meanwhile", "rows alone", "rows alone"] {
-        rebuild(&mut platform, &log, what).await;
+        rebuild(&cluster, &log, what).await;
     }
+    let ours = rebuild_indexes(&cluster, &log).await;
+    let bare = bare_indexes(&records(&log).await);
+    println!(
+        "indexes alone: {ours:.1?} CPU of the projector; {bare:.1?} CPU of tantivy alone, with each document once and one \
+         commit: {:.2} times (to reach: 1.3)",
+        ours.as_secs_f64() / bare.as_secs_f64()
+    );
 }
 
-/// Creates an object of each kind, changes it, and returns its events.
-async fn templates(platform: &Platform) -> Vec<Vec<Event>> {
-    let client = platform.client().await;
+/// Creates an object of each kind, changes it, and returns its events. Its nodes are gone afterwards.
+async fn templates(cluster: &Cluster, log: &Log) -> Vec<Vec<Event>> {
+    let (command, _projector) = (cluster.node("command", "w", &[], &[]), cluster.node("projector", "p", &[], &[]));
+    cluster.writes(&command).await;
+    let client = cluster.client(&command);
     let create = async |path: &str, body: Value| done(&client, &format!("{RESOURCES}/{path}"), body).await.id();
     let project = create("projects", json!({ "name": "of others" })).await;
     for key in ["a", "b"] {
@@ -103,7 +113,7 @@ async fn templates(platform: &Platform) -> Vec<Vec<Event>> {
         }
         ids.push(id);
     }
-    let records = records(platform).await;
+    let records = records(log).await;
     let events_of = |id: &String| {
         records
             .iter()
@@ -123,8 +133,7 @@ async fn changed(client: &Client, path: &str, change: &Value) {
     assert!(answer.status.is_success(), "{path} {change}: {}", answer.body);
 }
 
-async fn records(platform: &Platform) -> Vec<Record> {
-    let log = platform.log().await;
+async fn records(log: &Log) -> Vec<Record> {
     let end = log.end().await.expect("it can be read");
     let mut found = vec![];
     for stream_sequence in 1..=end {
@@ -208,40 +217,81 @@ impl Generator {
     }
 }
 
-/// Drops every table, starts the platform, and prints the time until all rows exist.
-async fn rebuild(platform: &mut Platform, log: &Log, what: &str) {
-    platform.process().kill().await;
+/// Drops every table, starts a projector, and prints the time until all rows exist.
+async fn rebuild(cluster: &Cluster, log: &Log, what: &str) {
     let drop = "do $$ declare name text; begin \
                 for name in select nspname from pg_namespace where nspname ~ '_[0-9]+$' loop \
                 execute format('drop schema %I cascade', name); end loop; end $$; delete from platform.checkpoints";
-    let postgres = connect(&platform.postgres_url()).await;
+    let postgres = connect(&cluster.servers.places.postgres_url).await;
     postgres.batch_execute(drop).await.expect("the tables are dropped");
     let end = log.last().await.expect("the log can be read").expect("it is not empty").position();
-    let begin = Instant::now();
-    // It starts servers of its own.
-    platform.respawn(&[]);
-    while !is_there(platform, end.stream_sequence).await {
-        assert!(!platform.process().has_ended(), "the platform has ended");
+    let backends = || cpu::of_family(server(&cluster.servers.folder(), "postgres").expect("Postgres runs"));
+    let (begin, before) = (Instant::now(), backends());
+    let mut projector = cluster.node("projector", "p", &[], &[]);
+    while !is_there(&postgres, end.stream_sequence).await {
+        assert!(!projector.process.has_ended(), "the projector has ended");
         sleep(LOOK_AGAIN).await;
     }
-    let (elapsed, used) = (begin.elapsed(), cpu::of(platform.process().pid()));
-    let of_postgres = cpu::of_family(server(&platform.data(), "postgres").expect("Postgres runs"));
+    let (elapsed, used) = (begin.elapsed(), cpu::of(projector.process.pid()));
+    let of_postgres = backends().saturating_sub(before);
     #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     let rate = end.sequence as f64 / used.as_secs_f64();
     println!(
-        "{what}: {elapsed:.1?}; {used:.1?} CPU of the platform, {rate:.0} events per CPU-second (to reach, for rows: 60000); \
+        "{what}: {elapsed:.1?}; {used:.1?} CPU of the projector, {rate:.0} events per CPU-second (to reach, for rows: 60000); \
          {of_postgres:.1?} CPU of Postgres; at most {} MiB of memory",
-        cpu::peak_mib(platform.process().pid())
+        cpu::peak_mib(projector.process.pid())
     );
+    // Otherwise the next one waits for its leases.
+    projector.process.end().await;
+}
+
+/// Removes every index, and returns how much a projector needs to make all of them again.
+async fn rebuild_indexes(cluster: &Cluster, log: &Log) -> Duration {
+    drop_indexes(cluster.servers.nats().await).await;
+    let end = log.last().await.expect("the log can be read").expect("it is not empty").position();
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let place = folder.path().display().to_string();
+    let mut projector = cluster.node("projector", "p", &[("--index-dir", &place)], &[]);
+    for (projection, _) in indexes() {
+        let label = format!("projection=\"{}\"", projection.name);
+        #[expect(clippy::cast_precision_loss, reason = "metrics are floats")]
+        while projector.management.sum("platform_projection_sequence", &[&label]).await < end.sequence as f64 {
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+    let used = cpu::of(projector.process.pid());
+    projector.process.end().await;
+    used
+}
+
+fn indexes() -> impl Iterator<Item = (&'static Projection, &'static Table)> {
+    following(LogClass::Events).filter_map(|projection| match &projection.kind {
+        Kind::Index(table) => Some((projection, table)),
+        Kind::History | Kind::Rows(_) => None,
+    })
+}
+
+/// Writes the newest document of each object into an index, and returns how much that needs.
+fn bare_indexes(records: &[Record]) -> Duration {
+    let events: Vec<_> = records.iter().flat_map(|record| &record.events).cloned().collect();
+    let mut used = Duration::ZERO;
+    for (_, table) in indexes() {
+        let changes = table.fold(&events).expect("the events can be read");
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let place = Folder::open(folder.path()).expect("nobody uses it");
+        let mut writer = Writer::open(&place, Layout::of(table)).expect("an index can be made");
+        let before = cpu::of_this_process();
+        writer.apply(&changes).expect("documents go in");
+        writer.commit(Position::default(), Timestamp::UNIX_EPOCH).expect("it commits");
+        used += cpu::of_this_process().saturating_sub(before);
+    }
+    used
 }
 
 /// Whether every projection of `EVENTS` in Postgres has come as far as the log was.
-async fn is_there(platform: &Platform, end: u64) -> bool {
-    let Ok((client, connection)) = tokio_postgres::connect(&platform.postgres_url(), NoTls).await else { return false };
-    tokio::spawn(connection);
-    let Ok(rows) = client.query("select projection, stream_sequence from platform.checkpoints", &[]).await else {
-        return false;
-    };
+async fn is_there(postgres: &tokio_postgres::Client, end: u64) -> bool {
+    let checkpoints = postgres.query("select projection, stream_sequence from platform.checkpoints", &[]).await;
+    let rows = checkpoints.expect("the checkpoints can be read");
     let reached =
         |name: &str| rows.iter().any(|row| row.get::<_, &str>(0) == name && row.get::<_, i64>(1).unsigned_abs() >= end);
     following(LogClass::Events)
