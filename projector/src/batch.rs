@@ -4,34 +4,36 @@ use std::{sync::Arc, time::Duration};
 
 use base::clock;
 use eventlog::{
-    log::LogFailure,
+    log::{Log, LogFailure},
     record::{Position, Record, Recorded},
 };
 use futures::{FutureExt, Stream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::{Instant, timeout_at};
 
-/// How many events a batch has at most, except where one record has more.
+/// A batch that has this many events gets no further record.
 pub(crate) const MOST_EVENTS: usize = 1000;
-/// How many events it has at most while a unit catches up. Those of one aggregate cost one write of a row, or one
-/// document.
+/// A batch that has this many events gets no further record while its unit catches up. Those of one aggregate cost one
+/// write of a row, or one document.
 pub(crate) const MOST_OLD_EVENTS: usize = 10_000;
-/// How large the payloads of a batch are at most, in bytes, except where one record has more.
+/// A batch with so large payloads gets no further record, in bytes.
 const MOST_BYTES: usize = 4 << 20;
-/// How long a batch waits for each further record, and how long in total, while a unit catches up.
+/// How long a batch waits for each further record, and how long it is collected in total, while its unit catches up.
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
 
 /// The records of a log in batches.
 pub(crate) struct Batches<S> {
     records: S,
+    /// The stream sequence of the last record that the log had when it was followed: up to there the records are old.
+    pub(crate) end: u64,
     /// How many events a batch of old records has at most.
     most_old: usize,
     /// What has arrived of the next batch.
     arrived: Batch,
     /// The size of the payloads that have arrived, in bytes.
     bytes: usize,
-    /// How long it may wait for further records.
-    until: Instant,
+    /// How long it waits for the next record, and how long it is collected in total.
+    until: (Instant, Instant),
 }
 
 /// Complete records, in order.
@@ -47,13 +49,24 @@ pub(crate) struct Batch {
     pub(crate) committed_at: Timestamp,
 }
 
+/// Follows a log from a position on, in batches.
+pub(crate) async fn follow(
+    log: &Log,
+    from: Position,
+    most_old: usize,
+) -> Result<Batches<impl Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin + use<>>, LogFailure> {
+    let end = log.end().await?;
+    Ok(Batches::of(log.follow(from).await?, end, most_old))
+}
+
 impl<S: Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin> Batches<S> {
-    pub(crate) fn of(records: S, most_old: usize) -> Self {
-        Self { records, most_old, arrived: Batch::default(), bytes: 0, until: Instant::now() }
+    fn of(records: S, end: u64, most_old: usize) -> Self {
+        let now = Instant::now();
+        Self { records, end, most_old, arrived: Batch::default(), bytes: 0, until: (now, now) }
     }
 
-    /// Waits for the next record, and adds those that are ready after it, or soon if they are old; `None` when the log
-    /// has ended. Nothing is lost if this is dropped before it completes.
+    /// Waits for the next record, and adds those that are ready after it, or soon while there are old ones; `None` when the
+    /// log has ended. Nothing is lost if this is dropped before it completes.
     pub(crate) async fn next(&mut self) -> Option<Result<Batch, LogFailure>> {
         loop {
             let is_first = self.arrived.records.is_empty();
@@ -69,25 +82,25 @@ impl<S: Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin> Batches<S> {
     }
 
     fn push(&mut self, record: Arc<Record>, is_first: bool) {
+        let now = Instant::now();
         if is_first {
-            (self.bytes, self.until) = (0, Instant::now() + PATIENCE.1);
+            (self.bytes, self.until.1) = (0, now + PATIENCE.1);
         }
+        self.until.0 = (now + PATIENCE.0).min(self.until.1);
         self.bytes += record.events.iter().map(|recorded| recorded.event.payload.len()).sum::<usize>();
         self.arrived.push(record);
     }
 
     /// Returns a further record for the batch; `None` if it has enough, or if there is none.
     async fn further(&mut self) -> Option<Result<Arc<Record>, LogFailure>> {
-        let is_old = self.arrived.is_old();
-        let most = if is_old { self.most_old } else { MOST_EVENTS };
-        if self.arrived.events.len() >= most || self.bytes >= MOST_BYTES {
+        // By the log, not by the clock: a batch of a node whose clock is ahead must not wait.
+        let is_behind = self.arrived.end.stream_sequence < self.end;
+        let most = if is_behind || self.arrived.is_old() { self.most_old } else { MOST_EVENTS };
+        if self.arrived.events.len() >= most || self.bytes >= MOST_BYTES || Instant::now() > self.until.1 {
             return None;
         }
         match self.records.next().now_or_never() {
-            None if is_old => {
-                let until = self.until.min(Instant::now() + PATIENCE.0);
-                timeout_at(until, self.records.next()).await.ok().flatten()
-            }
+            None if is_behind => timeout_at(self.until.0, self.records.next()).await.ok().flatten(),
             ready => ready.flatten(),
         }
     }
@@ -120,21 +133,24 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use eventlog::record::{CommitRecord, Event};
+    use std::task::Poll;
+
     use futures::{channel::mpsc, poll};
 
     use super::*;
 
-    /// A record with this many events that was committed at a time.
-    fn record(stream_sequence: u64, events: usize, committed_at: Timestamp) -> Arc<Record> {
-        let event = Event { payload: vec![0; 1000].into(), ..Event::default() };
-        let events = vec![event; events];
+    /// A record that was committed at a time, with this many events of this many bytes.
+    fn record(stream_sequence: u64, [count, size]: [usize; 2], committed_at: Timestamp) -> Arc<Record> {
+        let event = Event { payload: vec![0; size].into(), ..Event::default() };
+        let events = vec![event; count];
         let committed_at = committed_at.as_microsecond();
         let commit = CommitRecord { first_sequence: 1, events, committed_at, ..CommitRecord::default() };
         Arc::new(Record::new(stream_sequence, [0; 32], commit))
     }
 
-    async fn sizes(records: impl Iterator<Item = Arc<Record>>) -> Vec<usize> {
-        let mut batches = Batches::of(futures::stream::iter(records.map(Ok)), MOST_OLD_EVENTS);
+    /// The sizes of the batches of records that are all ready, in a log that ends somewhere.
+    async fn sizes(end: u64, records: impl Iterator<Item = Arc<Record>>) -> Vec<usize> {
+        let mut batches = Batches::of(futures::stream::iter(records.map(Ok)), end, MOST_OLD_EVENTS);
         let mut found = vec![];
         while let Some(Ok(batch)) = batches.next().await {
             found.push(batch.events.len());
@@ -144,30 +160,55 @@ mod tests {
 
     #[tokio::test]
     async fn old_records_make_large_batches_and_new_ones_small_ones() {
-        let old = |number| record(number, 999, Timestamp::UNIX_EPOCH);
-        assert_eq!(sizes((1..=12).map(old)).await, [4_995, 4_995, 1_998], "4 MiB of payloads are enough");
-        let new = |number| record(number, 400, clock::now() + SignedDuration::from_hours(1));
-        assert_eq!(sizes((1..=4).map(new)).await, [1200, 400]);
+        let now = || clock::now() + SignedDuration::from_hours(1);
+        let large = |number| record(number, [999, 1000], now());
+        assert_eq!(sizes(12, (1..=12).map(large)).await, [4_995, 4_995, 1_998], "4 MiB of payloads are enough");
+        let small = |number| record(number, [4000, 10], now());
+        assert_eq!(sizes(4, (1..=4).map(small)).await, [12_000, 4_000], "10,000 events are enough");
+        let new = |number| record(number, [400, 1000], now());
+        assert_eq!(sizes(0, (1..=4).map(new)).await, [1200, 400]);
+        let late = |number| record(number, [400, 1000], Timestamp::UNIX_EPOCH);
+        assert_eq!(sizes(0, (1..=4).map(late)).await, [1600], "a unit that falls back catches up in large batches");
     }
 
     #[tokio::test]
-    async fn what_has_arrived_is_there_though_nobody_waited() {
+    async fn only_what_is_before_the_end_of_the_log_waits_for_further_records() {
         let (mut log, records) = mpsc::unbounded();
-        let mut batches = Batches::of(records, MOST_OLD_EVENTS);
-        for number in 1..=3 {
-            log.start_send(Ok(record(number, 1, Timestamp::UNIX_EPOCH))).expect("somebody listens");
-            let mut next = Box::pin(batches.next());
-            assert!(poll!(&mut next).is_pending(), "further old records may come");
+        let mut batches = Batches::of(records, 3, MOST_OLD_EVENTS);
+        let mut put = |number| {
+            log.start_send(Ok(record(number, [1, 1], Timestamp::UNIX_EPOCH))).expect("somebody listens");
+        };
+        for number in 1..=2 {
+            put(number);
+            assert!(poll!(Box::pin(batches.next())).is_pending(), "further old records may come");
         }
-        let batch = batches.next().await.expect("it arrived").expect("nothing fails");
-        let found: Vec<u64> = batch.records.iter().map(|record| record.stream_sequence).collect();
-        assert_eq!(found, [1, 2, 3]);
+        // What has arrived is there, though nobody waited for it.
+        put(3);
+        let sequences = |batch: Batch| batch.records.iter().map(|record| record.stream_sequence).collect::<Vec<_>>();
+        let batch = poll!(Box::pin(batches.next()));
+        assert_eq!(batch.map(|batch| batch.and_then(Result::ok).map(sequences)), Poll::Ready(Some(vec![1, 2, 3])));
+        put(4);
+        let batch = poll!(Box::pin(batches.next()));
+        assert_eq!(batch.map(|batch| batch.and_then(Result::ok).map(sequences)), Poll::Ready(Some(vec![4])));
+    }
+
+    #[tokio::test]
+    async fn a_wait_for_old_records_ends() {
+        let (mut log, records) = mpsc::unbounded();
+        let mut batches = Batches::of(records, 3, MOST_OLD_EVENTS);
+        log.start_send(Ok(record(1, [1, 1], Timestamp::UNIX_EPOCH))).expect("somebody listens");
+        let begin = Instant::now();
+        // Waits that are given up do not begin anew.
+        while timeout_at(Instant::now() + PATIENCE.0 / 5, batches.next()).await.is_err() {}
+        assert!((PATIENCE.0..).contains(&begin.elapsed()), "{:?}", begin.elapsed());
+        assert!(poll!(Box::pin(batches.next())).is_pending(), "it was one record");
     }
 
     #[tokio::test]
     async fn what_precedes_a_failure_is_applied() {
-        let records = vec![Ok(record(1, 2, Timestamp::UNIX_EPOCH)), Err(LogFailure::Nats("it is gone".to_owned()))];
-        let mut batches = Batches::of(futures::stream::iter(records), MOST_OLD_EVENTS);
+        let records =
+            vec![Ok(record(1, [2, 1], Timestamp::UNIX_EPOCH)), Err(LogFailure::Nats("it is gone".to_owned()))];
+        let mut batches = Batches::of(futures::stream::iter(records), 3, MOST_OLD_EVENTS);
         assert_eq!(batches.next().await.and_then(Result::ok).map(|batch| batch.events.len()), Some(2));
         assert!(batches.next().await.is_none(), "the log has to be followed anew");
     }

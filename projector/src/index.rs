@@ -42,7 +42,7 @@ use view::{
 use self::writing::Erasing;
 use crate::{
     Partition, Projector,
-    batch::{Batch, Batches, MOST_OLD_EVENTS},
+    batch::{Batch, MOST_OLD_EVENTS, follow},
     decision::discarded,
     failure::BatchFailure,
     parked::{self, Parked},
@@ -311,7 +311,7 @@ impl Unit {
         let (database, Opened { mut writer, mut snapshot, complete_from }) = (&self.projector.database, opened);
         let mut parked = lease.during(self.parked(&snapshot)).await?;
         all_parked.send_replace(parked.news().map(|(_, all)| all));
-        let mut batches = Batches::of(self.follower.log.follow(snapshot.position).await?, MOST_OLD_EVENTS);
+        let mut batches = follow(&self.follower.log, snapshot.position, MOST_OLD_EVENTS).await?;
         self.report(&snapshot, complete_from, &committed);
         let mut erasing = Erasing::begin(self.table, &writer)?;
         let (mut next, mut is_changed) = (None, false);

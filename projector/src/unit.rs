@@ -19,7 +19,7 @@ use view::{
 
 use crate::{
     Partition, Projector,
-    batch::{Batch, Batches, MOST_OLD_EVENTS},
+    batch::{self, Batch, MOST_OLD_EVENTS},
     decision::discarded,
     failure::BatchFailure,
     parked::Parked,
@@ -201,8 +201,8 @@ impl Rows {
         let discarded = lease.during(discarded::<Stall>(&self.projector, partition, checkpoint.position)).await?;
         let mut parked = Parked::load(&self.projector, partition, checkpoint.position.sequence, discarded).await?;
         let announcer = Announcer::new(log.client(), projection, *shard);
-        let mut telling = Telling { rows: self, announcer, complete_at: Some(log.end().await?) };
-        let mut batches = Batches::of(log.follow(checkpoint.position).await?, MOST_OLD_EVENTS);
+        let mut batches = batch::follow(log, checkpoint.position, MOST_OLD_EVENTS).await?;
+        let mut telling = Telling { rows: self, announcer, complete_at: Some(batches.end) };
         reporter.has_begun(Reached::from(checkpoint.position));
         telling.is_at(checkpoint).await?;
         loop {

@@ -40,6 +40,15 @@ pub fn is_next_version() -> bool {
     *IS_NEXT
 }
 
+/// By how much the version of a projection in this process is higher than usual, as after a change of its tables.
+pub fn raised_version(projection: &str) -> i32 {
+    static RAISED: LazyLock<Option<String>> = LazyLock::new(|| {
+        let raised = std::env::var("PLATFORM_RAISED_PROJECTION").ok();
+        raised.filter(|_| cfg!(feature = "fault"))
+    });
+    i32::from(RAISED.as_deref() == Some(projection))
+}
+
 /// Whether this process writes like the versions that knew no references.
 pub fn is_before_references() -> bool {
     static IS_BEFORE: LazyLock<bool> =

@@ -47,7 +47,7 @@ pub trait Aggregate: 'static {
     fn restores(event: &Self::Event) -> bool;
 
     /// Brings the payload of an event of an earlier revision to the shape of the next one. This is the one place that
-    /// knows earlier shapes; an aggregate that raises [`Aggregate::REVISION`] has to say here what that changed.
+    /// knows earlier shapes.
     fn upcast(_revision: u32, _event: &str, payload: Value) -> Value {
         payload
     }
@@ -84,6 +84,20 @@ pub trait Aggregate: 'static {
     /// with claims.
     fn references(_state: &Self::State, _owner: &Owner) -> Vec<Reference> {
         vec![]
+    }
+}
+
+/// Brings the state in the payload of an event of a resource, or of settings, to the shape of the next revision.
+pub(crate) fn with_state(event: &str, mut payload: Value, upcast: impl FnOnce(Value) -> Value) -> Value {
+    match event {
+        "removed" => payload,
+        "changed" | "impersonated" => {
+            if let Some(to) = payload.get_mut("to") {
+                *to = upcast(to.take());
+            }
+            payload
+        }
+        _ => upcast(payload),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, fmt::Debug, marker::PhantomData, sync::Arc};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use crate::{
-    aggregate::{Aggregate, changed_fields},
+    aggregate::{Aggregate, changed_fields, with_state},
     context::{Owner, OwnerType},
     permission::Permissions,
     projection::{Name, SETTINGS},
@@ -82,6 +83,8 @@ impl Milliseconds {
 pub trait Properties: Serialize + DeserializeOwned + Clone + Default + Debug + Send + Sync + 'static {
     /// The name, for example `language_settings`.
     const NAME: &'static str;
+    /// The shape of its states that this build writes, counted from 1.
+    const REVISION: u32 = 1;
     /// The levels of the contexts that have such settings.
     const LEVELS: &'static [OwnerType] = &[OwnerType::System, OwnerType::Instance, OwnerType::Organization];
     /// The projection of its rows.
@@ -100,6 +103,12 @@ pub trait Properties: Serialize + DeserializeOwned + Clone + Default + Debug + S
     /// All properties that break their rules.
     fn check(_change: &Self::Change) -> Result<(), Rejection> {
         Ok(())
+    }
+
+    /// Brings a state of an earlier revision to the shape of the next one. The names of the fields of a change stay as
+    /// they were written.
+    fn upcast(_revision: u32, state: Value) -> Value {
+        state
     }
 
     /// Applies the writes.
@@ -212,6 +221,7 @@ impl<P> Event<P> {
 
 impl<P: Properties> Aggregate for Settings<P> {
     const NAME: &'static str = P::NAME;
+    const REVISION: u32 = P::REVISION;
     const EVENTS: &'static [&'static str] = &["changed", "removed"];
     const ALWAYS_EXISTS: bool = true;
     /// `None` before the first property is set.
@@ -232,6 +242,10 @@ impl<P: Properties> Aggregate for Settings<P> {
         }
         P::validate(&Chain { own: Some(Arc::new(to.known.clone())), above })?;
         Ok(vec![Event::Changed { to, fields }])
+    }
+
+    fn upcast(revision: u32, event: &str, payload: Value) -> Value {
+        with_state(event, payload, |state| P::upcast(revision, state))
     }
 
     fn evolve(_: Option<WithUnknown<P>>, event: &Event<P>) -> Option<WithUnknown<P>> {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use self::change::{change, end_sessions, impersonate, lock, switch};
 use crate::{
-    aggregate::Aggregate,
+    aggregate::{Aggregate, with_state},
     claim::Claim,
     column::{Column, Value},
     context::{Owner, Part, PartKind},
@@ -31,6 +31,8 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     /// The log that its events are in. References from the log that ages out are not found when what they name is
     /// removed.
     const CLASS: LogClass = LogClass::Events;
+    /// The shape of its states that this build writes, counted from 1.
+    const REVISION: u32 = 1;
     /// The columns of the read model.
     const COLUMNS: &'static [Column<Self>];
     /// The projection of its rows, if it can be read.
@@ -62,6 +64,12 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     /// Checks the rules that span fields; rules on single fields are stated in the proto.
     fn validate(&self) -> Result<(), Rejection> {
         Ok(())
+    }
+
+    /// Brings a state of an earlier revision to the shape of the next one. Two things stay as they were written: the
+    /// names of the fields of a change, and what is read without being understood, such as sealed personal data.
+    fn upcast(_revision: u32, state: serde_json::Value) -> serde_json::Value {
+        state
     }
 
     /// Applies a partial update.
@@ -261,6 +269,7 @@ impl<R> Event<R> {
 
 impl<R: Resource> Aggregate for Standard<R> {
     const NAME: &'static str = R::NAME;
+    const REVISION: u32 = R::REVISION;
     const CLASS: LogClass = R::CLASS;
     const EVENTS: &'static [&'static str] = match R::STATES {
         States::Active => &["added", "changed", "removed"],
@@ -310,6 +319,10 @@ impl<R: Resource> Aggregate for Standard<R> {
                 None => Ok(vec![Event::Removed]),
             },
         }
+    }
+
+    fn upcast(revision: u32, event: &str, payload: serde_json::Value) -> serde_json::Value {
+        with_state(event, payload, |state| R::upcast(revision, state))
     }
 
     fn evolve(_: Self::State, event: &Event<R>) -> Self::State {

@@ -16,7 +16,7 @@ use domain::{
 use eventlog::record::{Event, Recorded, decode, encode};
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 #[derive(Deserialize)]
 struct Line {
@@ -34,6 +34,9 @@ impl Line {
     }
 }
 
+/// What no platform writes: the one system stays, and these are changed by nobody.
+const NEVER_WRITTEN: &[&str] = &[];
+
 /// Reads the recorded events of every aggregate.
 struct Reader {
     lines: Vec<Line>,
@@ -42,36 +45,52 @@ struct Reader {
     types: BTreeSet<String>,
 }
 
-impl Visitor for Reader {
-    fn resource<R: Resource>(&mut self) {
-        self.other::<Standard<R>>();
-    }
-
-    fn settings<P: Properties>(&mut self) {
-        self.other::<Settings<P>>();
-    }
-
-    fn other<A: Aggregate>(&mut self) {
+impl Reader {
+    /// Reads the events of an aggregate. `strange` returns the members of its state that this build does not know.
+    fn read<A: Aggregate>(&mut self, strange: impl Fn(&A::Event) -> Vec<String>) {
         let types: BTreeSet<String> = A::EVENTS.iter().map(|name| format!("{}.{name}", A::NAME)).collect();
         let mut current = BTreeSet::new();
         for line in self.lines.iter().filter(|line| types.contains(&line.r#type)) {
-            match decode::<A>(&line.event()) {
-                Err(failure) => self.failures.push(format!("{failure}: {:?}", failure.source)),
-                Ok(event) if line.revision == A::REVISION => {
-                    current.insert(line.r#type.clone());
-                    let (r#type, payload) = encode::<A>(&event);
-                    assert_eq!(r#type, line.r#type);
-                    let written =
-                        if payload.is_empty() { Value::Null } else { serde_json::from_slice(&payload).unwrap() };
-                    lost("", line.payload.as_ref().unwrap_or(&Value::Null), &written)
-                        .into_iter()
-                        .for_each(|member| self.failures.push(format!("{type} loses {member}")));
+            let event = match decode::<A>(&line.event()) {
+                Ok(event) => event,
+                Err(failure) => {
+                    self.failures.push(format!("{failure}: {:?}", failure.source));
+                    continue;
                 }
-                Ok(_) => {}
+            };
+            let (r#type, payload) = encode::<A>(&event);
+            assert_eq!(r#type, line.r#type);
+            self.failures.extend(strange(&event).iter().map(|member| format!("{type}: nobody knows {member}")));
+            if line.revision == A::REVISION {
+                current.insert(r#type.clone());
+                let written = if payload.is_empty() { Value::Null } else { serde_json::from_slice(&payload).unwrap() };
+                let lost = lost("", line.payload.as_ref().unwrap_or(&Value::Null), &written);
+                self.failures.extend(lost.iter().map(|member| format!("{type} loses {member}")));
             }
         }
-        self.failures.extend(types.difference(&current).map(|name| format!("{name} was never recorded")));
+        let never: BTreeSet<String> = NEVER_WRITTEN.iter().map(|name| (*name).to_owned()).collect();
+        let written: BTreeSet<String> = types.difference(&never).cloned().collect();
+        self.failures.extend(written.difference(&current).map(|name| format!("{name} was never recorded")));
+        self.failures.extend(current.intersection(&never).map(|name| format!("{name} is written after all")));
         self.types.extend(types);
+    }
+}
+
+fn names(unknown: &Map<String, Value>) -> Vec<String> {
+    unknown.keys().cloned().collect()
+}
+
+impl Visitor for Reader {
+    fn resource<R: Resource>(&mut self) {
+        self.read::<Standard<R>>(|event| event.clone().into_state().map_or(vec![], |state| names(&state.unknown)));
+    }
+
+    fn settings<P: Properties>(&mut self) {
+        self.read::<Settings<P>>(|event| event.clone().into_state().map_or(vec![], |state| names(&state.unknown)));
+    }
+
+    fn other<A: Aggregate>(&mut self) {
+        self.read::<A>(|_| vec![]);
     }
 }
 

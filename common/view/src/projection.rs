@@ -5,6 +5,7 @@
 
 use std::sync::LazyLock;
 
+use base::fault;
 use domain::{
     catalog::{self, Visitor},
     log_class::{LogClass, OfEach},
@@ -228,8 +229,8 @@ impl GenerationSlot {
 }
 
 impl Projection {
-    const fn new(Name { name, version }: Name, class: LogClass, kind: Kind) -> Self {
-        Self { name, view: name, version, class, kind }
+    fn new(Name { name, version }: Name, class: LogClass, kind: Kind) -> Self {
+        Self { name, view: name, version: version + fault::raised_version(name), class, kind }
     }
 
     fn at_slot(&self, place: GenerationSlot) -> Self {

@@ -32,7 +32,7 @@ use view::{
 
 use crate::{
     Projector,
-    batch::{Batches, MOST_EVENTS},
+    batch::{self, MOST_EVENTS},
     fold::fold,
     open::opened,
     unit::{OtherLog, recognise},
@@ -123,7 +123,7 @@ impl<'a> Round<'a> {
         recognise(log, at.map(|at| at.position).unwrap_or_default()).await?;
         self.checked.insert(history.name, 0);
         let Some(end) = log.last().await? else { return Ok(true) };
-        let mut batches = Batches::of(log.follow(Position::default()).await?, MOST_EVENTS);
+        let mut batches = batch::follow(log, Position::default(), MOST_EVENTS).await?;
         let (mut reached, mut is_right) = (0, true);
         while reached < end.stream_sequence {
             let next = timeout(SILENCE, batches.next());

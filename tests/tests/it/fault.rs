@@ -27,6 +27,7 @@ mod model;
 mod parking;
 mod projector;
 mod purge;
+mod raised;
 mod replay;
 mod rest;
 mod retrying;

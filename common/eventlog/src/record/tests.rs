@@ -1,5 +1,5 @@
 use domain::{
-    rejection::Rejection,
+    column::Column,
     resource::{project::Project, system::System},
     standard::{Event as Change, Standard},
 };
@@ -159,61 +159,51 @@ fn what_was_written_is_read_and_what_a_newer_build_wrote_is_known_as_such() {
     }
 }
 
-/// An aggregate whose events have been changed twice: the brightness was a text, and later had another name.
-struct Lamp;
-
+/// A resource whose shape was changed twice: its brightness was a text, and then had another name. One of its members has
+/// the name that the state has in a change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", content = "data", rename_all = "snake_case")]
-enum LampEvent {
-    Dimmed { lumens: u32 },
-    SwitchedOff,
+struct Lamp {
+    lumens: u32,
+    to: String,
 }
 
-impl Aggregate for Lamp {
+impl Resource for Lamp {
     const NAME: &'static str = "lamp";
     const REVISION: u32 = 3;
-    const EVENTS: &'static [&'static str] = &["dimmed", "switched_off"];
+    const COLUMNS: &'static [Column<Self>] = &[];
+    type Patch = ();
 
-    type State = u32;
-    type Command = ();
-    type Event = LampEvent;
-
-    fn decide(_: &u32, (): ()) -> Result<Vec<LampEvent>, Rejection> {
-        Ok(vec![])
-    }
-
-    fn evolve(_: u32, event: &LampEvent) -> u32 {
-        if let LampEvent::Dimmed { lumens } = event { *lumens } else { 0 }
-    }
-
-    fn restores(_: &LampEvent) -> bool {
-        true
-    }
-
-    fn upcast(revision: u32, event: &str, payload: Value) -> Value {
-        match (revision, event) {
-            (1, "dimmed") => {
-                json!({ "light": payload["brightness"].as_str().and_then(|text| text.parse::<u32>().ok()) })
+    fn upcast(revision: u32, state: Value) -> Value {
+        match revision {
+            1 => {
+                json!({ "to": state["to"], "light": state["brightness"].as_str().and_then(|text| text.parse::<u32>().ok()) })
             }
-            (2, "dimmed") => json!({ "lumens": payload["light"] }),
-            _ => payload,
+            _ => json!({ "to": state["to"], "lumens": state["light"] }),
         }
+    }
+
+    fn patched(self, (): ()) -> Self {
+        self
     }
 }
 
 #[test]
 fn events_of_earlier_revisions_are_brought_to_the_current_one() {
-    let read = |name: &str, revision: u32, payload: &'static str| {
-        let payload = Bytes::from_static(payload.as_bytes());
-        decode::<Lamp>(&recorded(Event { r#type: format!("lamp.{name}"), payload, revision, ..Event::default() }))
+    let read = |name: &str, revision: u32, payload: &str| {
+        let (r#type, payload) = (format!("lamp.{name}"), payload.to_owned().into());
+        decode::<Standard<Lamp>>(&recorded(Event { r#type, payload, revision, ..Event::default() }))
     };
-    let payloads = [r#"{"brightness":"40"}"#, r#"{"light":40}"#, r#"{"lumens":40}"#];
-    for (revision, payload) in (1..).zip(payloads) {
-        assert_eq!(read("dimmed", revision, payload).unwrap(), LampEvent::Dimmed { lumens: 40 }, "{revision}");
-        assert_eq!(read("switched_off", revision, "").unwrap(), LampEvent::SwitchedOff, "{revision}");
+    let states = [r#"{"to":"a","brightness":"40"}"#, r#"{"to":"a","light":40}"#, r#"{"to":"a","lumens":40}"#];
+    let to = || Lamp { lumens: 40, to: "a".to_owned() }.into();
+    for (revision, state) in (1..).zip(states) {
+        assert_eq!(read("added", revision, state).unwrap(), Change::Added(to()), "{revision}");
+        let changed = Change::Changed { to: to(), fields: vec!["brightness".to_owned()] };
+        let payload = format!(r#"{{"to":{state},"fields":["brightness"]}}"#);
+        assert_eq!(read("changed", revision, &payload).unwrap(), changed, "{revision}");
+        assert_eq!(read("removed", revision, "").unwrap(), Change::Removed, "{revision}");
     }
-    assert_eq!(read("dimmed", 0, payloads[0]).unwrap(), LampEvent::Dimmed { lumens: 40 }, "it is of the first");
-    for (revision, payload, is_newer) in [(1, "{", false), (1, r#"{"light":40}"#, false), (4, payloads[2], true)] {
-        assert_eq!(read("dimmed", revision, payload).unwrap_err().is_newer(), is_newer, "{revision} {payload}");
+    assert_eq!(read("added", 0, states[0]).unwrap(), Change::Added(to()), "without a revision it is of the first");
+    for (revision, payload, is_newer) in [(1, "{", false), (1, states[1], false), (4, states[2], true)] {
+        assert_eq!(read("added", revision, payload).unwrap_err().is_newer(), is_newer, "{revision} {payload}");
     }
 }

@@ -19,7 +19,7 @@ use view::{
     projection::{index_of, rows_of},
 };
 
-/// The number of events of a batch. A record is never divided, so that each is a batch of its own.
+/// The number of events of a record, which is never divided: of a batch, if it is alone.
 const OF_BATCH: u64 = 1000;
 /// How many targets change while one is parked, how many in each record, and how often one comes.
 const OTHERS: u64 = 10_000;
@@ -41,6 +41,7 @@ async fn one_event_that_fails_in_the_middle_of_a_batch_of_a_thousand_leaves_the_
     let id = |batch: u64, number: u64| format!("{batch}{number:017}");
     // One that Postgres refuses, and one that cannot be read.
     let [refused, unreadable] = [id(1, OF_BATCH / 2), id(2, OF_BATCH / 2)];
+    let _projector = cluster.node("projector", "projector", &[], &[]);
     for batch in 1..=2 {
         let event = |number: u64| {
             let id = id(batch, number);
@@ -48,10 +49,10 @@ async fn one_event_that_fails_in_the_middle_of_a_batch_of_a_thousand_leaves_the_
             let event = forge::named(instance_id, (&id, 1), name);
             if id == unreadable { Event { payload: "{".into(), ..event } } else { event }
         };
+        // Each is applied before the next one is there.
         log.put((0..OF_BATCH).map(event).collect(), SignedDuration::ZERO).await;
+        cluster.audit().await.wait_projected(&cluster.servers.places.postgres_url).await;
     }
-    let _projector = cluster.node("projector", "projector", &[], &[]);
-    cluster.audit().await.wait_projected(&cluster.servers.places.postgres_url).await;
     let postgres = connect(&cluster.servers.places.postgres_url).await;
     let text = "select projection, aggregate_id from platform.failed_events order by 2, 1";
     let expected = [("targets", &refused), ("targets", &unreadable), ("targets_index", &unreadable)];
