@@ -2,9 +2,10 @@
 //!
 //! [`projection`] lists what is stored, in which [`table`]s; [`checkpoint`] is how far each projection is, which
 //! [`progress`] announces to the other nodes; [`reaction`] announces how far reactions are; [`generation`] builds a
-//! projection anew beside the one that answers; [`failed_event`] is what a projection could not process. [`read_model`]
-//! writes and reads the [`rows`] that the API returns; the writer reads [`history`]; [`directory`], [`ended`],
-//! [`settings`] and [`keyring`] admit requests; [`persons`] opens personal data.
+//! projection anew beside the one that answers; [`scrub`] compares rows and events with the log, and repairs them;
+//! [`failed_event`] is what a projection could not process. [`read_model`] writes and reads the [`rows`] that the API
+//! returns; the writer reads [`history`]; [`directory`], [`ended`], [`settings`] and [`keyring`] admit requests;
+//! [`persons`] opens personal data.
 
 pub mod attempts;
 pub mod checkpoint;

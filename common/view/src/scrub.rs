@@ -23,10 +23,15 @@ pub use self::{
 use crate::{
     database::{Database, DatabaseFailure, begin, limited},
     failed_event::decided::all_discarded,
-    projection::{PROJECTIONS, Projection},
+    projection::{HISTORY, PROJECTIONS, Projection, SESSION_HISTORY},
     read_model::ReadModel,
     table::{Change, Table},
 };
+
+/// Returns what a view consists of, for people: rows, or the events of a history.
+pub fn parts_of(view: &str) -> &'static str {
+    if [HISTORY.view, SESSION_HISTORY.view].contains(&view) { "events" } else { "rows" }
+}
 
 /// How many keys of a table are read at once.
 const KEYS: u32 = 1000;

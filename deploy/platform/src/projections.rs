@@ -9,6 +9,7 @@ use base::{
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use view::scrub::parts_of;
 
 use crate::{
     Failure, cli,
@@ -167,17 +168,17 @@ fn line(view: &Value) -> String {
         reason if reason.is_empty() => reason,
         reason => format!("; it has stopped until an operator acts: {reason}"),
     };
-    let (version, check) = (number(&view["version"]), check(&view["check"]));
+    let (version, check) = (number(&view["version"]), check(&view["check"], parts_of(&name)));
     format!("{name} version {version}: {end} of {log}, {failed} failed events{stopped}{check}{beside}")
 }
 
-/// Says what the regular check against the log has found.
-fn check(found: &Value) -> String {
+/// Says what the regular check against the log has found of the parts of a view.
+fn check(found: &Value, parts: &str) -> String {
     let checked = found["checkedAt"].as_str().map(|at| format!("; checked {at}"));
     let repaired = found["repairedAt"].as_str().map(|at| {
         let examples = found["repairedExamples"].as_array().map(Vec::as_slice).unwrap_or_default();
         let examples: Vec<&str> = examples.iter().filter_map(Value::as_str).collect();
-        format!("; {} rows repaired, the last {at}: {}", number(&found["repairedRows"]), examples.join(", "))
+        format!("; {} {parts} repaired, the last {at}: {}", number(&found["repairedRows"]), examples.join(", "))
     });
     [checked, repaired].into_iter().flatten().collect()
 }

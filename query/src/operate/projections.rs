@@ -17,7 +17,7 @@ use page::{
     component::{Badge, Chart, Frame, Size, count},
 };
 use serde_json::{Value, json};
-use view::projection::PROJECTIONS;
+use view::{projection::PROJECTIONS, scrub::parts_of};
 
 use super::{
     Operate,
@@ -59,6 +59,8 @@ pub(super) struct Row {
 
 /// What the regular check against the log has found.
 struct Check {
+    /// What the view consists of.
+    parts: &'static str,
     checked: Option<ShownTime>,
     rows: String,
     repaired: Option<ShownTime>,
@@ -162,9 +164,10 @@ impl GenerationRow {
 }
 
 impl Check {
-    fn of(found: &Value) -> Self {
+    fn of(found: &Value, view: &str) -> Self {
         let examples = found["repairedExamples"].as_array().map(Vec::as_slice).unwrap_or_default();
         Self {
+            parts: parts_of(view),
             checked: ShownTime::of(&found["checkedAt"]),
             rows: count(number(&found["checkedRows"])),
             repaired: ShownTime::of(&found["repairedAt"]),
@@ -192,7 +195,7 @@ impl Row {
             lag,
             at: ShownTime::of(&view["timestamp"]),
             generations: generations.iter().map(|generation| GenerationRow::of(generation, position)).collect(),
-            check: Check::of(&view["check"]),
+            check: Check::of(&view["check"], &text(&view["viewName"])),
         }
     }
 

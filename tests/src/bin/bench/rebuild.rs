@@ -252,6 +252,9 @@ async fn rebuild_indexes(cluster: &Cluster, log: &Log) -> Duration {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let place = folder.path().display().to_string();
     let mut projector = cluster.node("projector", "p", &[("--index-dir", &place)], &[]);
+    while projector.management.get("/metrics").await.is_none() {
+        sleep(LOOK_AGAIN).await;
+    }
     for (projection, _) in indexes() {
         let label = format!("projection=\"{}\"", projection.name);
         #[expect(clippy::cast_precision_loss, reason = "metrics are floats")]

@@ -11,6 +11,7 @@ use tests::{
     client::{Client, TARGETS, created, post, send, target},
     eventually,
     platform::Platform,
+    process::run,
     servers::Servers,
 };
 use tokio::time::sleep;
@@ -140,6 +141,8 @@ async fn what_was_changed_by_hand_is_repaired_and_nothing_else() {
     assert!(rows.contains("platform_projection_repaired_rows_total{projection=\"targets\"} 4"), "{rows}");
     let examples = found["targets"]["repairedExamples"].to_string();
     assert!(examples.contains(" of instance "), "{examples}");
+    let (_, list, _) = run(&["projections", "list", "--data-dir", &platform.data().display().to_string()]);
+    assert!(list.contains("; 4 rows repaired, the last ") && list.contains("; 5 events repaired, the last "), "{list}");
 }
 
 /// What somebody changes: rows of every kind, and events.
