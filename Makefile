@@ -72,7 +72,7 @@ lint: ## run clippy on everything
 doc: ## build the code's documentation, private items too
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --features platform/fault --no-deps --document-private-items
 
-bench: ## measure; prints tables; ARGS="search 1000000", ARGS="people 1000000", ARGS=commands, replay, generations, apart, tokens, logins, passwords, enumeration, requests, index, nodes, parking, tenants, settings, providers, actions or fair measures a part
+bench: ## measure; prints tables; ARGS="search 1000000", ARGS="people 1000000", ARGS="rebuild 1000000", ARGS=commands, replay, generations, apart, tokens, logins, passwords, enumeration, requests, index, nodes, parking, tenants, settings, providers, actions or fair measures a part
 	@deploy/setup
 	cargo build --release -p platform -p tests --bins
 	$(dir $(PLATFORM))bench $(ARGS)

@@ -132,9 +132,9 @@ impl Batch {
 
 #[cfg(test)]
 mod tests {
-    use eventlog::record::{CommitRecord, Event};
     use std::task::Poll;
 
+    use eventlog::record::{CommitRecord, Event};
     use futures::{channel::mpsc, poll};
 
     use super::*;

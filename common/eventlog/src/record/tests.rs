@@ -176,7 +176,8 @@ impl Resource for Lamp {
     fn upcast(revision: u32, state: Value) -> Value {
         match revision {
             1 => {
-                json!({ "to": state["to"], "light": state["brightness"].as_str().and_then(|text| text.parse::<u32>().ok()) })
+                let light: Option<u32> = state["brightness"].as_str().and_then(|text| text.parse().ok());
+                json!({ "to": state["to"], "light": light })
             }
             _ => json!({ "to": state["to"], "lumens": state["light"] }),
         }

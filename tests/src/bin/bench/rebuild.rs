@@ -47,7 +47,8 @@ const FIRST_ID: u64 = 900_000_000_000_000_000;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const RESOURCES: &str = "/resources/v3alpha";
 
-/// Measures how a projector makes rows and documents of a log with this many events, and then rows alone.
+/// Measures how a projector makes rows and documents of a log with this many events, then rows alone, then documents
+/// alone.
 pub(crate) async fn measure(events: usize) {
     let cluster = Cluster::start().await;
     let log = Log::open(cluster.servers.nats().await, LogClass::Events, 0, 1).await.expect("the log can be opened");
