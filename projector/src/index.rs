@@ -3,17 +3,16 @@
 //! While another process holds the lease, it follows what that one publishes, so its readers miss nothing, and a
 //! take-over begins with local files. An index is only a cache of the log: a broken one is built again.
 
+mod opening;
 mod publishing;
+mod rewriting;
 mod writing;
 
 use std::{
     convert::Infallible,
     ops::ControlFlow,
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering::Relaxed},
-    },
+    sync::{Arc, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -21,11 +20,13 @@ use base::{clock, explain::explain, fault};
 use eventlog::{
     lease::Lease,
     log::LogFailure,
+    record::Record,
     unit::{self, supervise, while_held},
 };
+use futures::Stream;
 use index::{
-    Folder, Follower, Manifest, Publisher, Replica, Snapshot, SnapshotSender, Storage, Writer, generation_name,
-    replace_snapshot,
+    Folder, Follower, Publisher, Snapshot, SnapshotSender, Storage, generation_name, replace_snapshot,
+    rewrite::Requests,
 };
 use jiff::Timestamp;
 use tokio::{
@@ -39,10 +40,10 @@ use view::{
     table::Table,
 };
 
-use self::writing::Erasing;
+use self::{opening::Opened, writing::Erasing};
 use crate::{
     Partition, Projector,
-    batch::{Batch, MOST_OLD_EVENTS, follow},
+    batch::{Batch, Batches, MOST_OLD_EVENTS, follow},
     decision::discarded,
     failure::BatchFailure,
     parked::{self, Parked},
@@ -58,8 +59,11 @@ fn commit_every() -> Duration {
 fn catch_up_every() -> Duration {
     fault::shortened(Duration::from_secs(2), Duration::from_millis(500))
 }
-/// How many times published files may arrive incomplete before they count as lost.
-const MOST_INCOMPLETE: u32 = 10;
+/// How long after a commit the next one is due.
+fn commits_in(committed_at: Timestamp) -> Duration {
+    let is_catching_up = clock::now().checked_sub(catch_up_every()).is_ok_and(|then| committed_at < then);
+    if is_catching_up { catch_up_every() } else { commit_every() }
+}
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The pause after another generation has taken the place of the one that was written.
@@ -126,14 +130,6 @@ pub(crate) struct Unit {
     stopped: Option<String>,
     /// Whether a document may be the reason of the last stop.
     is_careful: bool,
-}
-
-/// An index that is open for writing.
-struct Opened {
-    writer: Writer,
-    snapshot: Arc<Snapshot>,
-    /// The stream sequence from which on it may be shown: an index that was begun anew is useless before.
-    complete_from: u64,
 }
 
 /// The channel of complete commits.
@@ -256,51 +252,6 @@ impl Unit {
         }
     }
 
-    /// Opens the index as it was published last, whatever this machine has, or a new one if that is unusable.
-    async fn open(&self, published: &Manifest) -> Result<Opened, Stall> {
-        let Follower { log, remote, name, folder, layout, .. } = &self.follower;
-        let (place, layout) = (folder.clone(), layout.clone());
-        if published.meta.is_empty() {
-            return self.begin_anew().await;
-        }
-        let installed = Replica::new(folder.clone(), layout.clone()).install(published, remote).await;
-        let failure = match installed {
-            Ok(snapshot) if log.has(snapshot.position).await? => {
-                self.incomplete.store(0, Relaxed);
-                let writer = folder.work(move || Writer::open(&place, layout)).await?;
-                let snapshot = Arc::new(writer.snapshot()?);
-                // The folder is broken in a part that was not checked before.
-                let is_anew = snapshot.position != published.position();
-                let complete_from = if is_anew { self.complete_from().await? } else { 0 };
-                return Ok(Opened { writer, snapshot, complete_from });
-            }
-            Ok(_) => index::IndexFailure::OtherLog,
-            Err(failure) => failure,
-        };
-        let is_incomplete = matches!(failure, index::IndexFailure::Incomplete(_));
-        let is_given_up = is_incomplete && self.incomplete.fetch_add(1, Relaxed) >= MOST_INCOMPLETE;
-        if failure.is_lasting() || is_given_up {
-            tracing::warn!(index = name, error = %explain(&failure), "the published index is unusable and is rebuilt");
-            return self.begin_anew().await;
-        }
-        Err(failure.into())
-    }
-
-    async fn begin_anew(&self) -> Result<Opened, Stall> {
-        let Follower { folder, layout, .. } = &self.follower;
-        let complete_from = self.complete_from().await?;
-        let (place, layout) = (folder.clone(), layout.clone());
-        let writer = folder.work(move || Writer::create(&place, layout)).await?;
-        let snapshot = Arc::new(writer.snapshot()?);
-        Ok(Opened { writer, snapshot, complete_from })
-    }
-
-    /// The stream sequence from which on an index that is begun anew is shown. A generation that nobody searches is
-    /// published from the beginning, so that it goes on there after a failure.
-    async fn complete_from(&self) -> Result<u64, Stall> {
-        Ok(if self.since.is_some() { 0 } else { self.follower.log.end().await? })
-    }
-
     async fn commit(
         &self,
         opened: Opened,
@@ -311,7 +262,9 @@ impl Unit {
         let (database, Opened { mut writer, mut snapshot, complete_from }) = (&self.projector.database, opened);
         let mut parked = lease.during(self.parked(&snapshot)).await?;
         all_parked.send_replace(parked.news().map(|(_, all)| all));
-        let mut batches = follow(&self.follower.log, snapshot.position, MOST_OLD_EVENTS).await?;
+        let (log, shard) = (&self.follower.log, self.projector.shard);
+        let mut batches = follow(log, snapshot.position, MOST_OLD_EVENTS).await?;
+        let mut requests = Requests::listen(log.client(), shard, &self.follower.name).await?;
         self.report(&snapshot, complete_from, &committed);
         let mut erasing = Erasing::begin(self.table, &writer)?;
         let (mut next, mut is_changed) = (None, false);
@@ -322,15 +275,13 @@ impl Unit {
                 (writer, snapshot, erasing) = lease.during(self.purge(writer, &snapshot)).await?;
                 self.report(&snapshot, complete_from, &committed);
             }
+            if !is_changed && let Some(request) = requests.take() {
+                (writer, snapshot) = lease.during(self.rewrite(writer, snapshot, &parked, request)).await?;
+                erasing.note_deleted(self.table);
+                self.report(&snapshot, complete_from, &committed);
+            }
             lease.during(parked.listen(database)).await;
-            let batch = match next.take() {
-                Some(batch) => batch,
-                None => match timeout(parked.look_again(HEARTBEAT), batches.next()).await {
-                    Ok(batch) => batch.ok_or(Stall::LogEnded)??,
-                    Err(_) if parked.are_due() => Batch::empty(snapshot.position, snapshot.committed_at),
-                    Err(_) => continue,
-                },
-            };
+            let Some(batch) = next_batch(next.take(), &mut batches, &parked, &snapshot).await? else { continue };
             let (end, committed_at, is_old) = (batch.end, batch.committed_at, batch.is_old());
             let begun = Instant::now();
             let batch = lease.during(self.opened(batch)).await?;
@@ -356,8 +307,7 @@ impl Unit {
             } else {
                 snapshot = Arc::new(snapshot.at(end, committed_at)?);
             }
-            let is_catching_up = clock::now().checked_sub(catch_up_every()).is_ok_and(|then| committed_at < then);
-            due = Instant::now() + if is_catching_up { catch_up_every() } else { commit_every() };
+            due = Instant::now() + commits_in(committed_at);
             self.report(&snapshot, complete_from, &committed);
         }
     }
@@ -383,5 +333,23 @@ impl Unit {
             replace_snapshot(&self.shown, snapshot.clone());
             committed.send_replace(Some(snapshot.clone()));
         }
+    }
+}
+
+/// Returns the batch that is there, or waits for one; an empty one if something is to be tried again, and `None` if
+/// nothing is there yet.
+async fn next_batch(
+    there: Option<Batch>,
+    batches: &mut Batches<impl Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin>,
+    parked: &Parked,
+    snapshot: &Snapshot,
+) -> Result<Option<Batch>, Stall> {
+    if there.is_some() {
+        return Ok(there);
+    }
+    match timeout(parked.look_again(HEARTBEAT), batches.next()).await {
+        Ok(batch) => Ok(Some(batch.ok_or(Stall::LogEnded)??)),
+        Err(_) if parked.are_due() => Ok(Some(Batch::empty(snapshot.position, snapshot.committed_at))),
+        Err(_) => Ok(None),
     }
 }

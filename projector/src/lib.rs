@@ -6,6 +6,7 @@
 
 mod batch;
 mod decision;
+mod expected;
 mod failure;
 mod fold;
 mod generations;
@@ -79,9 +80,6 @@ impl Projector {
     pub fn start(&self, shutdown: &CancellationToken) -> Result<(JoinSet<()>, Indexes), IndexFailure> {
         let (mut units, mut indexes) = (JoinSet::new(), Indexes::default());
         units.spawn(heartbeat::work(self.clone(), shutdown.clone()));
-        if !self.scrub_every.is_zero() {
-            units.spawn(scrub::work(self.clone(), shutdown.clone()));
-        }
         for projection in PROJECTIONS.iter() {
             if let Kind::Index(_) = &projection.kind {
                 let (shown, newest) = watch::channel(None);
@@ -91,6 +89,9 @@ impl Projector {
             } else {
                 units.spawn(unit::work(self.clone(), projection, shutdown.clone()));
             }
+        }
+        if !self.scrub_every.is_zero() {
+            units.spawn(scrub::work(self.clone(), indexes.clone(), shutdown.clone()));
         }
         units.spawn(generations::work(self.clone(), IndexGenerations::new(indexes.clone()), shutdown.clone()));
         Ok((units, indexes))

@@ -1,12 +1,13 @@
-//! The scrubber: checks slowly whether Postgres has what the log says, and repairs what it has not.
+//! The scrubber: checks slowly whether the read models have what the log says, and repairs what they have not.
 //!
-//! A round checks the events of both histories against the logs, then the rows of every table against these events, and
-//! last whether each row has events at all. One process does so at a time; if it ends, the next one begins a round anew.
+//! A round checks the events of both histories against the logs, then the rows of every table and the documents of every
+//! search index against these events, and last whether each row and document has events at all. One process does so at a time; if it ends, the next one begins a round anew.
 
 mod round;
 
 use std::{convert::Infallible, ops::ControlFlow, time::Duration};
 
+use ::index::Indexes;
 use base::{clock, explain::explain, metric::catalog::PROJECTION_REPAIRED};
 use eventlog::{
     lease::Lease,
@@ -26,19 +27,20 @@ const FIRST: Duration = Duration::from_hours(1);
 const PAUSE: Duration = Duration::from_mins(1);
 
 /// Begins a round whenever one is due, until `shutdown`.
-pub(crate) async fn work(projector: Projector, shutdown: CancellationToken) {
+pub(crate) async fn work(projector: Projector, indexes: Indexes, shutdown: CancellationToken) {
     let leases = projector.leases.clone();
-    for projection in PROJECTIONS.iter().filter(|projection| projection.schema().is_some()) {
+    for projection in PROJECTIONS.iter() {
         PROJECTION_REPAIRED.with(&[projection.name]);
     }
     // Nobody waits for it, so it uses the connections of those for whom nobody waits.
     let projector = Projector { database: projector.beside.clone(), ..projector };
-    let mut scrubber = Scrubber { projector, begun: Instant::now() };
+    let mut scrubber = Scrubber { projector, indexes, begun: Instant::now() };
     supervise(&mut scrubber, &leases, &shutdown).await;
 }
 
 struct Scrubber {
     projector: Projector,
+    indexes: Indexes,
     begun: Instant,
 }
 
@@ -47,7 +49,7 @@ impl Scrubber {
         loop {
             match self.due_in().await {
                 Ok(Duration::ZERO) => {
-                    if let Err(failure) = Round::new(&self.projector, lease).run().await {
+                    if let Err(failure) = Round::new(&self.projector, &self.indexes, lease).run().await {
                         let error = explain(&failure);
                         tracing::warn!(error, "the check of the read models against the log ended early");
                         lease.during(sleep(PAUSE)).await;

@@ -16,7 +16,7 @@ use tantivy::{
 use crate::{
     failure::IndexFailure,
     layout::{CHANGED, CREATED, ID, Layout},
-    search::{Snapshot, Stored},
+    search::{Snapshot, Stored, rewritten},
     tag::Tag,
 };
 
@@ -25,7 +25,7 @@ const BLOCKS: usize = 2;
 
 /// What a comparison knows of a document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Fingerprint {
+pub(crate) struct Fingerprint {
     /// The sequence of the event that changed the resource last.
     sequence: u64,
     digest: u64,
@@ -37,7 +37,7 @@ impl Snapshot {
     ///
     /// It reads both indexes whole, and blocks.
     pub fn differences(&self, other: &Self) -> Result<Vec<String>, IndexFailure> {
-        let (here, mut there) = (self.fingerprints()?, other.fingerprints()?);
+        let (here, mut there) = (self.fingerprints(str::to_owned)?, other.fingerprints(str::to_owned)?);
         let settled = self.position.sequence.min(other.position.sequence);
         let is_settled = |found: Option<&Fingerprint>| found.is_none_or(|found| found.sequence <= settled);
         let mut differing = vec![];
@@ -52,29 +52,34 @@ impl Snapshot {
         Ok(differing)
     }
 
-    fn fingerprints(&self) -> Result<HashMap<String, Fingerprint>, IndexFailure> {
-        let mut found = HashMap::new();
+    /// Returns the fingerprint of each document, by what a caller makes of its key.
+    pub(crate) fn fingerprints<K: Eq + Hash + Clone>(
+        &self,
+        name: fn(&str) -> K,
+    ) -> Result<HashMap<K, Fingerprint>, IndexFailure> {
+        let mut found = HashMap::with_capacity(self.searcher.num_docs().try_into().unwrap_or_default());
         for segment in self.searcher.segment_readers() {
-            SegmentDigests::new(segment).read(&self.layout, &mut found)?;
+            SegmentDigests::new(segment, name).read(&self.layout, &mut found)?;
         }
         Ok(found)
     }
 }
 
 /// The documents of a segment.
-struct SegmentDigests<'a> {
+struct SegmentDigests<'a, K> {
     segment: &'a SegmentReader,
     digests: Vec<u64>,
-    keys: Vec<Option<String>>,
+    keys: Vec<Option<K>>,
+    name: fn(&str) -> K,
 }
 
-impl<'a> SegmentDigests<'a> {
-    fn new(segment: &'a SegmentReader) -> Self {
+impl<'a, K: Eq + Hash + Clone> SegmentDigests<'a, K> {
+    fn new(segment: &'a SegmentReader, name: fn(&str) -> K) -> Self {
         let documents = segment.max_doc() as usize;
-        Self { segment, digests: vec![0; documents], keys: vec![None; documents] }
+        Self { segment, digests: vec![0; documents], keys: vec![None; documents], name }
     }
 
-    fn read(mut self, layout: &Layout, found: &mut HashMap<String, Fingerprint>) -> Result<(), IndexFailure> {
+    fn read(mut self, layout: &Layout, found: &mut HashMap<K, Fingerprint>) -> Result<(), IndexFailure> {
         self.add_terms(layout.terms.whole)?;
         self.add_terms(layout.terms.grams)?;
         self.add_values(layout)?;
@@ -83,8 +88,9 @@ impl<'a> SegmentDigests<'a> {
             let document: TantivyDocument = store.get(doc)?;
             let stored = document.get_first(layout.document).and_then(|value| value.as_bytes());
             let stored = stored.ok_or(IndexFailure::Inconsistent)?;
-            self.add(doc, &stored);
             let Stored { sequence, .. } = serde_json::from_slice(stored).map_err(|_| IndexFailure::Inconsistent)?;
+            // An earlier build may have written it, without members that it did not know.
+            self.add(doc, &rewritten(layout, stored).as_deref().unwrap_or(stored));
             let (digest, key) = (self.digests[doc as usize], self.keys[doc as usize].take());
             let of_key = found.entry(key.ok_or(IndexFailure::Inconsistent)?).or_default();
             // Two documents with one key are no document that another index has.
@@ -111,7 +117,7 @@ impl<'a> SegmentDigests<'a> {
                 let doc = documents.doc();
                 self.add(doc, &(field.field_id(), text));
                 if tag == Some(Tag::KEY) {
-                    self.keys[doc as usize] = Some(key.to_owned());
+                    self.keys[doc as usize] = Some((self.name)(key));
                 }
                 documents.advance();
             }
@@ -164,7 +170,8 @@ impl<'a> SegmentDigests<'a> {
     }
 }
 
-fn hash(part: &impl Hash) -> u64 {
+/// Returns a hash that is the same in every process of a build.
+pub(crate) fn hash<T: Hash + ?Sized>(part: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     part.hash(&mut hasher);
     hasher.finish()

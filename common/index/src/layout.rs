@@ -43,6 +43,8 @@ pub struct Layout {
     /// The id as a number, to break ties.
     id: Field,
     context: fn(&str, &Owner) -> Owner,
+    /// Writes a state as this build does.
+    pub(crate) rewritten: fn(&str) -> Option<String>,
     /// Names an organization whose readers see it, too.
     pub(crate) also_seen_by: Option<Tag>,
     /// The column with the expiry of a resource that ages out.
@@ -121,7 +123,8 @@ impl Layout {
         let seen_by = columns.iter().find(|column| seen_by.is_some_and(|seen_by| column.definition == seen_by));
         let also_seen_by = seen_by.and_then(|column| Some(column.tags?.exact));
         let (schema, ends_at) = (builder.build(), (table.ends_at)());
-        Self { schema, terms, id, context, also_seen_by, ends_at, created, changed, document, columns }
+        let rewritten = table.rewritten;
+        Self { schema, terms, id, context, rewritten, also_seen_by, ends_at, created, changed, document, columns }
     }
 
     /// Returns a digest that distinguishes this layout from every other, by what it stores, and how texts are folded

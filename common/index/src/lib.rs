@@ -6,6 +6,7 @@
 
 mod bounds;
 mod comparison;
+mod contents;
 mod directory;
 mod failure;
 mod filter;
@@ -23,6 +24,7 @@ mod query;
 mod rehearsal;
 mod remote;
 mod replica;
+pub mod rewrite;
 mod search;
 mod select;
 mod sieve;
@@ -30,6 +32,7 @@ mod tag;
 mod writer;
 
 pub use bounds::{Bounds, SearchInterrupted};
+pub use contents::Contents;
 pub use failure::IndexFailure;
 pub use filter::{Filter, Method};
 pub use folder::Folder;

@@ -190,6 +190,13 @@ pub(crate) fn stored(id: &str, row: &Row) -> Result<Vec<u8>, IndexFailure> {
     serde_json::to_vec(&stored).map_err(|_| IndexFailure::Inconsistent)
 }
 
+/// Writes what is stored of a document as this build does; `None` if its state is none.
+pub(crate) fn rewritten(layout: &Layout, stored: &[u8]) -> Option<Vec<u8>> {
+    let stored: Stored = serde_json::from_slice(stored).ok()?;
+    let state = (layout.rewritten)(stored.state.get())?;
+    serde_json::to_vec(&Stored { state: serde_json::from_str(&state).ok()?, ..stored }).ok()
+}
+
 fn read<R: Resource>(stored: &[u8]) -> Option<StoredResource<R>> {
     let stored: Stored = serde_json::from_slice(stored).ok()?;
     Some(StoredResource {

@@ -74,7 +74,8 @@ impl Refused {
         Self { instance_id, id, error: format!("its document {error}") }
     }
 
-    fn is_of(&self, change: &Change) -> bool {
+    /// Whether this is the refused change.
+    pub fn is_of(&self, change: &Change) -> bool {
         self.instance_id == change.instance_id && self.id == change.id
     }
 }

@@ -14,23 +14,29 @@ use std::{collections::HashSet, time::Duration};
 use domain::log_class::LogClass;
 use eventlog::record::AggregateKey;
 
+use self::repair::with_events;
 pub use self::{
     events::{Wrong, delete_strangers, deviating_events, rewrite},
-    note::{Scrub, note_checked, scrubs},
-    page::{Page, pages},
+    note::{Scrub, note_checked, note_written, scrubs},
+    page::{Documents, Page, pages},
     repair::repair,
 };
 use crate::{
+    checkpoint::Checkpoint,
     database::{Database, DatabaseFailure, begin, limited},
     failed_event::decided::all_discarded,
-    projection::{HISTORY, PROJECTIONS, Projection, SESSION_HISTORY},
+    projection::{Kind, PROJECTIONS, Projection, history_of},
     read_model::ReadModel,
     table::{Change, Table},
 };
 
-/// Returns what a view consists of, for people: rows, or the events of a history.
+/// Returns what a view consists of, for people: rows, the events of a history, or the documents of a search index.
 pub fn parts_of(view: &str) -> &'static str {
-    if [HISTORY.view, SESSION_HISTORY.view].contains(&view) { "events" } else { "rows" }
+    match PROJECTIONS.iter().find(|projection| projection.view == view).map(|projection| &projection.kind) {
+        Some(Kind::History) => "events",
+        Some(Kind::Index(_)) => "documents",
+        Some(Kind::Rows(_)) | None => "rows",
+    }
 }
 
 /// How many keys of a table are read at once.
@@ -40,12 +46,12 @@ const LIMIT: Duration = Duration::from_secs(4);
 /// The same for a repair, with how long it waits for a worker that moves the checkpoint, in milliseconds.
 const LIMITS: &str = "set local lock_timeout = 1000; set local statement_timeout = 4000";
 
-/// A table of a projection.
+/// A table of a projection, or a search index of one.
 #[derive(Clone, Copy)]
 pub struct Place {
     /// The projection.
     pub projection: &'static Projection,
-    /// One of its tables.
+    /// One of its tables, or the one whose resources it indexes.
     pub table: &'static Table,
 }
 
@@ -59,15 +65,23 @@ pub fn places(class: LogClass) -> impl Iterator<Item = Place> {
     of_log.flat_map(|projection| projection.row_tables().iter().map(move |table| Place { projection, table }))
 }
 
+/// Every search index whose documents follow from events of a log.
+pub fn indexes(class: LogClass) -> impl Iterator<Item = Place> {
+    PROJECTIONS.iter().filter(move |projection| projection.class == class).filter_map(|projection| {
+        let Kind::Index(table) = &projection.kind else { return None };
+        Some(Place { projection, table })
+    })
+}
+
 impl Place {
-    /// The aggregate of a row.
+    /// The aggregate of a row or a document.
     pub fn key_of(self, Change { instance_id, id, .. }: &Change) -> AggregateKey {
         let aggregate_type = self.table.aggregate_type.to_owned();
         AggregateKey { instance_id: instance_id.clone(), aggregate_type, id: id.clone() }
     }
 
-    /// Names a row for people.
-    fn name(self, Change { instance_id, id, .. }: &Change) -> String {
+    /// Names a row or a document for people.
+    pub fn name(self, instance_id: &str, id: &str) -> String {
         format!("{} {id} of instance {instance_id}", (self.table.name)())
     }
 }
@@ -106,6 +120,32 @@ pub async fn rows_from(
             count: found.len() as u64,
             unknown: found.into_iter().filter(|(_, is_known)| !is_known).map(|(key, _)| key).collect(),
         })
+    };
+    database.within(read).await
+}
+
+/// Returns which of these aggregates have no events at a sequence of a log; `None` while history is not as far.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn without_events(
+    database: &Database,
+    shard: u16,
+    class: LogClass,
+    keys: &[AggregateKey],
+    at: u64,
+) -> Result<Option<Vec<AggregateKey>>, DatabaseFailure> {
+    let read = async {
+        let mut connection = database.connection().await?;
+        let transaction = begin(&mut connection).await?;
+        limited(&transaction, Some(LIMIT)).await?;
+        let history = Checkpoint::read(&transaction, history_of(class), shard).await?;
+        if history.is_none_or(|history| history.position.sequence < at) {
+            return Ok(None);
+        }
+        let explained = with_events(&transaction, class, keys, 0).await?;
+        transaction.commit().await?;
+        Ok(Some(keys.iter().filter(|key| !explained.contains(*key)).cloned().collect()))
     };
     database.within(read).await
 }

@@ -46,8 +46,9 @@ impl Erasing {
         }
     }
 
-    /// Notes that a commit drops old sessions: they may belong to somebody who is erased before segments are rewritten.
-    pub(super) fn forgets(&mut self, table: &Table) {
+    /// Notes that a commit deletes documents which may belong to somebody who is erased before segments are rewritten, as
+    /// old sessions.
+    pub(super) fn note_deleted(&mut self, table: &Table) {
         if is_of_people(table.aggregate_type) {
             self.set_due(table);
         }
@@ -74,7 +75,7 @@ impl Unit {
     ) -> Result<(Writer, bool), Stall> {
         let forgets = writer.forgets(batch.committed_at);
         if forgets {
-            erasing.forgets(self.table);
+            erasing.note_deleted(self.table);
         }
         if changes.is_empty() {
             return Ok((writer, forgets));
@@ -85,7 +86,11 @@ impl Unit {
         Ok((writer, true))
     }
 
-    async fn apply(&self, mut writer: Writer, changes: Vec<Change>) -> Result<(Writer, Vec<Refused>), Stall> {
+    pub(super) async fn apply(
+        &self,
+        mut writer: Writer,
+        changes: Vec<Change>,
+    ) -> Result<(Writer, Vec<Refused>), Stall> {
         fault::point("index.fetched");
         let work = move || {
             let refused = writer.apply(&changes)?;

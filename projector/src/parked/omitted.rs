@@ -143,6 +143,11 @@ impl Parked {
         }
     }
 
+    /// Whether an aggregate is omitted.
+    pub(crate) fn omits(&self, key: &AggregateKey) -> bool {
+        self.all.contains_key(key)
+    }
+
     /// Returns what the index omits, if that has changed.
     pub(crate) fn news(&mut self) -> Option<(Vec<Omitted>, Vec<ParkedAt>)> {
         if !mem::take(&mut self.has_news) {

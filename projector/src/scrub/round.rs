@@ -1,10 +1,13 @@
 //! One round of the scrubber over all read models in Postgres.
 
+mod documents;
+
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     time::Duration,
 };
 
+use ::index::Indexes;
 use base::{
     explain::explain,
     fault::{self, shortened},
@@ -20,21 +23,20 @@ use tokio::time::{Instant, sleep, timeout};
 use view::{
     database::DatabaseFailure,
     history::aggregates_after,
-    persons::PersonFailure,
     projection::{PROJECTIONS, Projection, history_of},
     read_model::ReadModel,
     scrub::{
-        Discarded, Page, Place, Wrong, delete_strangers, deviating_events, discarded, note_checked, pages, places,
-        repair, rewrite, rows_from,
+        Discarded, Page, Place, Wrong, delete_strangers, deviating_events, discarded, indexes, note_checked, pages,
+        parts_of, places, rewrite, rows_from,
     },
     table::Change,
 };
 
+use self::documents::IndexContents;
 use crate::{
     Projector,
     batch::{self, MOST_EVENTS},
-    fold::fold,
-    open::opened,
+    expected::{expected, without_erased},
     unit::{OtherLog, recognise},
 };
 
@@ -76,12 +78,15 @@ pub(super) struct Round<'a> {
     /// The aggregates of which a row deviates, or seems to, with their newest events in the log; 0 before these are
     /// looked up.
     suspects: BTreeMap<AggregateKey, u64>,
+    indexes: &'a Indexes,
+    /// What the search indexes had when they were read.
+    indexed: IndexContents,
 }
 
 impl<'a> Round<'a> {
-    pub(super) fn new(projector: &'a Projector, lease: &'a Lease) -> Self {
+    pub(super) fn new(projector: &'a Projector, indexes: &'a Indexes, lease: &'a Lease) -> Self {
         let (checked, skipped, suspects) = (HashMap::new(), HashSet::new(), BTreeMap::new());
-        Self { projector, lease, checked, skipped, suspects }
+        Self { projector, lease, checked, skipped, suspects, indexes, indexed: IndexContents::default() }
     }
 
     /// Checks everything once, and repairs what deviates.
@@ -93,6 +98,7 @@ impl<'a> Round<'a> {
         for class in LogClass::ALL {
             self.check_aggregates(class).await?;
             self.check_keys(class).await?;
+            self.check_documents(class).await?;
             if self.suspects.is_empty() {
                 continue;
             }
@@ -168,17 +174,21 @@ impl<'a> Round<'a> {
         Ok(is_right)
     }
 
-    /// Finds the rows that are not what the events of their aggregates say.
+    /// Finds the rows and documents that are not what the events of their aggregates say.
     async fn check_aggregates(&mut self, class: LogClass) -> Result<(), RoundFailure> {
         let Projector { database, shard, .. } = self.projector;
-        let discarded = self.discarded(places(class)).await?;
+        let begun = Instant::now();
+        self.indexed = IndexContents::read(self.indexes, class, |_| true, self.lease).await;
+        self.checked.extend(self.indexed.counts());
+        self.rest(begun).await;
+        let discarded = self.discarded(places(class).chain(indexes(class))).await?;
         let mut last = AggregateKey { instance_id: String::new(), aggregate_type: String::new(), id: String::new() };
         loop {
             let begun = Instant::now();
-            let after = &last;
+            let (after, documents) = (&last, &self.indexed.documents);
             let read = move || async move {
                 let found = aggregates_after(&database.connection().await?, class, after, AGGREGATES).await?;
-                Ok(Some((pages(database, *shard, class, &found).await?, found)))
+                Ok(Some((pages(database, *shard, class, &found, documents).await?, found)))
             };
             let Some((pages, found)) = self.patiently(read).await? else { return Ok(()) };
             let Some(newest) = found.last().cloned() else { return Ok(()) };
@@ -219,11 +229,16 @@ impl<'a> Round<'a> {
         let Projector { logs, database, shard, .. } = self.projector;
         let newest = std::mem::take(&mut self.suspects);
         let suspects: Vec<AggregateKey> = newest.keys().cloned().collect();
+        let is_suspect = |aggregate_type: &str| suspects.iter().any(|key| key.aggregate_type == aggregate_type);
+        self.indexed = IndexContents::read(self.indexes, class, is_suspect, self.lease).await;
         for keys in suspects.chunks(AGGREGATES as usize) {
             let begun = Instant::now();
+            let mut settled = HashSet::new();
             for attempt in 1..=ATTEMPTS {
-                let read = move || async move { Ok(Some(pages(database, *shard, class, keys).await?)) };
-                let found = self.patiently(read).await?.unwrap_or_default();
+                let documents = &self.indexed.documents;
+                let read = move || async move { Ok(Some(pages(database, *shard, class, keys, documents).await?)) };
+                let mut found = self.patiently(read).await?.unwrap_or_default();
+                found.retain(|page| !settled.contains(page.place.projection.name));
                 // What is discarded later than this is noticed by the repair.
                 let discarded = self.discarded(found.iter().map(|page| page.place)).await?;
                 let mut undecided = vec![];
@@ -235,11 +250,13 @@ impl<'a> Round<'a> {
                     let mut is_settled = deviations.len() == all;
                     if !deviations.is_empty() {
                         recognise(&logs[class], page.position()).await?;
-                        let repaired = self.lease.during(repair(database, *shard, &page, &deviations)).await;
+                        let repaired = self.lease.during(self.correct(&page, &deviations, &newest)).await;
                         is_settled &= matches!(repaired, Ok(Some(_)));
                         report(place.projection, repaired.map(Option::unwrap_or_default));
                     }
-                    if !is_settled {
+                    if is_settled {
+                        settled.insert(place.projection.name);
+                    } else {
                         undecided.push(place.projection.name);
                     }
                 }
@@ -248,7 +265,7 @@ impl<'a> Round<'a> {
                 }
                 if attempt == ATTEMPTS {
                     let projections = undecided.join(", ");
-                    tracing::warn!(projections, "rows that seem not to be what the log says cannot be repaired now");
+                    tracing::warn!(projections, "what seems not to be what the log says cannot be repaired now");
                     self.skipped.extend(undecided);
                 }
                 self.lease.during(sleep(PAUSE)).await;
@@ -258,38 +275,29 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Returns what rows should be that are not what their events are folded to. Where that cannot be said, the
+    /// Returns what rows or documents should be that are not what their events are folded to. Where that cannot be said, the
     /// projection counts as not checked.
     async fn deviations(&mut self, page: &Page, discarded: &HashMap<&'static str, Discarded>) -> Vec<Change> {
         let place = page.place;
         let name = place.projection.name;
         let Some(left_out) = discarded.get(name) else { return vec![] };
-        match self.lease.during(self.folded(page, left_out)).await {
+        match self.lease.during(self.compared(page, left_out)).await {
             Ok(deviations) => deviations,
             Err(error) => {
-                tracing::debug!(projection = name, error, "rows cannot be checked");
-                self.skipped.insert(name);
+                self.skip(page.place, &error);
                 vec![]
             }
         }
     }
 
-    async fn folded(&self, page: &Page, discarded: &Discarded) -> Result<Vec<Change>, String> {
-        let (place, persons) = (page.place, &self.projector.persons);
-        let explained = |failure: PersonFailure| explain(&failure);
-        let events = page.events(discarded);
-        let clear = opened(persons, place.projection, events.clone()).await.map_err(explained)?;
-        // An event that fails here is about to be parked, or a newer build wrote it.
-        let folded = fold(place.table, &clear).map_err(|failure| failure.without_values())?;
-        let mut deviations = page.deviations(folded);
-        if !deviations.is_empty() {
-            // Rows have the data of people who were removed just now, or whose keys were lost since.
-            let keys: HashSet<AggregateKey> = deviations.iter().map(|change| place.key_of(change)).collect();
-            let events: Vec<_> = events.into_iter().filter(|recorded| keys.contains(&recorded.key())).collect();
-            let erased = persons.unopened(&events).await.map_err(explained)?;
-            deviations.retain(|change| !erased.contains(&place.key_of(change)));
-        }
-        Ok(deviations)
+    async fn compared(&self, page: &Page, discarded: &Discarded) -> Result<Vec<Change>, String> {
+        let persons = &self.projector.persons;
+        let folded = expected(persons, page, discarded).await?;
+        let deviations = match self.indexed.deviations(page, &folded).await {
+            Some(deviations) => deviations?,
+            None => page.deviations(folded),
+        };
+        without_erased(persons, page, discarded, deviations).await
     }
 
     async fn discarded(
@@ -305,6 +313,12 @@ impl<'a> Round<'a> {
             }
         }
         Ok(found)
+    }
+
+    /// Notes that something in a projection cannot be checked.
+    fn skip(&mut self, Place { projection, .. }: Place, error: &str) {
+        tracing::debug!(projection = projection.name, error, "what it has cannot be checked");
+        self.skipped.insert(projection.name);
     }
 
     /// Notes an aggregate, unless there are too many: then the projection counts as not checked.
@@ -343,26 +357,17 @@ fn longest_rest() -> Duration {
 
 /// Reports a repair, and returns whether it worked. One that fails is tried again in the next round.
 fn report(projection: &Projection, repaired: Result<Vec<String>, DatabaseFailure>) -> bool {
-    let is_done = repaired.is_ok();
+    let (is_done, name, parts) = (repaired.is_ok(), projection.name, parts_of(projection.view));
     match repaired {
         Ok(names) if names.is_empty() => {}
         Ok(names) => {
-            PROJECTION_REPAIRED.with(&[projection.name]).add(names.len() as u64);
+            PROJECTION_REPAIRED.with(&[name]).add(names.len() as u64);
             let (repaired, rows) = (names.len(), names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", "));
-            tracing::error!(
-                projection = projection.name,
-                repaired,
-                rows,
-                "rows were not what the log says, and were repaired"
-            );
+            tracing::error!(projection = name, repaired, rows, "{parts} were not what the log says, and were repaired");
         }
         Err(failure) => {
             let error = explain(&failure);
-            tracing::warn!(
-                projection = projection.name,
-                error,
-                "rows are not what the log says, and cannot be repaired now"
-            );
+            tracing::warn!(projection = name, error, "{parts} are not what the log says, and cannot be repaired now");
         }
     }
     is_done

@@ -16,6 +16,7 @@ mod generations;
 mod history;
 mod index;
 mod index_generations;
+mod index_scrub;
 mod isolation;
 mod killed;
 mod lease;

@@ -72,6 +72,25 @@ pub async fn note_checked(
     Ok(())
 }
 
+/// Notes which documents of a search index were written anew.
+///
+/// # Errors
+/// When Postgres does not answer.
+pub async fn note_written(
+    database: &Database,
+    shard: u16,
+    projection: &Projection,
+    names: &[String],
+) -> Result<(), DatabaseFailure> {
+    let note = async {
+        let mut connection = database.connection().await?;
+        let transaction = connection.transaction().await?;
+        note_repaired(&transaction, shard, projection, names).await?;
+        Ok(transaction.commit().await?)
+    };
+    database.within(note).await
+}
+
 /// Notes what is repaired, in the transaction that repairs it.
 pub(super) async fn note_repaired(
     transaction: &Transaction<'_>,

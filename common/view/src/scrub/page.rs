@@ -1,4 +1,4 @@
-//! Rows of one table, with the events that they should follow from.
+//! Rows of one table, or documents of one search index, with the events that they should follow from.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,9 +22,22 @@ use crate::{
     table::{Change, Row, Table, aged::forgotten_before},
 };
 
-/// What one table has of some aggregates, and the events that it should follow from, all from one snapshot.
+/// A search index, whose documents are not in Postgres.
+pub struct Documents {
+    /// The index.
+    pub place: Place,
+    /// The last record in it.
+    pub position: Position,
+    /// When that record was committed.
+    pub committed_at: Timestamp,
+    /// The aggregates whose documents lack events that failed.
+    pub omitted: HashSet<AggregateKey>,
+}
+
+/// What one table has of some aggregates, and the events that it should follow from, all from one snapshot. Of a search
+/// index, it has the events.
 pub struct Page {
-    /// The table.
+    /// The table, or the index.
     pub place: Place,
     /// How far history is in the log of the projection.
     pub(super) history: Checkpoint,
@@ -42,7 +55,7 @@ struct CheckedAggregate {
     row: Option<Row>,
 }
 
-/// Returns what each table has of some aggregates of a log.
+/// Returns what each table has of some aggregates of a log, and what documents of these indexes should follow from.
 ///
 /// # Errors
 /// When Postgres does not answer.
@@ -51,6 +64,7 @@ pub async fn pages(
     shard: u16,
     class: LogClass,
     keys: &[AggregateKey],
+    indexes: &[Documents],
 ) -> Result<Vec<Page>, DatabaseFailure> {
     let read = async {
         let mut connection = database.connection().await?;
@@ -61,10 +75,12 @@ pub async fn pages(
         let (Some(history), Some(decided)) = (history, decided) else { return Ok(vec![]) };
         let decided = decided.position.sequence;
         let events = newest(&transaction, class, keys).await?;
+        let of_table = |table: &Table| -> Vec<&AggregateKey> {
+            keys.iter().filter(|key| key.aggregate_type == table.aggregate_type).collect()
+        };
         let mut pages = vec![];
         for place in places(class) {
-            let of_table = keys.iter().filter(|key| key.aggregate_type == place.table.aggregate_type);
-            let of_table: Vec<&AggregateKey> = of_table.collect();
+            let of_table = of_table(place.table);
             if of_table.is_empty() {
                 continue;
             }
@@ -76,6 +92,13 @@ pub async fn pages(
             pages.push(page);
         }
         transaction.commit().await?;
+        for Documents { place, position, committed_at, omitted } in indexes {
+            let at = Checkpoint { epoch: 0, position: *position, committed_at: *committed_at };
+            let mut page = Page { place: *place, history, decided, at, aggregates: vec![] };
+            let of_table = of_table(place.table).into_iter();
+            page.fill(of_table.filter(|key| !omitted.contains(key)), &events, HashMap::new());
+            pages.push(page);
+        }
         Ok(pages)
     };
     database.within(read).await
@@ -124,24 +147,44 @@ impl Page {
 
     /// Returns what rows should be that are not what these events were folded to.
     pub fn deviations(&self, folded: Vec<Change>) -> Vec<Change> {
+        let deviates = |(CheckedAggregate { row, .. }, Change { row: expected, .. }): &(&CheckedAggregate, Change)| {
+            let (expected, row) = (expected.as_ref(), row.as_ref());
+            !is_same(self.place.table, expected, row) && !self.may_be_right(expected, row)
+        };
+        self.expected(folded).filter(deviates).map(|(_, change)| change).collect()
+    }
+
+    /// Returns what documents should be by these events, except where that is uncertain: what ages out may be gone
+    /// already, from the index or from history.
+    pub fn documents(&self, folded: Vec<Change>) -> Vec<Change> {
+        if !self.history_has_all() {
+            return vec![];
+        }
+        let is_certain = |change: &Change| match &change.row {
+            Some(row) => !self.has_ended(row),
+            None => !self.ages(),
+        };
+        self.expected(folded).map(|(_, change)| change).filter(is_certain).collect()
+    }
+
+    /// What each aggregate should have by these events, if those that say it were read.
+    fn expected(&self, folded: Vec<Change>) -> impl Iterator<Item = (&CheckedAggregate, Change)> {
         let mut folded: HashMap<AggregateKey, Option<Row>> =
             folded.into_iter().map(|change| (self.place.key_of(&change), change.row)).collect();
-        let deviations = self.aggregates.iter().filter_map(|CheckedAggregate { key, past, row }| {
-            let expected = match folded.remove(key) {
-                Some(expected) => expected,
-                None if past.are_all => None,
-                // Events that would say it were not read.
+        self.aggregates.iter().filter_map(move |aggregate| {
+            let row = match folded.remove(&aggregate.key) {
+                Some(row) => row,
+                None if aggregate.past.are_all => None,
                 None => return None,
             };
-            if is_same(self.place.table, expected.as_ref(), row.as_ref())
-                || self.may_be_right(expected.as_ref(), row.as_ref())
-            {
-                return None;
-            }
-            let AggregateKey { instance_id, id, .. } = key.clone();
-            Some(Change { instance_id, id, row: expected })
-        });
-        deviations.collect()
+            let AggregateKey { instance_id, id, .. } = aggregate.key.clone();
+            Some((aggregate, Change { instance_id, id, row }))
+        })
+    }
+
+    /// Whether history has all events up to the position of the projection.
+    pub fn history_has_all(&self) -> bool {
+        self.history.position.sequence >= self.at.position.sequence
     }
 
     /// The position of the projection.

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use deadpool_postgres::Transaction;
+use deadpool_postgres::{GenericClient, Transaction};
 use domain::{aggregate::Aggregate, failed_event::FailedEvent, log_class::LogClass};
 use eventlog::record::AggregateKey;
 use tokio::time::sleep;
@@ -59,7 +59,8 @@ pub async fn repair(
         }
         let changes: Vec<Change> = still.into_iter().cloned().collect();
         ReadModel::new(projection, shard).apply(&transaction, page.place.table, &changes).await?;
-        let names: Vec<String> = changes.iter().map(|change| page.place.name(change)).collect();
+        let names: Vec<String> =
+            changes.iter().map(|change| page.place.name(&change.instance_id, &change.id)).collect();
         note_repaired(&transaction, shard, projection, &names).await?;
         transaction.commit().await?;
         Ok(Some(names))
@@ -93,7 +94,7 @@ async fn still_deviating<'a>(
 ) -> Result<Vec<&'a Change>, DatabaseFailure> {
     let place = page.place;
     let keys: Vec<AggregateKey> = deviations.iter().map(|change| place.key_of(change)).collect();
-    let changed = changed_since(transaction, place.projection.class, page.last_considered(), &keys).await?;
+    let changed = with_events(transaction, place.projection.class, &keys, page.last_considered()).await?;
     let parked = place.parked(transaction, shard).await?;
     let rows = place.rows(transaction, shard, &keys.iter().collect::<Vec<_>>()).await?;
     let is_still = |(change, key): &(&Change, &AggregateKey)| {
@@ -104,11 +105,11 @@ async fn still_deviating<'a>(
 }
 
 /// The aggregates that have events after a sequence.
-async fn changed_since(
-    transaction: &Transaction<'_>,
+pub(super) async fn with_events(
+    client: &impl GenericClient,
     class: LogClass,
-    known: u64,
     keys: &[AggregateKey],
+    after: u64,
 ) -> Result<HashSet<AggregateKey>, DatabaseFailure> {
     static SELECT: OfHistories = OfHistories::new(|| {
         of_histories(
@@ -118,8 +119,8 @@ async fn changed_since(
         )
     });
     let (instances, types, ids) = columns(keys);
-    let statement = transaction.prepare_cached(&SELECT[class]).await?;
-    let rows = transaction.query(&statement, &[&instances, &types, &ids, &signed(known)]).await?;
+    let statement = client.prepare_cached(&SELECT[class]).await?;
+    let rows = client.query(&statement, &[&instances, &types, &ids, &signed(after)]).await?;
     let key = |row: &tokio_postgres::Row| AggregateKey {
         instance_id: row.get(0),
         aggregate_type: row.get(1),

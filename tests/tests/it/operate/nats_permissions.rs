@@ -1,11 +1,12 @@
 //! Every role as a NATS user of its own, with the permissions of docs/nats-permissions.md: they suffice, and permit no
 //! more.
 
-use std::{fs, io::Read, path::Path, process::Stdio};
+use std::{fs, future::ready, io::Read, path::Path, process::Stdio};
 
 use async_nats::jetstream;
 use domain::log_class::LogClass;
 use eventlog::log::Log;
+use index::rewrite::{Requests, request};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use reqwest::Method;
 use serde_json::json;
@@ -188,6 +189,7 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
         Some(tests::client::Answer::of(request.send().await.ok()?).await)
     });
     assert_eq!(passed_on.await.status, 201);
+    projectors_have_documents_rewritten(&nats).await;
     assert_eq!(nats.refused(), Vec::<String>::new(), "nobody was refused anything");
     operators_see_all_nodes_and_who_is_refused_learns_it(&nats, &servers);
 
@@ -196,6 +198,21 @@ async fn every_role_works_with_its_own_permissions_and_only_one_writes_the_log()
     only_oidc_nodes_send_internal_commands(&nats).await;
     assert!(client.at(command).create_target("two").await.is_some(), "the log goes on");
     replies_are_not_refused(&nats).await;
+}
+
+/// A projector may ask the one that writes a search index, which may answer.
+async fn projectors_have_documents_rewritten(nats: &Nats) {
+    let url = nats.url("projector");
+    let options = eventlog::nats::options(&url).custom_inbox_prefix("_INBOX.projector");
+    let one = options.clone().connect(&url).await.expect("the user is known");
+    let other = options.connect(&url).await.expect("the user is known");
+    let mut requests = Requests::listen(one, 0, "any").await.expect("NATS is there");
+    let answer = async {
+        let request = eventually("a request", || ready(requests.take())).await;
+        request.answer(&Some(vec![])).await;
+    };
+    let answered = eventually("an answer", || request(&other, 0, "any", &[]));
+    assert_eq!(tokio::join!(answered, answer).0, vec![]);
 }
 
 /// Query nodes do not need the keys of people.
@@ -238,6 +255,9 @@ async fn only_one_writes(nats: &Nats) {
         client.publish("events.0", "hello".into()).await.expect("it is sent");
         client.publish("sessions.0", "hello".into()).await.expect("it is sent");
         client.publish("$KV.HOLDERS.writer.0", user.into()).await.expect("it is sent");
+        if user != "projector" {
+            client.publish("rewrites.0.any", "[]".into()).await.expect("it is sent");
+        }
         client.flush().await.expect("NATS is there");
         let refused = || async {
             let refused = nats.refused();
@@ -245,7 +265,8 @@ async fn only_one_writes(nats: &Nats) {
                 refused.iter().any(|line| line.contains(&format!("user:{user}\"")) && line.contains(subject))
             };
             let subjects = ["events.0", "sessions.0", "$KV.HOLDERS.writer.0"];
-            subjects.into_iter().all(is_refused).then_some(())
+            let is_all = subjects.into_iter().all(is_refused) && (user == "projector" || is_refused("rewrites.0.any"));
+            is_all.then_some(())
         };
         eventually("all are refused", refused).await;
     }
@@ -314,6 +335,7 @@ async fn command_nodes_alone_purge_and_only_what_ages_out() {
     let log = Log::find(nats.client("setup").await, LogClass::Sessions, 0).await.expect("it is there");
     let purged = async || log.purged().await.ok().filter(|purged| *purged > 0);
     eventually("what has aged out is purged", purged).await;
+    projectors_have_documents_rewritten(&nats).await;
     assert_eq!(nats.refused(), Vec::<String>::new(), "nobody was refused anything");
     for (user, stream) in
         [("command", "EVENTS_0"), ("projector", "SESSIONS_0"), ("query", "SESSIONS_0"), ("oidc", "SESSIONS_0")]

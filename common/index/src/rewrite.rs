@@ -1,0 +1,90 @@
+//! Requests to the process that writes a search index to write documents anew, since they are not what the log says.
+
+use std::time::Duration;
+
+use async_nats::{Client, Message, Request as NatsRequest, Subscriber};
+use base::explain::explain;
+use futures::{FutureExt, StreamExt};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::IndexFailure;
+
+/// How long to wait for the answer. The writer looks for requests at least once a second.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// A document that is to be written anew.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Suspect {
+    /// The instance.
+    pub instance_id: String,
+    /// The id of the resource.
+    pub id: String,
+    /// The sequence of the newest event of its aggregate in the log; 0 if there is none.
+    pub newest: u64,
+}
+
+/// What was written anew; `None` if that cannot be decided now.
+pub type Answer = Option<Vec<Suspect>>;
+
+/// Asks whoever writes an index, and returns the answer; `None` if there is none.
+pub async fn request(client: &Client, shard: u16, index: &str, suspects: &[Suspect]) -> Answer {
+    let payload = serde_json::to_vec(suspects).unwrap_or_default();
+    let request = NatsRequest::new().payload(payload.into()).timeout(Some(PATIENCE));
+    match client.send_request(subject(shard, index), request).await {
+        Ok(answer) => serde_json::from_slice(&answer.payload).unwrap_or_default(),
+        Err(error) => {
+            tracing::debug!(index, error = explain(&error), "nobody writes documents of the search index anew");
+            None
+        }
+    }
+}
+
+/// The requests to the writer of an index.
+#[derive(Debug)]
+pub struct Requests {
+    client: Client,
+    messages: Subscriber,
+}
+
+/// A request.
+#[derive(Debug)]
+pub struct Request {
+    /// The documents.
+    pub suspects: Vec<Suspect>,
+    client: Client,
+    message: Message,
+}
+
+impl Requests {
+    /// Listens to the requests for an index.
+    ///
+    /// # Errors
+    /// When NATS does not answer.
+    pub async fn listen(client: Client, shard: u16, index: &str) -> Result<Self, IndexFailure> {
+        let messages = client.subscribe(subject(shard, index)).await;
+        let messages = messages.map_err(|error| IndexFailure::Nats(explain(&error)))?;
+        Ok(Self { client, messages })
+    }
+
+    /// Returns a request that has arrived, if there is one.
+    pub fn take(&mut self) -> Option<Request> {
+        let message = self.messages.next().now_or_never()??;
+        let suspects = serde_json::from_slice(&message.payload).ok()?;
+        Some(Request { suspects, client: self.client.clone(), message })
+    }
+}
+
+impl Request {
+    /// Answers it.
+    pub async fn answer(self, answer: &Answer) {
+        let Some(reply) = self.message.reply else { return };
+        let payload = serde_json::to_vec(answer).unwrap_or_default();
+        if let Err(error) = self.client.publish(reply, payload.into()).await {
+            tracing::debug!(error = explain(&error), "it was not answered that documents were written anew");
+        }
+    }
+}
+
+fn subject(shard: u16, index: &str) -> String {
+    format!("rewrites.{shard}.{index}")
+}

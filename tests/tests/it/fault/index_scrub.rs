@@ -1,0 +1,170 @@
+//! The search indexes are checked against the log as the rows are: documents of a published index that are not what the
+//! log says are written anew, and nothing else is.
+
+use std::{sync::Arc, time::Duration};
+
+use domain::column::Value as Column;
+use eventlog::record::Recorded;
+use index::{Folder, Layout, Publication, Publisher, Remote, Replica, Snapshot, Writer};
+use reqwest::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tests::{
+    auditor::Audit,
+    client::{Client, TARGETS, created, send, target},
+    eventually,
+    platform::Platform,
+    servers::Servers,
+};
+use view::{
+    projection::{Kind, PROJECTIONS},
+    table::{Change, Table},
+};
+
+use super::scrub::{Filled, checks, fill, flags, is_checked, repaired};
+
+/// What is published of a search index, opened in a folder of its own.
+struct Copy {
+    remote: Remote,
+    name: String,
+    table: &'static Table,
+    layout: Layout,
+    place: TempDir,
+}
+
+impl Copy {
+    async fn of(servers: &Servers, view: &str) -> Self {
+        let context = Arc::new(async_nats::jetstream::new(servers.nats().await));
+        let remote = Remote::open(&context, 1).await.expect("NATS is there");
+        let projection = PROJECTIONS.iter().find(|known| known.view == view).expect("it is kept");
+        let Kind::Index(table) = &projection.kind else { panic!("it is an index") };
+        let place = tempfile::tempdir().expect("a temporary folder can be made");
+        Self { remote, name: index::name(projection, table, 0), table, layout: Layout::of(table), place }
+    }
+
+    fn folder(&self) -> Folder {
+        Folder::open(self.place.path()).expect("the folder is ours")
+    }
+
+    /// Returns what is published now.
+    async fn install(&self, folder: &Folder) -> Arc<Snapshot> {
+        let newest = self.remote.newest(&self.name).await.expect("NATS answers");
+        let Publication::Manifest(manifest) = newest.manifest else { panic!("it is published") };
+        let installed = Replica::new(folder.clone(), self.layout.clone()).install(&manifest, &self.remote).await;
+        installed.expect("all files are stored")
+    }
+
+    /// Publishes the index with these changes, as its writer would.
+    async fn publish_with(&self, changes: &[Change]) {
+        let folder = self.folder();
+        let before = self.install(&folder).await;
+        let mut writer = Writer::open(&folder, self.layout.clone()).expect("it can be opened");
+        assert!(writer.apply(changes).expect("documents can be written").is_empty(), "none is refused");
+        let after = writer.commit(before.position, before.committed_at).expect("it can be committed");
+        assert_ne!(before.differences(&after).expect("both can be read"), Vec::<String>::new());
+        let (remote, grace) = (self.remote.clone(), Duration::from_mins(10));
+        let publisher = Publisher::take_over(remote, &self.name, folder, grace).await;
+        publisher.expect("NATS answers").publish(&after).await.expect("nobody else publishes it");
+    }
+
+    /// What the document of a resource becomes by its first events.
+    fn change(&self, audit: &Audit, id: &str, events: usize) -> Change {
+        let events: Vec<Arc<Recorded>> =
+            audit.events_of(id).into_iter().take(events).map(|recorded| Arc::new(recorded.clone())).collect();
+        self.table.fold(&events).expect("events can be read").pop().expect("there are some")
+    }
+}
+
+/// Changes documents by hand: five of targets, and those of a person and a session go.
+async fn change_by_hand(servers: &Servers, audit: &Audit, filled: &Filled) {
+    let targets = Copy::of(servers, "targets_index").await;
+    let Filled { targets: ids, person, session, gone } = filled;
+    let [renamed, mixed_up, lost, ..] = &ids[..] else { panic!("there are six") };
+    let first = |id: &str| targets.change(audit, id, 1);
+    let [mut of_renamed, mut of_mixed_up, mut of_lost, of_gone] = [renamed, mixed_up, lost, gone].map(|id| first(id));
+    let mut row = of_renamed.row.take().expect("it was created");
+    row.state = row.state.replace("scrubbed 0", "by hand");
+    of_renamed.row = Some(row);
+    // What the API returns stays, but it is found by other words.
+    for value in &mut of_mixed_up.row.as_mut().expect("it was created").values {
+        if let Column::Text(text) = value {
+            *text = text.replace("scrubbed 1", "mixed up");
+        }
+    }
+    of_lost.row = None;
+    let forged = Change { id: "forged".to_owned(), ..first(renamed) };
+    assert!(of_gone.row.is_some(), "it is brought back");
+    targets.publish_with(&[of_renamed, of_mixed_up, of_lost, of_gone, forged]).await;
+
+    let instance_id = &audit.events_of(person)[0].event.instance_id;
+    for (view, id) in [("users_index", person), ("sessions_index", session)] {
+        let change = Change { instance_id: instance_id.clone(), id: id.clone(), row: None };
+        Copy::of(servers, view).await.publish_with(&[change]).await;
+    }
+}
+
+#[tokio::test]
+async fn documents_that_are_not_what_the_log_says_are_written_anew() {
+    let servers = Servers::start().await;
+    // Who writes an index looks once in this time whether somebody else has published it.
+    let grace = ["--index-grace", "1"].map(str::to_owned);
+    let platform = Platform::start_with(&[flags(&servers), grace.to_vec()].concat(), &[]).await;
+    platform.ready().await;
+    let (client, operator) = (platform.client().await, platform.operator().await);
+    let filled = fill(&client).await;
+    let last = created(&client, TARGETS, target("last")).await.id();
+    is_checked(&operator).await;
+    let audit = Audit::of(servers.nats().await).await;
+    let views = ["targets_index", "users_index", "sessions_index"];
+    let mut before = vec![];
+    for view in views {
+        // What is published must be later than all that is changed by hand: later events are applied once more.
+        let settled = async || {
+            let copy = Copy::of(&servers, view).await;
+            let snapshot = copy.install(&copy.folder()).await;
+            let all = if view == "targets_index" { audit.events_of(&last)[0].sequence } else { 1 };
+            (snapshot.position.sequence >= all && snapshot.documents() > 0).then_some((copy, snapshot))
+        };
+        before.push(eventually(view, settled).await);
+    }
+
+    change_by_hand(&servers, &audit, &filled).await;
+    let counts = async || {
+        let found = checks(&operator).await;
+        let of = |view: &str| repaired(&found, view);
+        (views.map(of) == [5, 1, 1]).then_some(found)
+    };
+    let found = eventually("the documents are written anew", counts).await;
+    for (view, check) in found.iter().filter(|(view, _)| !views.contains(&view.as_str())) {
+        assert_eq!(check["repairedAt"], Value::Null, "{view}: {check}");
+    }
+    let examples = found["targets_index"]["repairedExamples"].to_string();
+    assert!(examples.contains("targets ") && examples.contains(" of instance "), "{examples}");
+    for (view, (_copy, was)) in views.into_iter().zip(&before) {
+        let is_restored = async || {
+            let copy = Copy::of(&servers, view).await;
+            let now = copy.install(&copy.folder()).await;
+            now.differences(was).expect("both can be read").is_empty().then_some(())
+        };
+        eventually("the published index is as before", is_restored).await;
+    }
+    is_found(&client, "scrubbed 1", 1).await;
+    is_found(&client, "mixed up", 0).await;
+    is_found(&client, "gone", 0).await;
+
+    // Nothing is written anew that is right.
+    is_checked(&operator).await;
+    let found = checks(&operator).await;
+    assert_eq!(views.map(|view| repaired(&found, view)), [5, 1, 1]);
+}
+
+/// Waits until so many targets are found by a name.
+async fn is_found(client: &Client, name: &str, count: usize) {
+    let total = count.to_string();
+    let is_it = async || {
+        let search = client.request(Method::POST, &format!("{TARGETS}/_search"));
+        let found = send(search.json(&json!([{ "name": { "name": name } }]))).await;
+        (found.body["details"]["totalResult"] == *total).then_some(())
+    };
+    eventually(&format!("{count} named {name}"), is_it).await;
+}
