@@ -23,8 +23,8 @@ use crate::{
     tag::Tag,
 };
 
-/// The memory of a writer, in bytes: the least that tantivy accepts.
-const MEMORY: usize = 15_000_000;
+/// The memory that a writer expects to need, in bytes. It clears a third of it at once, and takes more if need be.
+const MEMORY: usize = 1_000_000;
 
 /// What an index has at a position: a digest of each document, in 25 to 50 bytes of memory.
 pub struct Contents {

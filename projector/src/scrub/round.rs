@@ -180,6 +180,7 @@ impl<'a> Round<'a> {
         let begun = Instant::now();
         self.indexed = IndexContents::read(self.indexes, class, |_| true, self.lease).await;
         self.checked.extend(self.indexed.counts());
+        self.skipped.extend(&self.indexed.unread);
         self.rest(begun).await;
         let discarded = self.discarded(places(class).chain(indexes(class))).await?;
         let mut last = AggregateKey { instance_id: String::new(), aggregate_type: String::new(), id: String::new() };

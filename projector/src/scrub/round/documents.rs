@@ -32,6 +32,8 @@ pub(super) struct IndexContents {
     /// How far they were.
     pub(super) documents: Vec<Documents>,
     contents: HashMap<&'static str, Arc<Contents>>,
+    /// The names of those that could not be read.
+    pub(super) unread: Vec<&'static str>,
 }
 
 impl IndexContents {
@@ -44,6 +46,7 @@ impl IndexContents {
                 Ok(contents) => found.add(place, contents),
                 Err(error) => {
                     tracing::warn!(projection = place.projection.name, error, "the search index cannot be checked");
+                    found.unread.push(place.projection.name);
                 }
             }
         }

@@ -46,6 +46,8 @@ const FIRST_ID: u64 = 900_000_000_000_000_000;
 /// How often to check whether everything is there.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const RESOURCES: &str = "/resources/v3alpha";
+/// About how many documents of an index a page of the scrubber has: of 100 aggregates of all kinds.
+const PAGE: usize = 10;
 
 /// Measures how a projector makes rows and documents of a log with this many events, then rows alone, then documents
 /// alone.
@@ -60,12 +62,26 @@ pub(crate) async fn measure(events: usize) {
         rebuild(&cluster, &log, what).await;
     }
     let ours = rebuild_indexes(&cluster, &log).await;
-    let bare = bare_indexes(&records(&log).await);
+    let Bare { written: bare, digested, compared, documents } = bare_indexes(&records(&log).await);
     println!(
         "indexes alone: {ours:.1?} CPU of the projector; {bare:.1?} CPU of tantivy alone, with each document once and one \
          commit: {:.2} times (to reach: 1.3)",
         ours.as_secs_f64() / bare.as_secs_f64()
     );
+    let [digested, compared] = [digested, compared].map(|used| used.as_secs_f64() * 1e6 / f64::from(documents));
+    println!(
+        "scrubber: {digested:.1} µs CPU a document for the digests of the indexes, {compared:.1} µs for those of a page \
+         of what should be there"
+    );
+}
+
+/// What indexes cost without a projector.
+#[derive(Default)]
+struct Bare {
+    written: Duration,
+    digested: Duration,
+    compared: Duration,
+    documents: u32,
 }
 
 /// Creates an object of each kind, changes it, and returns its events. Its nodes are gone afterwards.
@@ -275,21 +291,36 @@ fn indexes() -> impl Iterator<Item = (&'static Projection, &'static Table)> {
     })
 }
 
-/// Writes the newest document of each object into an index, and returns how much that needs.
-fn bare_indexes(records: &[Record]) -> Duration {
+/// Writes the newest document of each object into an index, and compares it as the scrubber does.
+fn bare_indexes(records: &[Record]) -> Bare {
     let events: Vec<_> = records.iter().flat_map(|record| &record.events).cloned().collect();
-    let mut used = Duration::ZERO;
+    let mut bare = Bare::default();
     for (_, table) in indexes() {
         let changes = table.fold(&events).expect("the events can be read");
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let place = Folder::open(folder.path()).expect("nobody uses it");
         let mut writer = Writer::open(&place, Layout::of(table)).expect("an index can be made");
+        let measured = |used: &mut Duration, before: Duration| {
+            *used += cpu::of_this_process().saturating_sub(before);
+            cpu::of_this_process()
+        };
         let before = cpu::of_this_process();
         writer.apply(&changes).expect("documents go in");
-        writer.commit(Position::default(), Timestamp::UNIX_EPOCH).expect("it commits");
-        used += cpu::of_this_process().saturating_sub(before);
+        let snapshot = writer.commit(Position::default(), Timestamp::UNIX_EPOCH).expect("it commits");
+        let before = measured(&mut bare.written, before);
+        let contents = snapshot.contents().expect("it can be read");
+        let before = measured(&mut bare.digested, before);
+        for page in changes.chunks(PAGE) {
+            assert_eq!(
+                contents.deviations(page.to_vec()).expect("documents can be made"),
+                [],
+                "all is as it should be"
+            );
+        }
+        measured(&mut bare.compared, before);
+        bare.documents += u32::try_from(changes.len()).expect("not so many");
     }
-    used
+    bare
 }
 
 /// Whether every projection of `EVENTS` in Postgres has come as far as the log was.
