@@ -1,7 +1,7 @@
 //! The search indexes are checked against the log as the rows are: documents of a published index that are not what the
 //! log says are written anew, and nothing else is.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
 use domain::column::Value as Column;
 use eventlog::record::Recorded;
@@ -13,7 +13,10 @@ use tests::{
     auditor::Audit,
     client::{Client, TARGETS, created, send, target},
     eventually,
+    management::Management,
     platform::Platform,
+    ports::free_address,
+    process::Process,
     servers::Servers,
 };
 use view::{
@@ -22,6 +25,9 @@ use view::{
 };
 
 use super::scrub::{Filled, checks, fill, flags, is_checked, repaired};
+
+/// Who writes an index looks once in this time whether somebody else has published it.
+const GRACE: [&str; 2] = ["--index-grace", "1"];
 
 /// What is published of a search index, opened in a folder of its own.
 struct Copy {
@@ -103,13 +109,27 @@ async fn change_by_hand(servers: &Servers, audit: &Audit, filled: &Filled) {
     }
 }
 
+/// Starts a process that takes over the indexes and does not check them, so that the scrubber has to ask it.
+async fn second_projector(servers: &Servers, folder: &Path) -> (Process, Management) {
+    let (managed, folder) = (free_address(), folder.display().to_string());
+    let own = ["--node-name", "writer", "--management-listen", &managed, "--index-dir", &folder, "--scrub-every", "0"];
+    let mut flags = servers.flags();
+    flags.insert(0, "projector".to_owned());
+    flags.extend(own.into_iter().chain(GRACE).map(str::to_owned));
+    let process = Process::spawn(&flags, &[], Stdio::null());
+    let management = Management::at(&managed);
+    eventually("a second projector", || management.get("/readyz")).await;
+    (process, management)
+}
+
 #[tokio::test]
 async fn documents_that_are_not_what_the_log_says_are_written_anew() {
     let servers = Servers::start().await;
-    // Who writes an index looks once in this time whether somebody else has published it.
-    let grace = ["--index-grace", "1"].map(str::to_owned);
-    let platform = Platform::start_with(&[flags(&servers), grace.to_vec()].concat(), &[]).await;
+    let flags = [flags(&servers), GRACE.map(str::to_owned).to_vec()].concat();
+    let platform = Platform::start_with(&flags, &[]).await;
     platform.ready().await;
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let (_process, writer) = second_projector(&servers, folder.path()).await;
     let (client, operator) = (platform.client().await, platform.operator().await);
     let filled = fill(&client).await;
     let last = created(&client, TARGETS, target("last")).await.id();
@@ -148,6 +168,8 @@ async fn documents_that_are_not_what_the_log_says_are_written_anew() {
         };
         eventually("the published index is as before", is_restored).await;
     }
+    let commits = writer.sum("platform_index_commits_total", &["index=\"targets_index\""]).await;
+    assert!(commits > 0.0, "the other process has written them anew");
     is_found(&client, "scrubbed 1", 1).await;
     is_found(&client, "mixed up", 0).await;
     is_found(&client, "gone", 0).await;
