@@ -23,7 +23,8 @@ pub(crate) async fn expected(persons: &Persons, page: &Page, discarded: &Discard
     fold(place.table, &clear).map_err(|failure| failure.without_values())
 }
 
-/// Leaves out what is of people who were removed just now, or whose keys were lost: what is there is the last of it.
+/// Leaves out what there should be of people who were removed just now, or whose keys were lost: what is there is the last
+/// of it. What should not be there goes in any case.
 ///
 /// # Errors
 /// When the keys cannot be read; in words.
@@ -38,7 +39,7 @@ pub(crate) async fn without_erased(
         let events: Vec<_> =
             page.events(discarded).into_iter().filter(|recorded| keys.contains(&recorded.key())).collect();
         let erased = persons.unopened(&events).await.map_err(|failure| explain(&failure))?;
-        changes.retain(|change| !erased.contains(&page.place.key_of(change)));
+        changes.retain(|change| change.row.is_none() || !erased.contains(&page.place.key_of(change)));
     }
     Ok(changes)
 }

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::IndexFailure;
 
-/// How long to wait for the answer. The writer looks for requests at least once a second.
+/// How long to wait for the answer. A writer that has nothing to write looks for requests once a second.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// How many documents a request has at most; further ones are left out.
+const MOST: usize = 1000;
 
 /// A document that is to be written anew.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -66,10 +68,13 @@ impl Requests {
         Ok(Self { client, messages })
     }
 
-    /// Returns a request that has arrived, if there is one.
+    /// Returns a request that has arrived, if there is one. Each document is in it once.
     pub fn take(&mut self) -> Option<Request> {
         let message = self.messages.next().now_or_never()??;
-        let suspects = serde_json::from_slice(&message.payload).ok()?;
+        let mut suspects: Vec<Suspect> = serde_json::from_slice(&message.payload).ok()?;
+        suspects.sort_by(|one, other| (&one.instance_id, &one.id).cmp(&(&other.instance_id, &other.id)));
+        suspects.dedup_by(|one, other| one.instance_id == other.instance_id && one.id == other.id);
+        suspects.truncate(MOST);
         Some(Request { suspects, client: self.client.clone(), message })
     }
 }

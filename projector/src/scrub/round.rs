@@ -178,6 +178,7 @@ impl<'a> Round<'a> {
     async fn check_aggregates(&mut self, class: LogClass) -> Result<(), RoundFailure> {
         let Projector { database, shard, .. } = self.projector;
         let begun = Instant::now();
+        self.indexed = IndexContents::default();
         self.indexed = IndexContents::read(self.indexes, class, |_| true, self.lease).await;
         self.checked.extend(self.indexed.counts());
         self.skipped.extend(&self.indexed.unread);
@@ -244,6 +245,10 @@ impl<'a> Round<'a> {
                 let discarded = self.discarded(found.iter().map(|page| page.place)).await?;
                 let mut undecided = vec![];
                 for page in found {
+                    if page.is_of_index() && !page.history_has_all() {
+                        undecided.push(page.place.projection.name);
+                        continue;
+                    }
                     let (place, mut deviations) = (page.place, self.deviations(&page, &discarded).await);
                     let all = deviations.len();
                     let has_newest = |key: AggregateKey| newest.get(&key).is_none_or(|newest| page.has(&key, *newest));
@@ -282,6 +287,10 @@ impl<'a> Round<'a> {
         let place = page.place;
         let name = place.projection.name;
         let Some(left_out) = discarded.get(name) else { return vec![] };
+        if page.is_of_index() && !page.history_has_all() {
+            self.skip(place, "history lags");
+            return vec![];
+        }
         match self.lease.during(self.compared(page, left_out)).await {
             Ok(deviations) => deviations,
             Err(error) => {

@@ -17,7 +17,7 @@ use crate::{
     database::{Database, DatabaseFailure, begin, limited},
     failed_event::Parking,
     history::newest::{NewestEvents, newest},
-    projection::{HISTORY, history_of},
+    projection::{HISTORY, Kind, history_of},
     read_model::ReadModel,
     table::{Change, Row, Table, aged::forgotten_before},
 };
@@ -95,8 +95,11 @@ pub async fn pages(
         for Documents { place, position, committed_at, omitted } in indexes {
             let at = Checkpoint { epoch: 0, position: *position, committed_at: *committed_at };
             let mut page = Page { place: *place, history, decided, at, aggregates: vec![] };
-            let of_table = of_table(place.table).into_iter();
-            page.fill(of_table.filter(|key| !omitted.contains(key)), &events, HashMap::new());
+            let of_table = of_table(place.table);
+            if of_table.is_empty() {
+                continue;
+            }
+            page.fill(of_table.into_iter().filter(|key| !omitted.contains(key)), &events, HashMap::new());
             pages.push(page);
         }
         Ok(pages)
@@ -180,6 +183,11 @@ impl Page {
             let AggregateKey { instance_id, id, .. } = aggregate.key.clone();
             Some((aggregate, Change { instance_id, id, row }))
         })
+    }
+
+    /// Whether it is of documents, which are not in Postgres.
+    pub fn is_of_index(&self) -> bool {
+        matches!(self.place.projection.kind, Kind::Index(_))
     }
 
     /// Whether history has all events up to the position of the projection.
