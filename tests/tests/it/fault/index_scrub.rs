@@ -24,7 +24,7 @@ use view::{
     table::{Change, Table},
 };
 
-use super::scrub::{Filled, checks, fill, flags, is_checked, repaired};
+use super::scrub::{Filled, USERS, checks, fill, flags, is_checked, repaired};
 
 /// Who writes an index looks once in this time whether somebody else has published it.
 const GRACE: [&str; 2] = ["--index-grace", "1"];
@@ -81,8 +81,26 @@ impl Copy {
     }
 }
 
-/// Changes documents by hand: five of targets, and those of a person and a session go.
-async fn change_by_hand(servers: &Servers, audit: &Audit, filled: &Filled) {
+/// The ids of a person who was removed, and of a service user.
+struct People {
+    erased: String,
+    service: String,
+}
+
+impl People {
+    async fn create(client: &Client) -> Self {
+        let data = json!({ "given_name": "Grace", "family_name": "Hopper" });
+        let erased = created(client, USERS, json!({ "username": "grace", "human": { "data": data } })).await.id();
+        let service = created(client, USERS, json!({ "username": "robot", "service": {} })).await.id();
+        let deleted = send(client.request(Method::DELETE, &format!("{USERS}/{erased}"))).await;
+        assert_eq!(deleted.status, 200, "{}", deleted.body);
+        Self { erased, service }
+    }
+}
+
+/// Changes documents by hand: five of targets and two of users, one of them of somebody who was removed, and that of a
+/// session goes.
+async fn change_by_hand(servers: &Servers, audit: &Audit, filled: &Filled, people: &People) {
     let targets = Copy::of(servers, "targets_index").await;
     let Filled { targets: ids, person, session, gone } = filled;
     let [renamed, mixed_up, lost, ..] = &ids[..] else { panic!("there are six") };
@@ -103,10 +121,11 @@ async fn change_by_hand(servers: &Servers, audit: &Audit, filled: &Filled) {
     targets.publish_with(&[of_renamed, of_mixed_up, of_lost, of_gone, forged]).await;
 
     let instance_id = &audit.events_of(person)[0].event.instance_id;
-    for (view, id) in [("users_index", person), ("sessions_index", session)] {
-        let change = Change { instance_id: instance_id.clone(), id: id.clone(), row: None };
-        Copy::of(servers, view).await.publish_with(&[change]).await;
-    }
+    let without = |id: &str| Change { instance_id: instance_id.clone(), id: id.to_owned(), row: None };
+    Copy::of(servers, "sessions_index").await.publish_with(&[without(session)]).await;
+    let users = Copy::of(servers, "users_index").await;
+    let brought_back = Change { id: people.erased.clone(), ..users.change(audit, &people.service, 1) };
+    users.publish_with(&[without(person), brought_back]).await;
 }
 
 /// Starts a process that takes over the indexes and does not check them, so that the scrubber has to ask it.
@@ -122,6 +141,16 @@ async fn second_projector(servers: &Servers, folder: &Path) -> (Process, Managem
     (process, management)
 }
 
+/// Waits until what is published is later than all that is changed by hand: later events are applied once more.
+async fn published_until(servers: &Servers, view: &str, end: u64) -> (Copy, Arc<Snapshot>) {
+    let is_later = async || {
+        let copy = Copy::of(servers, view).await;
+        let snapshot = copy.install(&copy.folder()).await;
+        (snapshot.position.sequence >= end && snapshot.documents() > 0).then_some((copy, snapshot))
+    };
+    eventually(view, is_later).await
+}
+
 #[tokio::test]
 async fn documents_that_are_not_what_the_log_says_are_written_anew() {
     let servers = Servers::start().await;
@@ -132,27 +161,23 @@ async fn documents_that_are_not_what_the_log_says_are_written_anew() {
     let (_process, writer) = second_projector(&servers, folder.path()).await;
     let (client, operator) = (platform.client().await, platform.operator().await);
     let filled = fill(&client).await;
+    let people = People::create(&client).await;
     let last = created(&client, TARGETS, target("last")).await.id();
     is_checked(&operator).await;
     let audit = Audit::of(servers.nats().await).await;
     let views = ["targets_index", "users_index", "sessions_index"];
+    let sequence = |id: &str| audit.events_of(id).last().expect("it has events").sequence;
+    let ends = [sequence(&last), sequence(&people.erased), 1];
     let mut before = vec![];
-    for view in views {
-        // What is published must be later than all that is changed by hand: later events are applied once more.
-        let settled = async || {
-            let copy = Copy::of(&servers, view).await;
-            let snapshot = copy.install(&copy.folder()).await;
-            let all = if view == "targets_index" { audit.events_of(&last)[0].sequence } else { 1 };
-            (snapshot.position.sequence >= all && snapshot.documents() > 0).then_some((copy, snapshot))
-        };
-        before.push(eventually(view, settled).await);
+    for (view, end) in views.into_iter().zip(ends) {
+        before.push(published_until(&servers, view, end).await);
     }
 
-    change_by_hand(&servers, &audit, &filled).await;
+    change_by_hand(&servers, &audit, &filled, &people).await;
     let counts = async || {
         let found = checks(&operator).await;
         let of = |view: &str| repaired(&found, view);
-        (views.map(of) == [5, 1, 1]).then_some(found)
+        (views.map(of) == [5, 2, 1]).then_some(found)
     };
     let found = eventually("the documents are written anew", counts).await;
     for (view, check) in found.iter().filter(|(view, _)| !views.contains(&view.as_str())) {
@@ -177,7 +202,7 @@ async fn documents_that_are_not_what_the_log_says_are_written_anew() {
     // Nothing is written anew that is right.
     is_checked(&operator).await;
     let found = checks(&operator).await;
-    assert_eq!(views.map(|view| repaired(&found, view)), [5, 1, 1]);
+    assert_eq!(views.map(|view| repaired(&found, view)), [5, 2, 1]);
 }
 
 /// Waits until so many targets are found by a name.

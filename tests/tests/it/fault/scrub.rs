@@ -22,7 +22,7 @@ use super::{
     parking::{failed, name, rename},
 };
 
-const USERS: &str = "/resources/v3alpha/users";
+pub(super) const USERS: &str = "/resources/v3alpha/users";
 const SESSIONS: &str = "/resources/v3alpha/sessions";
 
 /// A check begins as soon as the last one is a second ago.
