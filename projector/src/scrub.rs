@@ -1,7 +1,8 @@
 //! The scrubber: checks slowly whether the read models have what the log says, and repairs what they have not.
 //!
 //! A round checks the events of both histories against the logs, then the rows of every table and the documents of every
-//! search index against these events, and last whether each row and document has events at all. One process does so at a time; if it ends, the next one begins a round anew.
+//! search index against these events, and last whether each row and document has events at all. One process does so at
+//! a time; if it ends, the next one begins a round anew.
 
 mod round;
 

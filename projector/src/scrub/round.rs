@@ -1,4 +1,4 @@
-//! One round of the scrubber over all read models in Postgres.
+//! One round of the scrubber over all read models.
 
 mod documents;
 
@@ -75,8 +75,8 @@ pub(super) struct Round<'a> {
     checked: HashMap<&'static str, u64>,
     /// The projections of which something could not be checked.
     skipped: HashSet<&'static str>,
-    /// The aggregates of which a row deviates, or seems to, with their newest events in the log; 0 before these are
-    /// looked up.
+    /// The aggregates of which a row or a document deviates, or seems to, with their newest events in the log; 0 before
+    /// these are looked up.
     suspects: BTreeMap<AggregateKey, u64>,
     indexes: &'a Indexes,
     /// What the search indexes had when they were read.
@@ -281,8 +281,8 @@ impl<'a> Round<'a> {
         Ok(())
     }
 
-    /// Returns what rows or documents should be that are not what their events are folded to. Where that cannot be said, the
-    /// projection counts as not checked.
+    /// Returns what rows or documents should be that are not what their events are folded to. Where that cannot be said,
+    /// the projection counts as not checked.
     async fn deviations(&mut self, page: &Page, discarded: &HashMap<&'static str, Discarded>) -> Vec<Change> {
         let place = page.place;
         let name = place.projection.name;
@@ -294,7 +294,7 @@ impl<'a> Round<'a> {
         match self.lease.during(self.compared(page, left_out)).await {
             Ok(deviations) => deviations,
             Err(error) => {
-                self.skip(page.place, &error);
+                self.skip(place, &error);
                 vec![]
             }
         }

@@ -15,7 +15,6 @@ use eventlog::{lease::Lease, record::AggregateKey};
 use tokio::{task::spawn_blocking, time::Instant};
 use view::{
     database::DatabaseFailure,
-    projection::Kind,
     scrub::{Documents, Page, Place, indexes, note_written, repair, without_events},
     table::Change,
 };
@@ -146,7 +145,7 @@ impl Round<'_> {
         newest: &BTreeMap<AggregateKey, u64>,
     ) -> Result<Option<Vec<String>>, DatabaseFailure> {
         let (Projector { database, shard, .. }, place) = (self.projector, page.place);
-        if !matches!(place.projection.kind, Kind::Index(_)) {
+        if !page.is_of_index() {
             return repair(database, *shard, page, deviations).await;
         }
         let suspect = |change: &Change| Suspect {
