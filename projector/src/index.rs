@@ -12,7 +12,10 @@ use std::{
     convert::Infallible,
     ops::ControlFlow,
     path::PathBuf,
-    sync::{Arc, atomic::AtomicU32},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32},
+    },
     time::Duration,
 };
 
@@ -130,6 +133,8 @@ pub(crate) struct Unit {
     stopped: Option<String>,
     /// Whether a document may be the reason of the last stop.
     is_careful: bool,
+    /// Whether the index could not be read to its end, so that it is built again.
+    is_damaged: AtomicBool,
 }
 
 /// The channel of complete commits.
@@ -213,6 +218,7 @@ impl Unit {
             reporter,
             stopped: None,
             is_careful: false,
+            is_damaged: AtomicBool::new(false),
         })
     }
 
@@ -276,8 +282,9 @@ impl Unit {
                 self.report(&snapshot, complete_from, &committed);
             }
             if !is_changed && let Some(request) = requests.take() {
-                (writer, snapshot) = lease.during(self.rewrite(writer, snapshot, &parked, request)).await?;
-                erasing.note_deleted(self.table);
+                let is_rewritten;
+                (writer, snapshot, is_rewritten) = lease.during(self.serve(writer, snapshot, &parked, request)).await?;
+                erasing.note_deleted(self.table, is_rewritten);
                 self.report(&snapshot, complete_from, &committed);
             }
             lease.during(parked.listen(database)).await;

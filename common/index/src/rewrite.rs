@@ -1,4 +1,4 @@
-//! Requests to the process that writes a search index to write documents anew, since they are not what the log says.
+//! Requests of the scrubber to the process that writes a search index, of which something is not what the log says.
 
 use std::time::Duration;
 
@@ -6,6 +6,7 @@ use async_nats::{Client, Message, Request as NatsRequest, Subscriber};
 use base::explain::explain;
 use futures::{FutureExt, StreamExt};
 use serde::{Deserialize, Serialize};
+use view::table::Change;
 
 use crate::failure::IndexFailure;
 
@@ -25,12 +26,29 @@ pub struct Suspect {
     pub newest: u64,
 }
 
-/// What was written anew; `None` if that cannot be decided now.
+impl Suspect {
+    /// Whether a change is of this document.
+    pub fn is_of(&self, change: &Change) -> bool {
+        self.instance_id == change.instance_id && self.id == change.id
+    }
+}
+
+/// What the writer is to do.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Asked {
+    /// Write these documents anew.
+    Documents(Vec<Suspect>),
+    /// Build the index again, because it cannot be read to its end.
+    Whole,
+}
+
+/// What was written anew, nothing in the case of a whole index; `None` if that cannot be decided now.
 pub type Answer = Option<Vec<Suspect>>;
 
 /// Asks whoever writes an index, and returns the answer; `None` if there is none.
-pub async fn request(client: &Client, shard: u16, index: &str, suspects: &[Suspect]) -> Answer {
-    let payload = serde_json::to_vec(suspects).unwrap_or_default();
+pub async fn request(client: &Client, shard: u16, index: &str, asked: &Asked) -> Answer {
+    let payload = serde_json::to_vec(asked).unwrap_or_default();
     let request = NatsRequest::new().payload(payload.into()).timeout(Some(PATIENCE));
     match client.send_request(subject(shard, index), request).await {
         Ok(answer) => serde_json::from_slice(&answer.payload).unwrap_or_default(),
@@ -51,8 +69,8 @@ pub struct Requests {
 /// A request.
 #[derive(Debug)]
 pub struct Request {
-    /// The documents.
-    pub suspects: Vec<Suspect>,
+    /// What is to be done.
+    pub asked: Asked,
     client: Client,
     message: Message,
 }
@@ -71,11 +89,13 @@ impl Requests {
     /// Returns a request that has arrived, if there is one. Each document is in it once.
     pub fn take(&mut self) -> Option<Request> {
         let message = self.messages.next().now_or_never()??;
-        let mut suspects: Vec<Suspect> = serde_json::from_slice(&message.payload).ok()?;
-        suspects.sort_by(|one, other| (&one.instance_id, &one.id).cmp(&(&other.instance_id, &other.id)));
-        suspects.dedup_by(|one, other| one.instance_id == other.instance_id && one.id == other.id);
-        suspects.truncate(MOST);
-        Some(Request { suspects, client: self.client.clone(), message })
+        let mut asked: Asked = serde_json::from_slice(&message.payload).ok()?;
+        if let Asked::Documents(suspects) = &mut asked {
+            suspects.sort_by(|one, other| (&one.instance_id, &one.id).cmp(&(&other.instance_id, &other.id)));
+            suspects.dedup_by(|one, other| one.instance_id == other.instance_id && one.id == other.id);
+            suspects.truncate(MOST);
+        }
+        Some(Request { asked, client: self.client.clone(), message })
     }
 }
 

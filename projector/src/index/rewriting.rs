@@ -1,12 +1,16 @@
-//! Writing documents of the index anew that are not what the log says, on request of the scrubber.
+//! Writing documents of the index anew that are not what the log says, or all of it, on request of the scrubber.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use base::explain::explain;
 use eventlog::record::AggregateKey;
 use index::{
-    Snapshot, Writer,
-    rewrite::{Request, Suspect},
+    IndexFailure, Snapshot, Writer,
+    rewrite::{Asked, Request, Suspect},
 };
 use tokio::time::sleep;
 use view::{
@@ -26,34 +30,61 @@ const LOOKS: usize = 50;
 const GLANCE: Duration = Duration::from_millis(20);
 
 impl Unit {
-    /// Writes documents as history says at the position of the last commit, and answers. Nothing may have changed since.
-    pub(super) async fn rewrite(
+    /// Does what the scrubber requests, and answers; whether documents were written. Nothing may have changed since the
+    /// last commit.
+    pub(super) async fn serve(
         &self,
-        mut writer: Writer,
-        mut snapshot: Arc<Snapshot>,
+        writer: Writer,
+        snapshot: Arc<Snapshot>,
         parked: &Parked,
         request: Request,
-    ) -> Result<(Writer, Arc<Snapshot>), Stall> {
-        let changes = match self.changes(&snapshot, parked, &request.suspects).await {
+    ) -> Result<(Writer, Arc<Snapshot>, bool), Stall> {
+        let suspects = match &request.asked {
+            Asked::Documents(suspects) => suspects.clone(),
+            Asked::Whole => {
+                let read = self.read(&snapshot).await;
+                request.answer(&read.as_ref().err().map(|_| vec![])).await;
+                return read.map(|()| (writer, snapshot, false)).map_err(Stall::from);
+            }
+        };
+        let changes = match self.changes(&snapshot, parked, &suspects).await {
             Ok(changes) => changes,
             Err(error) => {
                 tracing::debug!(index = self.follower.name, error, "documents cannot be written anew");
                 None
             }
         };
-        let mut written = changes.as_ref().map(|_| vec![]);
-        if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
-            let refused;
-            (writer, refused) = self.apply(writer, changes.clone()).await?;
-            (writer, snapshot) = self.committed(writer, snapshot.position, snapshot.committed_at).await?;
-            let is_written = |suspect: &&Suspect| {
-                let is_it = |change: &&Change| change.instance_id == suspect.instance_id && change.id == suspect.id;
-                changes.iter().any(|change| is_it(&change) && !refused.iter().any(|refused| refused.is_of(change)))
-            };
-            written = Some(request.suspects.iter().filter(is_written).cloned().collect());
+        let (writer, snapshot, written) =
+            self.rewrite(writer, snapshot, changes.as_deref().unwrap_or_default()).await?;
+        let is_written = |suspect: &Suspect| written.iter().any(|change| suspect.is_of(change));
+        let answer = changes.map(|_| suspects.into_iter().filter(is_written).collect());
+        request.answer(&answer).await;
+        Ok((writer, snapshot, !written.is_empty()))
+    }
+
+    /// Reads an index to its end. If that fails, it is built again.
+    async fn read(&self, snapshot: &Arc<Snapshot>) -> Result<(), IndexFailure> {
+        let snapshot = snapshot.clone();
+        let read = self.follower.folder.work(move || snapshot.contents().map(drop)).await;
+        self.is_damaged.store(read.is_err(), Relaxed);
+        read
+    }
+
+    /// Writes documents at the position of the last commit, and returns which were not refused.
+    async fn rewrite(
+        &self,
+        writer: Writer,
+        snapshot: Arc<Snapshot>,
+        changes: &[Change],
+    ) -> Result<(Writer, Arc<Snapshot>, Vec<Change>), Stall> {
+        if changes.is_empty() {
+            return Ok((writer, snapshot, vec![]));
         }
-        request.answer(&written).await;
-        Ok((writer, snapshot))
+        let (writer, refused) = self.apply(writer, changes.to_vec()).await?;
+        let (writer, snapshot) = self.committed(writer, snapshot.position, snapshot.committed_at).await?;
+        let is_refused = |change: &&Change| refused.iter().any(|refused| refused.is_of(change));
+        let written = changes.iter().filter(|change| !is_refused(change)).cloned().collect();
+        Ok((writer, snapshot, written))
     }
 
     /// What the documents should be, as far as their events in history are those of the log; `None` while history lags.
@@ -69,9 +100,8 @@ impl Unit {
         let expected = page.documents(expected(persons, &page, &discarded).await?);
         let mut changes = without_erased(persons, &page, &discarded, expected).await?;
         changes.retain(|change| {
-            let key = page.place.key_of(change);
-            let is_it = |suspect: &&Suspect| suspect.instance_id == key.instance_id && suspect.id == key.id;
-            suspects.iter().find(is_it).is_some_and(|suspect| page.has(&key, suspect.newest))
+            let suspect = suspects.iter().find(|suspect| suspect.is_of(change));
+            suspect.is_some_and(|suspect| page.has(&page.place.key_of(change), suspect.newest))
         });
         Ok(Some(changes))
     }

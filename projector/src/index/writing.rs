@@ -46,10 +46,10 @@ impl Erasing {
         }
     }
 
-    /// Notes that a commit deletes documents which may belong to somebody who is erased before segments are rewritten, as
-    /// old sessions.
-    pub(super) fn note_deleted(&mut self, table: &Table) {
-        if is_of_people(table.aggregate_type) {
+    /// Notes whether a commit deletes documents which may belong to somebody who is erased before segments are rewritten,
+    /// as old sessions.
+    pub(super) fn note_deleted(&mut self, table: &Table, deletes: bool) {
+        if deletes && is_of_people(table.aggregate_type) {
             self.set_due(table);
         }
     }
@@ -74,9 +74,7 @@ impl Unit {
         IndexBatch { batch, changes, tried }: IndexBatch<'_>,
     ) -> Result<(Writer, bool), Stall> {
         let forgets = writer.forgets(batch.committed_at);
-        if forgets {
-            erasing.note_deleted(self.table);
-        }
+        erasing.note_deleted(self.table, forgets);
         if changes.is_empty() {
             return Ok((writer, forgets));
         }

@@ -178,10 +178,8 @@ impl<'a> Round<'a> {
     async fn check_aggregates(&mut self, class: LogClass) -> Result<(), RoundFailure> {
         let Projector { database, shard, .. } = self.projector;
         let begun = Instant::now();
-        self.indexed = IndexContents::default();
-        self.indexed = IndexContents::read(self.indexes, class, |_| true, self.lease).await;
+        self.read_indexes(class, |_| true).await;
         self.checked.extend(self.indexed.counts());
-        self.skipped.extend(&self.indexed.unread);
         self.rest(begun).await;
         let discarded = self.discarded(places(class).chain(indexes(class))).await?;
         let mut last = AggregateKey { instance_id: String::new(), aggregate_type: String::new(), id: String::new() };
@@ -232,7 +230,7 @@ impl<'a> Round<'a> {
         let newest = std::mem::take(&mut self.suspects);
         let suspects: Vec<AggregateKey> = newest.keys().cloned().collect();
         let is_suspect = |aggregate_type: &str| suspects.iter().any(|key| key.aggregate_type == aggregate_type);
-        self.indexed = IndexContents::read(self.indexes, class, is_suspect, self.lease).await;
+        self.read_indexes(class, is_suspect).await;
         for keys in suspects.chunks(AGGREGATES as usize) {
             let begun = Instant::now();
             let mut settled = HashSet::new();
@@ -256,7 +254,8 @@ impl<'a> Round<'a> {
                     let mut is_settled = deviations.len() == all;
                     if !deviations.is_empty() {
                         recognise(&logs[class], page.position()).await?;
-                        let repaired = self.lease.during(self.correct(&page, &deviations, &newest)).await;
+                        let lease = self.lease;
+                        let repaired = lease.during(self.correct(&page, &deviations, &newest)).await;
                         is_settled &= matches!(repaired, Ok(Some(_)));
                         report(place.projection, repaired.map(Option::unwrap_or_default));
                     }

@@ -7,7 +7,7 @@ use std::{
 
 use ::index::{
     Contents, IndexFailure, Indexes, Omitted, Snapshot,
-    rewrite::{Suspect, request},
+    rewrite::{Answer, Asked, Suspect, request},
 };
 use base::explain::explain;
 use domain::log_class::LogClass;
@@ -19,8 +19,8 @@ use view::{
     table::Change,
 };
 
-use super::{Round, RoundFailure};
-use crate::{Projector, index};
+use super::{Round, RoundFailure, report};
+use crate::{Projector, index, unit::recognise};
 
 /// How many keys of an index are read at once.
 const KEYS: usize = 1000;
@@ -31,27 +31,9 @@ pub(super) struct IndexContents {
     /// How far they were.
     pub(super) documents: Vec<Documents>,
     contents: HashMap<&'static str, Arc<Contents>>,
-    /// The names of those that could not be read.
-    pub(super) unread: Vec<&'static str>,
 }
 
 impl IndexContents {
-    /// Reads those indexes of a log that this process has, of certain resources.
-    pub(super) async fn read(all: &Indexes, class: LogClass, is_wanted: impl Fn(&str) -> bool, lease: &Lease) -> Self {
-        let mut found = Self::default();
-        for place in indexes(class).filter(|place| is_wanted(place.table.aggregate_type)) {
-            let Some(snapshot) = newest(all, place) else { continue };
-            match lease.during(blocking(move || snapshot.contents())).await {
-                Ok(contents) => found.add(place, contents),
-                Err(error) => {
-                    tracing::warn!(projection = place.projection.name, error, "the search index cannot be checked");
-                    found.unread.push(place.projection.name);
-                }
-            }
-        }
-        found
-    }
-
     fn add(&mut self, place: Place, contents: Contents) {
         let aggregate_type = place.table.aggregate_type;
         let omitted = |Omitted { instance_id, id, .. }: &Omitted| AggregateKey {
@@ -74,7 +56,7 @@ impl IndexContents {
     pub(super) async fn deviations(&self, page: &Page, folded: &[Change]) -> Option<Result<Vec<Change>, String>> {
         let contents = self.contents.get(page.place.projection.name)?.clone();
         let expected = page.documents(folded.to_vec());
-        Some(blocking(move || contents.deviations(expected)).await)
+        Some(blocking(move || contents.deviations(expected)).await.map_err(|failure| explain(&failure)))
     }
 }
 
@@ -101,7 +83,8 @@ impl<'a> Keys<'a> {
     pub(super) async fn next(&mut self, lease: &Lease) -> Result<Option<(Vec<AggregateKey>, u64)>, String> {
         let Some(snapshot) = newest(self.all, self.place) else { return Ok(None) };
         let (last, at) = (self.last.clone(), snapshot.position.sequence);
-        let found = lease.during(blocking(move || snapshot.keys_after(&last, KEYS))).await?;
+        let found = lease.during(blocking(move || snapshot.keys_after(&last, KEYS))).await;
+        let found = found.map_err(|failure| explain(&failure))?;
         let Some((instance_id, id)) = found.last() else { return Ok(None) };
         self.last = format!("{instance_id}/{id}");
         let aggregate_type = self.place.table.aggregate_type;
@@ -111,6 +94,47 @@ impl<'a> Keys<'a> {
 }
 
 impl Round<'_> {
+    /// Reads those indexes of a log that this process has, of certain resources. One that cannot be read to its end is
+    /// built again.
+    pub(super) async fn read_indexes(&mut self, class: LogClass, is_wanted: impl Fn(&str) -> bool) {
+        // They take memory, and are not needed beside the next ones.
+        self.indexed = IndexContents::default();
+        for place in indexes(class).filter(|place| is_wanted(place.table.aggregate_type)) {
+            let Some(snapshot) = newest(self.indexes, place) else { continue };
+            // Somebody may have published what follows from another log.
+            if let Err(failure) = recognise(&self.projector.logs[class], snapshot.position).await {
+                self.cannot_read(place, &explain(&failure));
+                continue;
+            }
+            match self.lease.during(blocking(move || snapshot.contents())).await {
+                Ok(contents) => self.indexed.add(place, contents),
+                Err(failure) => {
+                    self.cannot_read(place, &explain(&failure));
+                    report(place.projection, self.build_again(place).await);
+                }
+            }
+        }
+    }
+
+    fn cannot_read(&mut self, place: Place, error: &str) {
+        tracing::warn!(projection = place.projection.name, error, "the search index cannot be checked");
+        self.skipped.insert(place.projection.name);
+    }
+
+    /// Has an index built again by whoever writes it, if that one cannot read it to its end, either.
+    async fn build_again(&self, place: Place) -> Result<Vec<String>, DatabaseFailure> {
+        let asked = self.lease.during(self.ask(place, &Asked::Whole));
+        let Some(_none) = asked.await else { return Ok(vec![]) };
+        let names = vec![format!("all {}", (place.table.name)())];
+        note_written(&self.projector.database, self.projector.shard, place.projection, &names).await?;
+        Ok(names)
+    }
+
+    async fn ask(&self, place: Place, asked: &Asked) -> Answer {
+        let index = index::name_of(self.projector, place.projection)?;
+        request(&self.projector.log_of(place.projection).client(), self.projector.shard, &index, asked).await
+    }
+
     /// Finds the documents of whose aggregates there are no events.
     pub(super) async fn check_documents(&mut self, class: LogClass) -> Result<(), RoundFailure> {
         let Projector { database, shard, .. } = self.projector;
@@ -139,7 +163,7 @@ impl Round<'_> {
 
     /// Repairs rows, or has documents written anew, and returns their names; `None` if that cannot be done now.
     pub(super) async fn correct(
-        &self,
+        &mut self,
         page: &Page,
         deviations: &[Change],
         newest: &BTreeMap<AggregateKey, u64>,
@@ -153,16 +177,21 @@ impl Round<'_> {
             id: change.id.clone(),
             newest: newest.get(&place.key_of(change)).copied().unwrap_or_default(),
         };
-        let suspects: Vec<Suspect> = deviations.iter().map(suspect).collect();
-        self.write_anew(place, &suspects).await
+        self.write_anew(place, deviations.iter().map(suspect).collect()).await
     }
 
     /// Has documents written anew by whoever writes their index, and returns their names; `None` if that was not done.
-    async fn write_anew(&self, place: Place, suspects: &[Suspect]) -> Result<Option<Vec<String>>, DatabaseFailure> {
-        let Projector { database, shard, .. } = self.projector;
-        let Some(index) = index::name_of(self.projector, place.projection) else { return Ok(None) };
-        let client = self.projector.log_of(place.projection).client();
-        let Some(written) = request(&client, *shard, &index, suspects).await else { return Ok(None) };
+    async fn write_anew(
+        &mut self,
+        place: Place,
+        suspects: Vec<Suspect>,
+    ) -> Result<Option<Vec<String>>, DatabaseFailure> {
+        let (Projector { database, shard, .. }, all) = (self.projector, suspects.len());
+        let Some(written) = self.ask(place, &Asked::Documents(suspects)).await else { return Ok(None) };
+        if written.len() < all {
+            // What is newer in the log than in history, or failed, is left to the next round.
+            self.skip(place, "not all documents were written anew");
+        }
         let names: Vec<String> = written.iter().map(|written| place.name(&written.instance_id, &written.id)).collect();
         if !names.is_empty() {
             note_written(database, *shard, place.projection, &names).await?;
@@ -178,9 +207,6 @@ fn newest(all: &Indexes, place: Place) -> Option<Arc<Snapshot>> {
 /// Reads files of an index on a thread that may block.
 async fn blocking<T: Send + 'static>(
     read: impl FnOnce() -> Result<T, IndexFailure> + Send + 'static,
-) -> Result<T, String> {
-    match spawn_blocking(read).await {
-        Ok(found) => found.map_err(|failure| explain(&failure)),
-        Err(failure) => Err(explain(&failure)),
-    }
+) -> Result<T, IndexFailure> {
+    spawn_blocking(read).await?
 }

@@ -8,6 +8,7 @@ use eventlog::record::Recorded;
 use index::{Folder, Layout, Publication, Publisher, Remote, Replica, Snapshot, Writer};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tantivy::{TantivyDocument, tokenizer::RawTokenizer};
 use tempfile::TempDir;
 use tests::{
     auditor::Audit,
@@ -68,9 +69,31 @@ impl Copy {
         assert!(writer.apply(changes).expect("documents can be written").is_empty(), "none is refused");
         let after = writer.commit(before.position, before.committed_at).expect("it can be committed");
         assert_ne!(before.differences(&after).expect("both can be read"), Vec::<String>::new());
-        let (remote, grace) = (self.remote.clone(), Duration::from_mins(10));
-        let publisher = Publisher::take_over(remote, &self.name, folder, grace).await;
-        publisher.expect("NATS answers").publish(&after).await.expect("nobody else publishes it");
+        self.publish(folder, &after).await;
+    }
+
+    /// Publishes the index with a document that has nothing, not even a key.
+    async fn publish_with_nothing(&self) {
+        let folder = self.folder();
+        self.install(&folder).await;
+        let index = tantivy::Index::open_in_dir(self.place.path()).expect("it is an index");
+        index.tokenizers().register("trigrams", RawTokenizer::default());
+        let mut writer = index.writer_with_num_threads(1, 15_000_000).expect("nobody else writes it");
+        writer.add_document(TantivyDocument::default()).expect("it can be written");
+        let payload = index.load_metas().expect("it was committed").payload.expect("by the platform");
+        let mut commit = writer.prepare_commit().expect("it can be committed");
+        commit.set_payload(&payload);
+        commit.commit().expect("it can be committed");
+        drop(writer);
+        let after = Writer::open(&folder, self.layout.clone()).expect("it can be opened").snapshot();
+        let after = after.expect("it can be read");
+        assert!(after.contents().is_err(), "not to its end");
+        self.publish(folder, &after).await;
+    }
+
+    async fn publish(&self, folder: Folder, snapshot: &Snapshot) {
+        let publisher = Publisher::take_over(self.remote.clone(), &self.name, folder, Duration::from_mins(10)).await;
+        publisher.expect("NATS answers").publish(snapshot).await.expect("nobody else publishes it");
     }
 
     /// What the document of a resource becomes by its first events.
@@ -216,4 +239,37 @@ async fn is_found(client: &Client, name: &str, count: usize) {
         (found.body["details"]["totalResult"] == *total).then_some(())
     };
     eventually(&format!("{count} named {name}"), is_it).await;
+}
+
+#[tokio::test]
+async fn an_index_that_cannot_be_read_to_its_end_is_built_again() {
+    let servers = Servers::start().await;
+    let flags = [flags(&servers), GRACE.map(str::to_owned).to_vec()].concat();
+    let platform = Platform::start_with(&flags, &[]).await;
+    platform.ready().await;
+    let (client, operator) = (platform.client().await, platform.operator().await);
+    for _ in 0..3 {
+        created(&client, TARGETS, target("scrubbed")).await;
+    }
+    let last = created(&client, TARGETS, target("last")).await.id();
+    is_checked(&operator).await;
+    let audit = Audit::of(servers.nats().await).await;
+    let end = audit.events_of(&last).last().expect("it was created").sequence;
+    let (copy, before) = published_until(&servers, "targets_index", end).await;
+    let documents = before.documents();
+
+    copy.publish_with_nothing().await;
+    let is_repaired = async || (repaired(&checks(&operator).await, "targets_index") > 0).then_some(());
+    eventually("the index is built again", is_repaired).await;
+    let is_published = async || {
+        let copy = Copy::of(&servers, "targets_index").await;
+        let now = copy.install(&copy.folder()).await;
+        now.contents().is_ok_and(|contents| contents.count() as u64 == documents).then_some(())
+    };
+    eventually("it is published", is_published).await;
+    is_found(&client, "scrubbed", 3).await;
+    is_checked(&operator).await;
+    let found = checks(&operator).await;
+    assert_eq!(repaired(&found, "targets_index"), 1, "{found:?}");
+    assert_eq!(found["targets_index"]["repairedExamples"], json!(["all targets"]));
 }
