@@ -15,7 +15,7 @@ use view::keyring::{claim_hash, hashed_claim};
 
 use crate::{
     existence::{self, organization_of_live},
-    turn::{ClaimKeys, Refusal, Turn},
+    turn::{ClaimKeys, Refusal, Turn, key_of},
 };
 
 /// Returns the user of an instance that is named, by the id or the login name.
@@ -96,11 +96,6 @@ impl Contacts {
         let are_several = having.len() > 1;
         Ok(having.into_iter().filter(|(is_live, _)| *is_live || !are_several).map(|(_, having)| having).collect())
     }
-}
-
-/// Returns the key under which the people with an address are found.
-pub(crate) fn key_of(instance_id: &str, contact: &Reference) -> AggregateKey {
-    AggregateKey { instance_id: instance_id.into(), aggregate_type: contact.link.to.into(), id: contact.id.clone() }
 }
 
 #[cfg(test)]

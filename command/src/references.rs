@@ -24,8 +24,7 @@ use eventlog::record::AggregateKey;
 use view::keyring::SYSTEM;
 
 use crate::{
-    named::key_of,
-    turn::{Cause, ClaimKeys, Current, Decided, PART_OF_RECORD, Refusal, Turn},
+    turn::{Cause, ClaimKeys, Current, Decided, PART_OF_RECORD, Refusal, Turn, key_of},
     writer::{Decide, writer_unavailable},
 };
 

@@ -5,8 +5,10 @@
 //! turn until what it lacked is loaded ([`Turn::lack`]). The turn itself waits for nothing, and what [`Turn::append`]
 //! wrote counts only from [`Turn::finish`] on.
 
+mod claims;
 mod current;
 mod draft;
+mod limit;
 mod memory;
 mod refusal;
 mod written;
@@ -17,18 +19,17 @@ use base::{fault, secret};
 use bytes::Bytes;
 use domain::{
     aggregate::Aggregate,
-    context::{Owner, OwnerType, RolePlace},
+    context::{Owner, RolePlace},
     log_class::OfEach,
+    object_limits::ObjectLimits,
     reference::Link,
     rejection::Rejection,
-    resource::{instance::Instance, organization::Organization},
-    standard::Standard,
 };
 use edge::error::{Error, Reason};
 use eventlog::record::{AggregateKey, Event, encode, owner_type};
 use jiff::Timestamp;
 use view::{
-    history::{ClaimHash, Needs, Referred, Referrers, StoredAnswer, reference_changes},
+    history::{ClaimHash, Needs, ReferenceChange, Referred, Referrers, StoredAnswer, reference_changes},
     keyring::{Keyring, KeyringFailure, Purpose, SYSTEM},
 };
 
@@ -38,7 +39,7 @@ use self::{
     written::{hash_all, note_claims, note_references, written_bytes},
 };
 pub(crate) use self::{
-    current::{Current, Head},
+    current::{Current, Head, key_of},
     draft::Draft,
     memory::Memory,
     refusal::{Lack, Refusal},
@@ -99,6 +100,7 @@ pub(crate) struct Turn<'a> {
     draft: &'a mut Draft,
     /// When the record is committed.
     now: Timestamp,
+    limits: ObjectLimits,
     missing: Needs,
     loads_found: bool,
     unreadable: Option<Lack>,
@@ -111,6 +113,8 @@ struct Appended {
     cached: Cached,
     events: Vec<Event>,
     claims: Vec<(ClaimHash, Option<AggregateKey>)>,
+    /// Whether references are noted that may have been noted before.
+    notes_all: bool,
 }
 
 impl<'a> Turn<'a> {
@@ -120,12 +124,18 @@ impl<'a> Turn<'a> {
             memory,
             draft,
             now,
+            limits: ObjectLimits::default(),
             missing: Needs::default(),
             loads_found: false,
             unreadable: None,
             appended: vec![],
             purged_to: 0,
         }
+    }
+
+    /// Limits the number of objects that commands may create.
+    pub(crate) fn within(self, limits: &ObjectLimits) -> Self {
+        Self { limits: limits.clone(), ..self }
     }
 
     /// Returns an aggregate as it is now.
@@ -238,6 +248,7 @@ impl<'a> Turn<'a> {
 
         let is_new = head.version == 0 || !A::exists(&before);
         if is_new {
+            self.permit_one_more::<A>(&key.instance_id, &owner)?;
             head.created_at = self.now;
         }
         let mut written = vec![];
@@ -272,7 +283,8 @@ impl<'a> Turn<'a> {
             self.memory.tails[A::CLASS].end().sequence + (self.draft.events.len() + pending + written.len()) as u64;
         (head.changed_at, head.owner) = (self.now, Some(owner.clone()));
         let decided = Decided::at::<A>(&head, owner, is_new);
-        self.appended.push(Appended { key, cached: Cached { state: Arc::new(state), head }, events: written, claims });
+        let cached = Cached { state: Arc::new(state), head };
+        self.appended.push(Appended { key, cached, events: written, claims, notes_all });
         Ok(decided)
     }
 
@@ -310,42 +322,6 @@ impl<'a> Turn<'a> {
         Decided { aggregate_type, sequence, changed_at, place: Some(owner.clone().into()), owner, is_new: false }
     }
 
-    /// Returns the changes of claims. A taken claim must be free, or be held by something of the same kind within what
-    /// was removed; a released one is free from now on.
-    fn change_claims<A: Aggregate>(
-        &mut self,
-        key: &AggregateKey,
-        before: &[ClaimHash],
-        after: &[ClaimHash],
-    ) -> Result<Vec<(ClaimHash, Option<AggregateKey>)>, Refusal> {
-        let mut changes = vec![];
-        for taken in after.iter().filter(|claim| !before.contains(claim)) {
-            if let Some(holder) = self.holder(taken).filter(|holder| holder != key)
-                && !self.is_gone::<A>(&holder)
-            {
-                return Err(Rejection::AlreadyExists(A::NAME).into());
-            }
-            changes.push((*taken, Some(key.clone())));
-        }
-        // A claim that fell to another one meanwhile, because all around this one was removed, stays with that.
-        let released = before.iter().filter(|claim| !after.contains(claim));
-        changes.extend(released.filter(|claim| self.holder(claim).as_ref() == Some(key)).map(|claim| (*claim, None)));
-        Ok(changes)
-    }
-
-    /// Whether the instance or organization of an aggregate was removed; `false` if the command itself has written it.
-    fn is_gone<A: Aggregate>(&mut self, key: &AggregateKey) -> bool {
-        if key.aggregate_type != A::NAME || self.appended.iter().any(|appended| appended.key == *key) {
-            return false;
-        }
-        let instance = AggregateKey::of::<Standard<Instance>>(&key.instance_id, &key.instance_id);
-        let (instance, holder) = (self.get::<Standard<Instance>>(&instance), self.get::<A>(key));
-        let organization = holder.head.owner.filter(|owner| owner.kind == OwnerType::Organization).map(|owner| {
-            self.get::<Standard<Organization>>(&AggregateKey::of::<Standard<Organization>>(&key.instance_id, &owner.id))
-        });
-        instance.state.is_none() || organization.is_some_and(|organization| organization.state.is_none())
-    }
-
     /// Puts the events of the command into the record, unless they are larger than a record may be.
     pub(crate) fn finish(self, limit: usize) -> Result<(), Refusal> {
         let bytes: usize = self.appended.iter().flat_map(|appended| &appended.events).map(written_bytes).sum();
@@ -360,8 +336,11 @@ impl<'a> Turn<'a> {
         for appended in self.appended.iter().filter(|appended| appended.is_first()) {
             self.memory.has_no_referrers(&appended.key);
         }
+        if self.appended.iter().any(|appended| appended.notes_all) {
+            self.memory.forget_counts();
+        }
         for appended in self.appended {
-            for change in appended.events.iter().flat_map(|event| reference_changes(&appended.key, event)) {
+            for change in appended.reference_changes() {
                 self.memory.change_reference(&change);
             }
             self.memory.cache(appended.key, appended.cached, &appended.events);
@@ -378,6 +357,10 @@ impl Appended {
     /// Whether nothing was ever written of the aggregate before.
     fn is_first(&self) -> bool {
         self.cached.head.version == self.events.len() as u64
+    }
+
+    fn reference_changes(&self) -> impl Iterator<Item = ReferenceChange> {
+        self.events.iter().flat_map(|event| reference_changes(&self.key, event))
     }
 }
 

@@ -22,7 +22,7 @@ use std::{mem, ops::ControlFlow, sync::Arc, time::Duration};
 
 use base::{explain::explain, health::Health, id::Ids};
 pub use clocks::WrongClock;
-use domain::log_class::OfEach;
+use domain::{log_class::OfEach, object_limits::ObjectLimits};
 use eventlog::{
     durability::{Durability, Unsafe},
     lease::{Lease, Leases},
@@ -70,6 +70,8 @@ pub struct Writer {
     pub shard: u16,
     /// The most bytes of the log that may be ahead of history.
     pub tail_limit: usize,
+    /// How many objects of a kind an instance or organization may have.
+    pub object_limits: ObjectLimits,
     /// The most bytes of one record; half of what the broker takes as one message.
     pub record_limit: usize,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use domain::{
     aggregate::Aggregate,
     context::Owner,
+    reference::Reference,
     settings::{Properties, Settings},
     standard::{Resource, Standard},
 };
@@ -76,6 +77,11 @@ impl<R: Resource> Current<Standard<R>> {
     pub(crate) fn resource(&self) -> Option<&R> {
         self.state.as_ref().as_ref().map(|state| &state.known)
     }
+}
+
+/// Returns the key of what a reference names.
+pub(crate) fn key_of(instance_id: &str, named: &Reference) -> AggregateKey {
+    AggregateKey { instance_id: instance_id.into(), aggregate_type: named.link.to.into(), id: named.id.clone() }
 }
 
 /// Folds all events of an aggregate.

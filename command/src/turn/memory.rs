@@ -7,10 +7,11 @@ use domain::{
     catalog::class_of,
     links::links_to,
     log_class::{LogClass, OfEach},
+    reference::Link,
 };
 use eventlog::record::{AggregateKey, Answer, Event, Recorded};
 use jiff::Timestamp;
-use view::history::{ClaimHash, ReferenceChange, Referred, Referrers, Snapshot, StoredAnswer};
+use view::history::{ClaimHash, Counted, ReferenceChange, Referred, Referrers, Snapshot, StoredAnswer};
 
 use super::Head;
 use crate::{cache::Cache, tail::Tail};
@@ -21,12 +22,15 @@ const HOT: usize = 100_000;
 const MOST_BYTES: usize = 128 * 1024 * 1024;
 /// For how many aggregates the referrers are cached.
 const MOST_REFERRED: usize = 10_000;
+/// Of how many kinds of objects in a context the number is cached.
+const MOST_COUNTED: usize = 10_000;
 
 /// What the writer knows without a load.
 pub(crate) struct Memory {
     pub(super) aggregates: Cache<AggregateKey, Entry>,
     pub(super) claims: Cache<ClaimHash, Option<AggregateKey>>,
     pub(super) referrers: Cache<Referred, Referrers>,
+    counts: Cache<Counted, u64>,
     answers: Cache<Bytes, Option<StoredAnswer>>,
     /// The records of each log that its history may not have.
     pub(crate) tails: OfEach<Tail>,
@@ -52,6 +56,7 @@ impl Memory {
             aggregates: Cache::new(HOT).within(MOST_BYTES),
             claims: Cache::new(HOT),
             referrers: Cache::new(MOST_REFERRED),
+            counts: Cache::new(MOST_COUNTED),
             answers: Cache::new(HOT),
             tails,
         }
@@ -89,6 +94,12 @@ impl Memory {
                 self.referrers.insert(referred, referrers);
             }
         }
+        for (counted, before) in snapshot.counts {
+            if self.counts.get(&counted).is_none() {
+                let number = counted.after(before, tail.references_after(&counted.referred, from));
+                self.counts.insert(counted, number);
+            }
+        }
         for (command, answer) in snapshot.commands {
             let answer = answer_in(&self.tails, &command).cloned().or(answer);
             self.answers.insert(command, answer);
@@ -110,10 +121,27 @@ impl Memory {
     }
 
     /// Applies that a reference was taken or released.
-    pub(super) fn change_reference(&mut self, ReferenceChange { referred, referrer, is_taken }: &ReferenceChange) {
+    pub(super) fn change_reference(&mut self, change: &ReferenceChange) {
+        let ReferenceChange { referred, referrer, is_taken } = change;
         if let Some(referrers) = self.referrers.get(referred) {
             referrers.apply(referrer, *is_taken);
         }
+        if referred.link == Link::INSTANCE.name {
+            let counted = Counted { referred: referred.clone(), aggregate_type: referrer.aggregate_type.clone() };
+            if let Some(number) = self.counts.get(&counted) {
+                *number = counted.after(*number, [change]);
+            }
+        }
+    }
+
+    /// Returns how many objects there are, if that is known.
+    pub(super) fn number_of(&mut self, counted: &Counted) -> Option<u64> {
+        self.counts.get(counted).copied()
+    }
+
+    /// Forgets how many objects there are: references are noted that may have been noted before.
+    pub(super) fn forget_counts(&mut self) {
+        self.counts.clear();
     }
 
     /// Returns the aggregates that refer to one, if they are known. What is left of a page that is short is returned
@@ -149,6 +177,7 @@ impl Memory {
         self.aggregates.clear();
         self.claims.clear();
         self.referrers.clear();
+        self.counts.clear();
         self.answers.clear();
     }
 }

@@ -1,7 +1,9 @@
 //! What a turn reads, writes and refuses, without a log.
 
+use std::mem;
+
 use domain::{
-    context::Owner,
+    context::{Owner, OwnerType},
     resource::{
         instance::Instance,
         membership::Membership,
@@ -11,7 +13,8 @@ use domain::{
     standard::{self, Command, Standard},
 };
 use edge::error::Reason;
-use eventlog::record::{Answer, Recorded};
+use eventlog::record::{Answer, Position, Recorded};
+use view::{checkpoint::Checkpoint, history::Snapshot};
 
 use super::*;
 use crate::scene::{INSTANCE, Scene, cause, key};
@@ -67,6 +70,44 @@ fn who_refers_is_lacked_until_it_is_known_and_nobody_refers_to_what_is_new() {
         turn.referrers(&key::<User>("5"), domain::resource::membership::USER);
         assert!(turn.lack().is_none());
     });
+}
+
+#[test]
+fn objects_are_counted_with_what_the_command_and_the_record_create_and_remove() {
+    let mut scene = scene();
+    let limits: ObjectLimits = "organization=2".parse().expect("it is a limit");
+    let create = |turn: &mut Turn<'_>, keys: &ClaimKeys, id: &str| {
+        let current = turn.unborn::<Standard<Organization>>(&key::<Organization>(id), &instance_owner())?;
+        turn.append(current, &[standard::Event::Added(organization(id).into())], keys, &cause())
+    };
+    let in_turn = |scene: &mut Scene, act: &dyn Fn(&mut Turn<'_>, &ClaimKeys) -> Result<Decided, Refusal>| {
+        let mut turn = Turn::new(&mut scene.memory, &mut scene.draft, scene.now).within(&limits);
+        let done = act(&mut turn, &scene.keys).map(drop).map_err(reason);
+        let counts = mem::take(&mut turn.missing.counts);
+        if done.is_ok() && counts.is_empty() {
+            turn.finish(usize::MAX).expect("it fits");
+        }
+        (done, counts)
+    };
+    let (_, lacked) = in_turn(&mut scene, &|turn, keys| create(turn, keys, "3"));
+    let [counted] = &lacked[..] else { panic!("it lacks their number") };
+    let position = Position { sequence: 10, ..Position::default() };
+    let checkpoint = Checkpoint { epoch: 1, position, committed_at: scene.now };
+    let checkpoints = OfEach { events: checkpoint, sessions: checkpoint };
+    let (aggregates, claims, referrers, commands) = Default::default();
+    let counts = [(counted.clone(), 0)].into();
+    scene.memory.learn(Snapshot { checkpoints, aggregates, claims, referrers, counts, commands });
+
+    let two = |turn: &mut Turn<'_>, keys: &ClaimKeys| create(turn, keys, "3").and_then(|_| create(turn, keys, "4"));
+    assert_eq!(in_turn(&mut scene, &two).0, Ok(()));
+    assert_eq!(in_turn(&mut scene, &|turn, keys| create(turn, keys, "5")).0, Err(Reason::ObjectLimit));
+    let replace = |turn: &mut Turn<'_>, keys: &ClaimKeys| {
+        let current = turn.get::<Standard<Organization>>(&key::<Organization>("3"));
+        turn.append(current, &[standard::Event::Removed], keys, &cause())?;
+        create(turn, keys, "5")
+    };
+    assert_eq!(in_turn(&mut scene, &replace).0, Ok(()));
+    assert_eq!(in_turn(&mut scene, &|turn, keys| create(turn, keys, "6")).0, Err(Reason::ObjectLimit));
 }
 
 #[test]

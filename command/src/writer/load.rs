@@ -211,6 +211,7 @@ fn merged(unread: &[Unread]) -> Needs {
         aggregates: once(needs().flat_map(|needs| &needs.aggregates)),
         claims: once(needs().flat_map(|needs| &needs.claims)),
         referrers: once(needs().flat_map(|needs| &needs.referrers)),
+        counts: once(needs().flat_map(|needs| &needs.counts)),
         commands: once(needs().flat_map(|needs| &needs.commands)),
         followed: Followed {
             claims: once(needs().flat_map(|needs| &needs.followed.claims)),

@@ -293,7 +293,7 @@ impl<'a> Active<'a> {
         if submission.held.is_withdrawn() {
             return Turned::Withdrawn;
         }
-        let mut turn = Turn::new(&mut self.memory, draft, now);
+        let mut turn = Turn::new(&mut self.memory, draft, now).within(&self.writer.object_limits);
         let (decided, answer) = match rule(submission, &mut turn, now) {
             Ruling::Decided(decided, answer) => (decided, answer),
             Ruling::Replayed(answered) => return Turned::Decided(Ok(Verdict::Replayed(answered))),

@@ -18,6 +18,7 @@ pub mod links;
 pub mod log_class;
 pub mod media;
 pub mod newcomer;
+pub mod object_limits;
 pub mod permission;
 pub mod person;
 pub mod projection;

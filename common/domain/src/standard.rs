@@ -54,6 +54,9 @@ pub trait Resource: Serialize + DeserializeOwned + Clone + Debug + Send + Sync +
     /// The members that give something to others. Readers that have cached it from before one of them changed read it
     /// again before anything is given by it.
     const GIVES: &'static [&'static str] = &[];
+    /// How many of them may belong to one instance or organization, unless an operator says otherwise: for what nodes keep
+    /// in memory as a whole.
+    const LIMIT: Option<u64> = None;
     /// Whether it is removed with its context.
     const GOES_WITH_OWNER: bool = true;
     /// The permissions about it.

@@ -5,6 +5,8 @@
 
 mod answers;
 pub mod audit;
+mod claims;
+mod counted;
 mod followed;
 pub(crate) mod newest;
 pub mod past;
@@ -26,6 +28,8 @@ use tokio_postgres::{Row, types::Type};
 
 pub use self::{
     answers::{ANSWERS_KEPT, StoredAnswer},
+    claims::{ClaimHash, fold_claims, hashes},
+    counted::Counted,
     followed::Followed,
     referrers::{MOST_REFERRERS, ReferenceChange, Referred, Referrers, fold_references, reference_changes},
 };
@@ -38,28 +42,6 @@ use crate::{
 /// How long events of `SESSIONS` are retained: the longest life of a session, and a week.
 pub const SESSIONS_KEPT: SignedDuration = SignedDuration::from_hours((90 + 7) * 24);
 
-/// A keyed hash of a value that only one aggregate may hold.
-pub type ClaimHash = [u8; 32];
-
-/// Folds a batch of events to the holder of each claim after it; `None` for a claim that was released.
-pub fn fold_claims(events: &[Arc<Recorded>]) -> HashMap<ClaimHash, Option<AggregateKey>> {
-    let mut claims = HashMap::new();
-    for recorded in events {
-        for released in hashes(&recorded.event.claims_released) {
-            claims.insert(released, None);
-        }
-        for taken in hashes(&recorded.event.claims_taken) {
-            claims.insert(taken, Some(recorded.key()));
-        }
-    }
-    claims
-}
-
-/// Parses the claims of an event, and skips what is not a hash.
-pub fn hashes(claims: &[Bytes]) -> impl Iterator<Item = ClaimHash> {
-    claims.iter().filter_map(|claim| claim.as_ref().try_into().ok())
-}
-
 /// Writes a batch of records into the history, within the transaction that moves its checkpoint.
 pub async fn apply(
     transaction: &Transaction<'_>,
@@ -71,7 +53,7 @@ pub async fn apply(
     match history.class {
         LogClass::Events => {
             copy_events(transaction, history, events).await?;
-            apply_claims(transaction, history, fold_claims(events)).await?;
+            claims::apply(transaction, history, fold_claims(events)).await?;
             referrers::apply(transaction, history, fold_references(events.iter().map(AsRef::as_ref))).await
         }
         LogClass::Sessions => {
@@ -159,33 +141,6 @@ pub(crate) async fn copy_events(
     Ok(())
 }
 
-async fn apply_claims(
-    transaction: &Transaction<'_>,
-    history: &Projection,
-    claims: HashMap<ClaimHash, Option<AggregateKey>>,
-) -> Result<(), DatabaseFailure> {
-    let (taken, released): (Vec<_>, Vec<_>) = claims.iter().partition(|(_, holder)| holder.is_some());
-    if !released.is_empty() {
-        let delete = history.sql("delete from {schema}.claims where claim = any($1)");
-        let released: Vec<&[u8]> = released.iter().map(|(claim, _)| claim.as_slice()).collect();
-        let statement = transaction.prepare_cached(&delete).await?;
-        transaction.execute(&statement, &[&released]).await?;
-    }
-    if !taken.is_empty() {
-        let insert = history.sql(
-            "insert into {schema}.claims select * from unnest($1::bytea[], $2::text[], $3::text[], $4::text[]) \
-             on conflict (claim) do update set instance_id = excluded.instance_id, \
-             aggregate_type = excluded.aggregate_type, aggregate_id = excluded.aggregate_id",
-        );
-        let claims: Vec<&[u8]> = taken.iter().map(|(claim, _)| claim.as_slice()).collect();
-        let holders = taken.iter().filter_map(|(_, holder)| holder.as_ref());
-        let statement = transaction.prepare_cached(&insert).await?;
-        let (instances, types, ids) = columns(holders);
-        transaction.execute(&statement, &[&claims, &instances, &types, &ids]).await?;
-    }
-    Ok(())
-}
-
 /// Splits keys into the arrays that statements take.
 pub(crate) fn columns<'a>(
     keys: impl IntoIterator<Item = &'a AggregateKey>,
@@ -204,6 +159,8 @@ pub struct Needs {
     pub claims: Vec<ClaimHash>,
     /// Aggregates whose referrers are needed.
     pub referrers: Vec<Referred>,
+    /// Objects whose number is needed.
+    pub counts: Vec<Counted>,
     /// Idempotent commands.
     pub commands: Vec<Bytes>,
     /// The claims and referrers whose aggregates are read too. Reading them takes as long if none are found.
@@ -221,6 +178,8 @@ pub struct Snapshot {
     pub claims: HashMap<ClaimHash, Option<AggregateKey>>,
     /// The referrers of every aggregate for which they were requested.
     pub referrers: HashMap<Referred, Referrers>,
+    /// How many objects there are of those whose number was requested.
+    pub counts: HashMap<Counted, u64>,
     /// The stored answer to every requested command.
     pub commands: HashMap<Bytes, Option<StoredAnswer>>,
 }
@@ -228,12 +187,13 @@ pub struct Snapshot {
 impl Needs {
     /// Whether nothing is needed.
     pub fn is_empty(&self) -> bool {
-        self.aggregates.is_empty() && self.claims.is_empty() && self.referrers.is_empty() && self.commands.is_empty()
+        self.len() == 0
     }
 
     /// How many things are needed.
     pub fn len(&self) -> usize {
-        self.aggregates.len() + self.claims.len() + self.referrers.len() + self.commands.len()
+        let Self { aggregates, claims, referrers, counts, commands, followed: _ } = self;
+        aggregates.len() + claims.len() + referrers.len() + counts.len() + commands.len()
     }
 
     /// Reads what is needed in one snapshot; `None` before history has a checkpoint. Postgres ends a statement that
@@ -251,15 +211,16 @@ impl Needs {
             let keys = self.aggregates.iter().filter(|key| class_of(&key.aggregate_type) == class).cloned().collect();
             load_aggregates(&transaction, class, keys)
         };
-        let ((), events, sessions, mut aggregates, of_sessions, claims, referrers, commands) = futures::try_join!(
+        let ((), events, sessions, mut aggregates, of_sessions, claims, referrers, counts, commands) = futures::try_join!(
             // The lock is sent first, together with the reads.
             limited(&transaction, limit),
             checkpoint(LogClass::Events),
             checkpoint(LogClass::Sessions),
             of_class(LogClass::Events),
             of_class(LogClass::Sessions),
-            load_claims(&transaction, self.claims),
+            claims::load(&transaction, self.claims),
             referrers::load(&transaction, self.referrers),
+            counted::load(&transaction, self.counts),
             answers::load(&transaction, self.commands),
         )?;
         aggregates.extend(of_sessions);
@@ -270,7 +231,7 @@ impl Needs {
         }
         transaction.commit().await?;
         let checkpoints = OfEach { events, sessions }.both();
-        Ok(checkpoints.map(|checkpoints| Snapshot { checkpoints, aggregates, claims, referrers, commands }))
+        Ok(checkpoints.map(|checkpoints| Snapshot { checkpoints, aggregates, claims, referrers, counts, commands }))
     }
 }
 
@@ -367,28 +328,4 @@ pub(crate) fn recorded(row: &Row) -> Result<Recorded, tokio_postgres::Error> {
         ..Event::default()
     };
     Ok(Recorded { sequence: unsigned(row.try_get("sequence")?), committed_at: row.try_get("committed_at")?, event })
-}
-
-async fn load_claims(
-    transaction: &Transaction<'_>,
-    claims: Vec<ClaimHash>,
-) -> Result<HashMap<ClaimHash, Option<AggregateKey>>, DatabaseFailure> {
-    static SELECT: Sql = Sql::new(|| {
-        HISTORY
-            .sql("select claim, instance_id, aggregate_type, aggregate_id from {schema}.claims where claim = any($1)")
-    });
-    if claims.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let asked: Vec<&[u8]> = claims.iter().map(<[u8; 32]>::as_slice).collect();
-    let statement = transaction.prepare_cached(&SELECT).await?;
-    let rows = transaction.query(&statement, &[&asked]).await?;
-    let mut found: HashMap<ClaimHash, Option<AggregateKey>> = claims.into_iter().map(|claim| (claim, None)).collect();
-    for row in rows {
-        let key = AggregateKey { instance_id: row.try_get(1)?, aggregate_type: row.try_get(2)?, id: row.try_get(3)? };
-        if let Ok(claim) = row.try_get::<_, &[u8]>(0)?.try_into() {
-            found.insert(claim, Some(key));
-        }
-    }
-    Ok(found)
 }

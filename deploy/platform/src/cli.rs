@@ -9,7 +9,7 @@ mod tools;
 
 use std::{net::SocketAddr, path::PathBuf};
 
-pub(crate) use bounds::{Deliveries, Rates, Searches};
+pub(crate) use bounds::{Deliveries, Rates, Searches, TAIL_LIMIT, Writes};
 use clap::{Args, Parser, Subcommand};
 use domain::{
     address::{Allowed, Networks},
@@ -30,8 +30,6 @@ use view::ended::SILENCE;
 
 use self::address::{address, external_url, node_number, server, url};
 
-/// How many bytes of the log may be ahead of history by default.
-pub(crate) const TAIL_LIMIT: usize = 64 * 1024 * 1024;
 /// For how many seconds published files stay by default.
 const INDEX_GRACE: u64 = 600;
 /// How many seconds pass between two checks of the read models by default: a day.
@@ -329,9 +327,8 @@ pub(crate) struct Serving {
     /// For how many seconds tokens are accepted while this node cannot learn from NATS or Postgres which have ended
     #[arg(long, env = "PLATFORM_SILENCE_LIMIT", default_value_t = SILENCE.as_secs(), value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub(crate) silence_limit: u64,
-    /// How many bytes of the log may be ahead of the writer's read model before writes are refused
-    #[arg(long, env = "PLATFORM_TAIL_LIMIT", default_value_t = TAIL_LIMIT, value_name = "BYTES")]
-    pub(crate) tail_limit: usize,
+    #[command(flatten)]
+    pub(crate) writes: Writes,
 }
 
 /// The form of the address of Postgres in the help.

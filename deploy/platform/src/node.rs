@@ -28,6 +28,7 @@ use connect::{ConnectError, renewing};
 use domain::{
     address::Allowed,
     log_class::{LogClass, OfEach},
+    object_limits::ObjectLimits,
 };
 use edge::{
     admission::{Edge, ReadModels},
@@ -122,6 +123,7 @@ pub(crate) struct Node {
     patience: Patience,
     system_users: SystemUsers,
     tail_limit: usize,
+    object_limits: ObjectLimits,
     targets: Arc<Allowed>,
     dns_server: Option<SocketAddr>,
     searches: SearchBounds,
@@ -257,6 +259,7 @@ impl Node {
             progress,
             external: external(&options.external),
             tail_limit: options.tail_limit,
+            object_limits: options.object_limits,
             targets,
             dns_server: options.dns_server,
             searches: options.searches,

@@ -252,7 +252,8 @@ async fn connect(role: Role, options: cli::Role, listening: SocketAddr, managed:
     let serving_options = ServingOptions {
         external: external_url(&serving, listening)?,
         number: serving.node_number,
-        tail_limit: serving.tail_limit,
+        tail_limit: serving.writes.tail_limit,
+        object_limits: serving.writes.object_limits,
         patience: serving.deliveries.patience(),
         system_users: SystemUsers::new(serving.system_users.as_deref().map_or(Ok(vec![]), system_user::read)?)?,
         targets: serving.allow_targets,

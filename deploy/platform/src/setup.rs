@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use base::{health::Health, secret};
 use command::setup::Additions;
-use domain::{address::Allowed, log_class::LogClass};
+use domain::{address::Allowed, log_class::LogClass, object_limits::ObjectLimits};
 use edge::caller::SystemUsers;
 use eventlog::log::{Log, LogFailure};
 use tokio_util::sync::CancellationToken;
@@ -119,6 +119,7 @@ fn node_options(
         external: options.external_url.clone(),
         number: 0,
         tail_limit: cli::TAIL_LIMIT,
+        object_limits: ObjectLimits::default(),
         patience: command::reaction::delivery::Patience::default(),
         system_users: SystemUsers::new(system_user::own(data.path())?)?,
         targets: Allowed::default(),

@@ -151,7 +151,8 @@ impl StandaloneStart<'_> {
         let serving_options = ServingOptions {
             external: external.clone(),
             number: serving.node_number,
-            tail_limit: serving.tail_limit,
+            tail_limit: serving.writes.tail_limit,
+            object_limits: serving.writes.object_limits.clone(),
             targets: targets(serving, is_local),
             dns_server: serving.dns_server,
             silence: Duration::from_secs(serving.silence_limit),

@@ -7,6 +7,7 @@ mod log_tool;
 mod logs;
 mod master_key;
 mod nats_permissions;
+mod object_limits;
 mod observability;
 mod observed;
 pub(crate) mod pages;

@@ -151,6 +151,7 @@ impl Resource for Execution {
     const NAME: &'static str = "execution";
     const COLUMNS: &'static [Column<Self>] = &[column::EXECUTION_TYPE, column::TARGETS, column::INCLUDES];
     const ROWS: Option<Name> = Some(Name::first("executions"));
+    const LIMIT: Option<u64> = Some(10_000);
     const INDEX: Option<Name> = Some(Name::first("executions_index"));
     const PERMISSIONS: &'static [Permissions] = &[
         Permissions::new("action.execution", &["write", "delete"]).at(&[OwnerType::Instance]),

@@ -153,6 +153,7 @@ impl Resource for Target {
         column::INTERRUPT_ON_ERROR,
     ];
     const ROWS: Option<Name> = Some(Name::first("targets"));
+    const LIMIT: Option<u64> = Some(1000);
     const INDEX: Option<Name> = Some(Name::first("targets_index"));
     const PERMISSIONS: &'static [Permissions] =
         &[Permissions::new("action.target", STANDARD).at(&[OwnerType::Instance])];

@@ -84,6 +84,8 @@ pub enum Reason {
     CommandTooLarge,
     /// The operator of the platform has blocked the instance.
     InstanceBlocked,
+    /// The instance or organization has as many objects of a kind as it may have.
+    ObjectLimit,
     /// The instance is switched off.
     InstanceInactive,
     /// Too many requests of an address, a client or an instance.
@@ -136,6 +138,7 @@ impl Reason {
         Self::ReadModelUnavailable,
         Self::CommandTooLarge,
         Self::InstanceBlocked,
+        Self::ObjectLimit,
         Self::InstanceInactive,
         Self::RateLimited,
         Self::DeadlineExceeded,
@@ -205,6 +208,7 @@ impl Reason {
             Self::ReadModelUnavailable => ("READ_MODEL_UNAVAILABLE", Code::Unavailable),
             Self::CommandTooLarge => ("COMMAND_TOO_LARGE", Code::InvalidArgument),
             Self::InstanceBlocked => ("INSTANCE_BLOCKED", Code::ResourceExhausted),
+            Self::ObjectLimit => ("OBJECT_LIMIT", Code::ResourceExhausted),
             Self::InstanceInactive => ("INSTANCE_INACTIVE", Code::PermissionDenied),
             Self::RateLimited => ("RATE_LIMITED", Code::ResourceExhausted),
             Self::DeadlineExceeded => ("DEADLINE_EXCEEDED", Code::DeadlineExceeded),

@@ -75,6 +75,7 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         // A put names an object that must exist, and so does a context.
         Reason::ResourceNotFound => names_one || facts.also.is_some() || facts.has_context() || names_others(facts),
         Reason::ResourceExists => !reads && facts.verb != Verb::Delete,
+        Reason::ObjectLimit => !reads && matches!(facts.verb, Verb::Post | Verb::Put),
         Reason::SequenceMismatch => facts.changes_one(),
         Reason::ConsistencyNotReached => reads,
         Reason::AggregateParked => reads && names_one,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use command::reaction::delivery::{KEPT_DAYS, Patience};
+use domain::object_limits::ObjectLimits;
 use edge::page::Limits;
 use query::SearchBounds;
 
@@ -61,6 +62,27 @@ pub(crate) struct Rates {
     /// Count the requests from this machine too
     #[arg(long, env = "PLATFORM_RATE_LIMIT_LOOPBACK", value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) rate_limit_loopback: bool,
+}
+
+/// How many bytes of the log may be ahead of history by default.
+pub(crate) const TAIL_LIMIT: usize = 64 * 1024 * 1024;
+
+/// What may be written, of command nodes and standalone.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Writes {
+    /// How many bytes of the log may be ahead of the writer's read model before writes are refused
+    #[arg(long, env = "PLATFORM_TAIL_LIMIT", default_value_t = TAIL_LIMIT, value_name = "BYTES")]
+    pub(crate) tail_limit: usize,
+    /// How many objects of a kind one instance or organization may have, as in target=2000,execution=20000, separated by
+    /// commas; 0 for any number. By default 1000 targets and 10000 executions, which all nodes keep in memory
+    #[arg(
+        long,
+        env = "PLATFORM_OBJECT_LIMITS",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "KIND=NUMBER,..."
+    )]
+    pub(crate) object_limits: ObjectLimits,
 }
 
 /// How events are delivered to targets, by command nodes and standalone.

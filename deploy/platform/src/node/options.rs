@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use base::health::Health;
 use command::reaction::delivery::Patience;
-use domain::address::Allowed;
+use domain::{address::Allowed, object_limits::ObjectLimits};
 use edge::caller::SystemUsers;
 use query::SearchBounds;
 use tokio_util::sync::CancellationToken;
@@ -38,6 +38,8 @@ pub(crate) struct ServingOptions {
     pub(crate) external: Url,
     pub(crate) number: u16,
     pub(crate) tail_limit: usize,
+    /// How many objects of a kind an instance or organization may have.
+    pub(crate) object_limits: ObjectLimits,
     /// The addresses that targets may have in addition to the public internet.
     pub(crate) targets: Allowed,
     /// The DNS server that domains are verified with, where it is not the machine's.

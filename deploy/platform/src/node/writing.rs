@@ -35,6 +35,7 @@ impl Node {
             health: health.clone(),
             shard: SHARD,
             tail_limit: self.tail_limit,
+            object_limits: self.object_limits.clone(),
             record_limit: log.client().server_info().max_payload / 2,
         };
         let (handle, writing) = writer.start(shutdown.clone());
