@@ -59,17 +59,57 @@ impl EventFailure {
     }
 }
 
-/// Folds events to the changes of a table. An event that makes the code panic fails, like one that cannot be read.
+/// Folds events to the changes of a table. An event that makes the code panic fails, like one that cannot be read. Of
+/// several that fail, the first is named.
 pub(crate) fn fold(table: &Table, events: &[Arc<Recorded>]) -> Result<Vec<Change>, EventFailure> {
+    let first = || events.iter().find_map(|event| attempt(table, std::slice::from_ref(event)).err());
+    // Each may pass alone.
+    attempt(table, events).map_err(|failure| first().unwrap_or(failure))
+}
+
+fn attempt(table: &Table, events: &[Arc<Recorded>]) -> Result<Vec<Change>, EventFailure> {
     // Folding changes nothing that it borrows, and its partial result is dropped with the panic.
-    let fold = |events| caught(|| table.fold(events));
-    match (fold(events), events.last()) {
+    match (caught(|| table.fold(events)), events.last()) {
         (Ok(folded), _) => Ok(folded?),
-        (Err(panicked), Some(last)) => {
-            // Find the event. Each may pass alone; then it is the last one, which the others precede.
-            let guilty = events.iter().find(|event| fold(std::slice::from_ref(*event)).is_err());
-            Err(EventFailure::of(guilty.unwrap_or(last), panicked))
-        }
+        (Err(panicked), Some(last)) => Err(EventFailure::of(last, panicked)),
         (Err(_), None) => Ok(vec![]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::resource::organization::Organization;
+    use eventlog::record::Event;
+    use jiff::Timestamp;
+    use view::table::standard;
+
+    use super::*;
+
+    /// An event of an organization, which has this name then; one that cannot be read if there is none.
+    fn event(sequence: u64, id: &str, name: Option<&str>) -> Arc<Recorded> {
+        let state = |name| format!(r#"{{"to":{{"name":"{name}","is_active":true}},"fields":["name"]}}"#);
+        let payload = name.map_or_else(|| "{".to_owned(), state).into();
+        let (aggregate_type, aggregate_id, instance_id) = ("organization".into(), id.into(), "1".into());
+        let r#type = "organization.changed".into();
+        let event =
+            Event { instance_id, aggregate_type, aggregate_id, r#type, payload, owner_type: 2, ..Event::default() };
+        Arc::new(Recorded { sequence, committed_at: Timestamp::UNIX_EPOCH, event })
+    }
+
+    #[test]
+    fn only_the_last_event_of_an_aggregate_is_needed() {
+        let table = standard::<Organization>();
+        let events =
+            [event(1, "a", Some("x")), event(2, "b", None), event(3, "a", Some("y")), event(4, "b", Some("z"))];
+        let changes = fold(&table, &events).expect("what cannot be read is not needed");
+        let rows = changes.iter().map(|change| (&*change.id, change.row.as_ref().map(|row| row.sequence)));
+        assert_eq!(rows.collect::<Vec<_>>(), [("a", Some(3)), ("b", Some(4))]);
+    }
+
+    #[test]
+    fn of_several_events_that_fail_the_first_is_named() {
+        let table = standard::<Organization>();
+        let events = [event(1, "a", Some("x")), event(2, "b", None), event(3, "c", None), event(4, "b", None)];
+        assert_eq!(fold(&table, &events).expect_err("they cannot be read").sequence(), 2);
     }
 }

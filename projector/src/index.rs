@@ -12,10 +12,7 @@ use std::{
     convert::Infallible,
     ops::ControlFlow,
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32},
-    },
+    sync::{Arc, atomic::AtomicU32},
     time::Duration,
 };
 
@@ -133,8 +130,6 @@ pub(crate) struct Unit {
     stopped: Option<String>,
     /// Whether a document may be the reason of the last stop.
     is_careful: bool,
-    /// Whether the index could not be read to its end, so that it is built again.
-    is_damaged: AtomicBool,
 }
 
 /// The channel of complete commits.
@@ -218,7 +213,6 @@ impl Unit {
             reporter,
             stopped: None,
             is_careful: false,
-            is_damaged: AtomicBool::new(false),
         })
     }
 

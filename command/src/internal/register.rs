@@ -43,6 +43,7 @@ const NAME: &str = "Register";
 pub(super) async fn register(commands: &Commands, by: CommandActor, asked: Register) -> Result<Checked, Error> {
     registered(commands, by, asked).await.or_else(|error| match error.reason() {
         Reason::ResourceExists | Reason::NameBeingReleased => Ok(faulty(Fault::Taken)),
+        Reason::ObjectLimit => Ok(faulty(Fault::Closed)),
         _ => refusal_of(error),
     })
 }

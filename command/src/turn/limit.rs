@@ -19,10 +19,11 @@ impl Turn<'_> {
         if self.number_of(&counted) < limit {
             return Ok(());
         }
+        self.memory.count_anew(&counted);
         let context = if owner.kind == OwnerType::Organization { "organization" } else { "instance" };
         let message = format!(
-            "the {context} has {limit} objects of the kind {}, and may have no more: remove some, or ask the operator of \
-             the platform for a higher limit",
+            "the {context} may have at most {limit} objects of the kind {}, and has as many: remove some, or ask the \
+             operator of the platform for a higher limit",
             A::NAME,
         );
         let error = Error::new(Reason::ObjectLimit, message);

@@ -30,7 +30,7 @@ pub(crate) struct Memory {
     pub(super) aggregates: Cache<AggregateKey, Entry>,
     pub(super) claims: Cache<ClaimHash, Option<AggregateKey>>,
     pub(super) referrers: Cache<Referred, Referrers>,
-    counts: Cache<Counted, u64>,
+    counts: Cache<Counted, Number>,
     answers: Cache<Bytes, Option<StoredAnswer>>,
     /// The records of each log that its history may not have.
     pub(crate) tails: OfEach<Tail>,
@@ -47,6 +47,13 @@ pub(super) enum Entry {
 pub(super) struct Cached {
     pub(super) state: Arc<dyn Any + Send + Sync>,
     pub(super) head: Head,
+}
+
+/// How many objects there are.
+struct Number {
+    objects: u64,
+    /// Whether that may be too many: the tail had references that were noted again.
+    is_doubtful: bool,
 }
 
 impl Memory {
@@ -96,8 +103,10 @@ impl Memory {
         }
         for (counted, before) in snapshot.counts {
             if self.counts.get(&counted).is_none() {
-                let number = counted.after(before, tail.references_after(&counted.referred, from));
-                self.counts.insert(counted, number);
+                let mut changes = tail.references_after(&counted.referred, from).peekable();
+                let is_doubtful = changes.peek().is_some();
+                let objects = counted.after(before, changes);
+                self.counts.insert(counted, Number { objects, is_doubtful });
             }
         }
         for (command, answer) in snapshot.commands {
@@ -129,14 +138,21 @@ impl Memory {
         if referred.link == Link::INSTANCE.name {
             let counted = Counted { referred: referred.clone(), aggregate_type: referrer.aggregate_type.clone() };
             if let Some(number) = self.counts.get(&counted) {
-                *number = counted.after(*number, [change]);
+                number.objects = counted.after(number.objects, [change]);
             }
         }
     }
 
     /// Returns how many objects there are, if that is known.
     pub(super) fn number_of(&mut self, counted: &Counted) -> Option<u64> {
-        self.counts.get(counted).copied()
+        self.counts.get(counted).map(|number| number.objects)
+    }
+
+    /// Has objects counted anew for the next command, if there may be fewer.
+    pub(super) fn count_anew(&mut self, counted: &Counted) {
+        if self.counts.get(counted).is_some_and(|number| number.is_doubtful) {
+            self.counts.remove(counted);
+        }
     }
 
     /// Forgets how many objects there are: references are noted that may have been noted before.

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     catalog::{self, Visitor},
     log_class::LogClass,
+    resource::{data_key::DataKey, instance::Instance, signing_key::SigningKey, system::System},
     settings::Properties,
     standard::Resource,
 };
@@ -69,9 +70,9 @@ struct Kinds(BTreeMap<&'static str, Option<u64>>);
 
 impl Visitor for Kinds {
     fn resource<R: Resource>(&mut self) {
-        // What can neither be read nor searched belongs to the platform itself.
-        let is_of_people = R::ROWS.is_some() || R::INDEX.is_some();
-        if R::CLASS == LogClass::Events && R::GOES_WITH_OWNER && is_of_people {
+        // An instance belongs to the system, and the platform itself creates the others when it has to.
+        let is_of_platform = [Instance::NAME, System::NAME, DataKey::NAME, SigningKey::NAME].contains(&R::NAME);
+        if R::CLASS == LogClass::Events && !is_of_platform {
             self.0.insert(R::NAME, R::LIMIT);
         }
     }
@@ -100,7 +101,7 @@ mod tests {
         let kinds: Vec<&str> = unknown.rsplit(" use ").next().unwrap().split(", ").collect();
         assert!(kinds.contains(&"target") && kinds.contains(&"project_role"), "{kinds:?}");
         let without: Vec<_> =
-            ["session", "system", "data_key"].into_iter().filter(|kind| kinds.contains(kind)).collect();
+            ["session", "system", "instance", "signing_key"].into_iter().filter(|kind| kinds.contains(kind)).collect();
         assert_eq!(without, Vec::<&str>::new());
         for text in ["target", "target=many", "target=-1"] {
             assert_eq!(failure(text), format!("{text} has no number, as in target=2000"));

@@ -89,6 +89,17 @@ impl Publisher {
         Self { is_anew: true, ..self }
     }
 
+    /// Withdraws what is published: whoever writes the index next begins it anew, and nodes go on with what they have until
+    /// then.
+    ///
+    /// # Errors
+    /// [`IndexFailure::Fenced`] if another process publishes the index.
+    pub async fn withdraw(mut self) -> Result<(), IndexFailure> {
+        (self.manifest.meta, self.manifest.packs) = (String::new(), vec![]);
+        let replaced = self.remote.replace(&self.name, &self.manifest, self.revision).await?;
+        replaced.map(|_| ()).ok_or(IndexFailure::Fenced)
+    }
+
     /// Returns the published manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest

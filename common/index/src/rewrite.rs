@@ -1,6 +1,6 @@
 //! Requests of the scrubber to the process that writes a search index, of which something is not what the log says.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::{Client, Message, Request as NatsRequest, Subscriber};
 use base::explain::explain;
@@ -12,6 +12,8 @@ use crate::failure::IndexFailure;
 
 /// How long to wait for the answer. A writer that has nothing to write looks for requests once a second.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// How long after an index was read to its end it is not read again on request.
+const READ_EVERY: Duration = Duration::from_mins(30);
 /// How many documents a request has at most; further ones are left out.
 const MOST: usize = 1000;
 
@@ -39,7 +41,7 @@ impl Suspect {
 pub enum Asked {
     /// Write these documents anew.
     Documents(Vec<Suspect>),
-    /// Build the index again, because it cannot be read to its end.
+    /// Build the index again, if it cannot be read to its end.
     Whole,
 }
 
@@ -64,6 +66,8 @@ pub async fn request(client: &Client, shard: u16, index: &str, asked: &Asked) ->
 pub struct Requests {
     client: Client,
     messages: Subscriber,
+    /// When the index was last to be read to its end.
+    read_at: Option<Instant>,
 }
 
 /// A request.
@@ -83,17 +87,22 @@ impl Requests {
     pub async fn listen(client: Client, shard: u16, index: &str) -> Result<Self, IndexFailure> {
         let messages = client.subscribe(subject(shard, index)).await;
         let messages = messages.map_err(|error| IndexFailure::Nats(explain(&error)))?;
-        Ok(Self { client, messages })
+        Ok(Self { client, messages, read_at: None })
     }
 
-    /// Returns a request that has arrived, if there is one. Each document is in it once.
+    /// Returns a request that has arrived, if there is one. Each document is in it once, and an index is read to its end
+    /// seldom, because nothing is written meanwhile.
     pub fn take(&mut self) -> Option<Request> {
         let message = self.messages.next().now_or_never()??;
         let mut asked: Asked = serde_json::from_slice(&message.payload).ok()?;
-        if let Asked::Documents(suspects) = &mut asked {
-            suspects.sort_by(|one, other| (&one.instance_id, &one.id).cmp(&(&other.instance_id, &other.id)));
-            suspects.dedup_by(|one, other| one.instance_id == other.instance_id && one.id == other.id);
-            suspects.truncate(MOST);
+        match &mut asked {
+            Asked::Documents(suspects) => {
+                suspects.sort_by(|one, other| (&one.instance_id, &one.id).cmp(&(&other.instance_id, &other.id)));
+                suspects.dedup_by(|one, other| one.instance_id == other.instance_id && one.id == other.id);
+                suspects.truncate(MOST);
+            }
+            Asked::Whole if self.read_at.is_some_and(|at| at.elapsed() < READ_EVERY) => return None,
+            Asked::Whole => self.read_at = Some(Instant::now()),
         }
         Some(Request { asked, client: self.client.clone(), message })
     }

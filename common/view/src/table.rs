@@ -5,7 +5,7 @@
 pub mod aged;
 pub(crate) mod layout;
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashSet, sync::Arc};
 
 use base::fault;
 use domain::{
@@ -17,7 +17,7 @@ use domain::{
     standard::{self, Resource, Standard},
     with_unknown::WithUnknown,
 };
-use eventlog::record::{AggregateKey, Recorded, Undecodable, decode};
+use eventlog::record::{Recorded, Undecodable, decode};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -199,44 +199,42 @@ fn content<R: Serialize>(resource: &WithUnknown<R>, columns: &[Column<R>]) -> Co
 }
 
 impl Table {
-    /// Folds a batch to one change per resource. Pure: the same events in any batches give the same rows.
+    /// Folds a batch to one change per resource. Pure: the same events in any batches give the same rows. An event that a
+    /// later one of the batch makes needless is not even decoded, so it cannot fail.
+    ///
+    /// # Errors
+    /// When an event cannot be decoded.
     pub fn fold(&self, events: &[Arc<Recorded>]) -> Result<Vec<Change>, Undecodable> {
-        let mut changes: Vec<Change> = vec![];
-        let mut places: HashMap<AggregateKey, usize> = HashMap::new();
-        for recorded in events.iter().filter(|recorded| recorded.event.aggregate_type == self.aggregate_type) {
-            fault::point_of("table.folding", &recorded.event.aggregate_id);
-            let effect = (self.apply)(recorded)?;
-            if effect == Effect::Keep {
+        let (mut changes, mut settled) = (vec![], HashSet::new());
+        for recorded in events.iter().rev().filter(|recorded| recorded.event.aggregate_type == self.aggregate_type) {
+            let key = (recorded.event.instance_id.as_str(), recorded.event.aggregate_id.as_str());
+            if settled.contains(&key) {
                 continue;
             }
-            let place = *places.entry(recorded.key()).or_insert_with(|| {
-                changes.push(Change::untouched(recorded));
-                changes.len() - 1
-            });
-            changes[place].apply(recorded, effect);
+            fault::point_of("table.folding", &recorded.event.aggregate_id);
+            let row = match (self.apply)(recorded)? {
+                Effect::Keep => continue,
+                Effect::End => None,
+                Effect::Set(content) => Some(Row::of(recorded, content)),
+            };
+            settled.insert(key);
+            let (instance_id, id) = (recorded.event.instance_id.clone(), recorded.event.aggregate_id.clone());
+            changes.push(Change { instance_id, id, row });
         }
+        changes.reverse();
         Ok(changes)
     }
 }
 
-impl Change {
-    fn untouched(recorded: &Recorded) -> Self {
-        let (instance_id, id) = (recorded.event.instance_id.clone(), recorded.event.aggregate_id.clone());
-        Self { instance_id, id, row: None }
-    }
-
-    fn apply(&mut self, recorded: &Recorded, effect: Effect) {
-        self.row = match effect {
-            Effect::Keep => return,
-            Effect::End => None,
-            Effect::Set(content) => Some(Row {
-                owner: recorded.owner(),
-                sequence: recorded.sequence,
-                created_at: recorded.created_at(),
-                changed_at: recorded.committed_at,
-                state: content.state,
-                values: content.values,
-            }),
-        };
+impl Row {
+    fn of(recorded: &Recorded, Content { state, values }: Content) -> Self {
+        Self {
+            owner: recorded.owner(),
+            sequence: recorded.sequence,
+            created_at: recorded.created_at(),
+            changed_at: recorded.committed_at,
+            state,
+            values,
+        }
     }
 }

@@ -23,7 +23,7 @@ impl Unit {
     pub(super) async fn open(&self, published: &Manifest) -> Result<Opened, Stall> {
         let Follower { log, remote, name, folder, layout, .. } = &self.follower;
         let (place, layout) = (folder.clone(), layout.clone());
-        if published.meta.is_empty() || self.is_damaged.swap(false, Relaxed) {
+        if published.meta.is_empty() {
             return self.begin_anew().await;
         }
         let installed = Replica::new(folder.clone(), layout.clone()).install(published, remote).await;

@@ -1,15 +1,11 @@
 //! Writing documents of the index anew that are not what the log says, or all of it, on request of the scrubber.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, atomic::Ordering::Relaxed},
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use base::explain::explain;
 use eventlog::record::AggregateKey;
 use index::{
-    IndexFailure, Snapshot, Writer,
+    Follower, IndexFailure, Publisher, Snapshot, Writer,
     rewrite::{Asked, Request, Suspect},
 };
 use tokio::time::sleep;
@@ -43,6 +39,9 @@ impl Unit {
             Asked::Documents(suspects) => suspects.clone(),
             Asked::Whole => {
                 let read = self.read(&snapshot).await;
+                if read.is_err() {
+                    self.withdraw().await?;
+                }
                 request.answer(&read.as_ref().err().map(|_| vec![])).await;
                 return read.map(|()| (writer, snapshot, false)).map_err(Stall::from);
             }
@@ -62,12 +61,16 @@ impl Unit {
         Ok((writer, snapshot, !written.is_empty()))
     }
 
-    /// Reads an index to its end. If that fails, it is built again.
     async fn read(&self, snapshot: &Arc<Snapshot>) -> Result<(), IndexFailure> {
         let snapshot = snapshot.clone();
-        let read = self.follower.folder.work(move || snapshot.contents().map(drop)).await;
-        self.is_damaged.store(read.is_err(), Relaxed);
-        read
+        self.follower.folder.work(move || snapshot.contents().map(drop)).await
+    }
+
+    /// Has the index built again, whichever process writes it then.
+    async fn withdraw(&self) -> Result<(), IndexFailure> {
+        let Follower { remote, name, folder, .. } = &self.follower;
+        let grace = self.projector.indexing.grace;
+        Publisher::take_over(remote.clone(), name, folder.clone(), grace).await?.withdraw().await
     }
 
     /// Writes documents at the position of the last commit, and returns which were not refused.

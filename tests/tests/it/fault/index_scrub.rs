@@ -247,6 +247,8 @@ async fn an_index_that_cannot_be_read_to_its_end_is_built_again() {
     let flags = [flags(&servers), GRACE.map(str::to_owned).to_vec()].concat();
     let platform = Platform::start_with(&flags, &[]).await;
     platform.ready().await;
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let _process = second_projector(&servers, folder.path()).await;
     let (client, operator) = (platform.client().await, platform.operator().await);
     for _ in 0..3 {
         created(&client, TARGETS, target("scrubbed")).await;
