@@ -40,13 +40,13 @@ impl Unit {
             Asked::Whole => {
                 let read = self.read(&snapshot).await;
                 if read.is_err() {
-                    self.withdraw().await?;
+                    Box::pin(self.withdraw()).await?;
                 }
                 request.answer(&read.as_ref().err().map(|_| vec![])).await;
                 return read.map(|()| (writer, snapshot, false)).map_err(Stall::from);
             }
         };
-        let changes = match self.changes(&snapshot, parked, &suspects).await {
+        let changes = match Box::pin(self.changes(&snapshot, parked, &suspects)).await {
             Ok(changes) => changes,
             Err(error) => {
                 tracing::debug!(index = self.follower.name, error, "documents cannot be written anew");
