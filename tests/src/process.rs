@@ -50,7 +50,9 @@ impl Process {
     /// Starts the platform with these outputs.
     pub fn spawn_to(arguments: &[String], environment: &[(&str, &str)], stdout: Stdio, stderr: Stdio) -> Self {
         let mut command = Command::new(binary());
-        command.args(arguments).env_remove("PLATFORM_FAULT").envs(environment.iter().copied());
+        command.args(arguments).env_remove("PLATFORM_FAULT");
+        // Load is more than an instance should have.
+        command.env("PLATFORM_OBJECT_LIMITS", "target=0,execution=0").envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(stdout).stderr(stderr).kill_on_drop(true);
         let child = command.spawn().expect("the binary starts");
         let id = child.id().and_then(|id| i32::try_from(id).ok()).expect("a process that was just started has an id");

@@ -38,7 +38,7 @@ impl Suspect {
 /// What the writer is to do.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Asked {
+pub enum Rewrite {
     /// Write these documents anew.
     Documents(Vec<Suspect>),
     /// Build the index again, if it cannot be read to its end.
@@ -49,8 +49,8 @@ pub enum Asked {
 pub type Answer = Option<Vec<Suspect>>;
 
 /// Asks whoever writes an index, and returns the answer; `None` if there is none.
-pub async fn request(client: &Client, shard: u16, index: &str, asked: &Asked) -> Answer {
-    let payload = serde_json::to_vec(asked).unwrap_or_default();
+pub async fn request(client: &Client, shard: u16, index: &str, rewrite: &Rewrite) -> Answer {
+    let payload = serde_json::to_vec(rewrite).unwrap_or_default();
     let request = NatsRequest::new().payload(payload.into()).timeout(Some(PATIENCE));
     match client.send_request(subject(shard, index), request).await {
         Ok(answer) => serde_json::from_slice(&answer.payload).unwrap_or_default(),
@@ -74,7 +74,7 @@ pub struct Requests {
 #[derive(Debug)]
 pub struct Request {
     /// What is to be done.
-    pub asked: Asked,
+    pub rewrite: Rewrite,
     client: Client,
     message: Message,
 }
@@ -94,17 +94,17 @@ impl Requests {
     /// seldom, because nothing is written meanwhile.
     pub fn take(&mut self) -> Option<Request> {
         let message = self.messages.next().now_or_never()??;
-        let mut asked: Asked = serde_json::from_slice(&message.payload).ok()?;
-        match &mut asked {
-            Asked::Documents(suspects) => {
+        let mut rewrite: Rewrite = serde_json::from_slice(&message.payload).ok()?;
+        match &mut rewrite {
+            Rewrite::Documents(suspects) => {
                 suspects.sort_by(|one, other| (&one.instance_id, &one.id).cmp(&(&other.instance_id, &other.id)));
                 suspects.dedup_by(|one, other| one.instance_id == other.instance_id && one.id == other.id);
                 suspects.truncate(MOST);
             }
-            Asked::Whole if self.read_at.is_some_and(|at| at.elapsed() < READ_EVERY) => return None,
-            Asked::Whole => self.read_at = Some(Instant::now()),
+            Rewrite::Whole if self.read_at.is_some_and(|at| at.elapsed() < READ_EVERY) => return None,
+            Rewrite::Whole => self.read_at = Some(Instant::now()),
         }
-        Some(Request { asked, client: self.client.clone(), message })
+        Some(Request { rewrite, client: self.client.clone(), message })
     }
 }
 

@@ -6,7 +6,7 @@ use base::explain::explain;
 use eventlog::record::AggregateKey;
 use index::{
     Follower, IndexFailure, Publisher, Snapshot, Writer,
-    rewrite::{Asked, Request, Suspect},
+    rewrite::{Request, Rewrite, Suspect},
 };
 use tokio::time::sleep;
 use view::{
@@ -35,9 +35,9 @@ impl Unit {
         parked: &Parked,
         request: Request,
     ) -> Result<(Writer, Arc<Snapshot>, bool), Stall> {
-        let suspects = match &request.asked {
-            Asked::Documents(suspects) => suspects.clone(),
-            Asked::Whole => {
+        let suspects = match &request.rewrite {
+            Rewrite::Documents(suspects) => suspects.clone(),
+            Rewrite::Whole => {
                 let read = self.read(&snapshot).await;
                 if read.is_err() {
                     Box::pin(self.withdraw()).await?;

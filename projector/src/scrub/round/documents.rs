@@ -7,7 +7,7 @@ use std::{
 
 use ::index::{
     Contents, IndexFailure, Indexes, Omitted, Snapshot,
-    rewrite::{Answer, Asked, Suspect, request},
+    rewrite::{Answer, Rewrite, Suspect, request},
 };
 use base::explain::explain;
 use domain::log_class::LogClass;
@@ -123,16 +123,18 @@ impl Round<'_> {
 
     /// Has an index built again by whoever writes it, if that one cannot read it to its end, either.
     async fn build_again(&self, place: Place) -> Result<Vec<String>, DatabaseFailure> {
-        let asked = self.lease.during(self.ask(place, &Asked::Whole));
-        let Some(_none) = asked.await else { return Ok(vec![]) };
+        let answer = self.lease.during(self.ask(place, &Rewrite::Whole)).await;
+        if answer.is_none() {
+            return Ok(vec![]);
+        }
         let names = vec![format!("all {}", (place.table.name)())];
         note_written(&self.projector.database, self.projector.shard, place.projection, &names).await?;
         Ok(names)
     }
 
-    async fn ask(&self, place: Place, asked: &Asked) -> Answer {
+    async fn ask(&self, place: Place, rewrite: &Rewrite) -> Answer {
         let index = index::name_of(self.projector, place.projection)?;
-        request(&self.projector.log_of(place.projection).client(), self.projector.shard, &index, asked).await
+        request(&self.projector.log_of(place.projection).client(), self.projector.shard, &index, rewrite).await
     }
 
     /// Finds the documents of whose aggregates there are no events.
@@ -187,7 +189,7 @@ impl Round<'_> {
         suspects: Vec<Suspect>,
     ) -> Result<Option<Vec<String>>, DatabaseFailure> {
         let (Projector { database, shard, .. }, all) = (self.projector, suspects.len());
-        let Some(written) = self.ask(place, &Asked::Documents(suspects)).await else { return Ok(None) };
+        let Some(written) = self.ask(place, &Rewrite::Documents(suspects)).await else { return Ok(None) };
         if written.len() < all {
             // What is newer in the log than in history, or failed, is left to the next round.
             self.skip(place, "not all documents were written anew");

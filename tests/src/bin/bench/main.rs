@@ -31,8 +31,6 @@ mod start;
 mod tenants;
 mod tokens;
 
-use std::{env, io, os::unix::process::CommandExt, process::Command};
-
 use tests::platform::Platform;
 use tikv_jemallocator::Jemalloc;
 
@@ -52,21 +50,9 @@ const DOCUMENTS: usize = 100_000;
 /// How long the log is that is built again, unless `bench rebuild 1000000` says otherwise.
 const EVENTS: usize = 100_000;
 
-/// What the platforms that are started take from the environment: they write more objects than nodes should keep.
-const UNLIMITED: (&str, &str) = ("PLATFORM_OBJECT_LIMITS", "target=0,execution=0");
-
-fn main() -> io::Result<()> {
-    if env::var_os(UNLIMITED.0).is_none() {
-        let again = Command::new(env::current_exe()?).args(env::args_os().skip(1)).env(UNLIMITED.0, UNLIMITED.1).exec();
-        return Err(again);
-    }
-    measure();
-    Ok(())
-}
-
 #[tokio::main]
-async fn measure() {
-    match env::args().nth(1).as_deref() {
+async fn main() {
+    match std::env::args().nth(1).as_deref() {
         Some("bare") => return bare::serve().await,
         Some("bare-requests") => return requests::serve().await,
         Some("actions") => return actions::measure().await,
@@ -131,5 +117,5 @@ async fn loaded() -> Platform {
 }
 
 fn argument(number: usize) -> Option<usize> {
-    env::args().nth(number)?.parse().ok()
+    std::env::args().nth(number)?.parse().ok()
 }

@@ -6,7 +6,7 @@ use std::{fs, future::ready, io::Read, path::Path, process::Stdio};
 use async_nats::jetstream;
 use domain::log_class::LogClass;
 use eventlog::log::Log;
-use index::rewrite::{Asked, Requests, request};
+use index::rewrite::{Requests, Rewrite, request};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use reqwest::Method;
 use serde_json::json;
@@ -211,7 +211,7 @@ async fn projectors_have_documents_rewritten(nats: &Nats) {
         let request = eventually("a request", || ready(requests.take())).await;
         request.answer(&Some(vec![])).await;
     };
-    let nothing = Asked::Documents(vec![]);
+    let nothing = Rewrite::Documents(vec![]);
     let answered = eventually("an answer", || request(&other, 0, "any", &nothing));
     assert_eq!(tokio::join!(answered, answer).0, vec![]);
 }
