@@ -46,7 +46,9 @@ async fn what_exceeds_a_limit_is_refused_until_something_is_removed() {
     });
     let (there, refused): (Vec<_>, Vec<_>) = join_all(all).await.into_iter().partition(|answer| answer.status == 201);
     assert_eq!((there.len(), refused.len()), (3, 9));
-    refused.iter().for_each(|answer| assert_limited(answer, "target", "3"));
+    for answer in &refused {
+        assert_limited(answer, "target", "3");
+    }
     let first = format!("{TARGETS}/{}", there[0].id());
     let renamed = send(client.request(Method::PATCH, &first).json(&json!({ "name": "renamed" }))).await;
     assert_eq!(renamed.status, 200, "what is there can be changed: {}", renamed.body);
