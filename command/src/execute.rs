@@ -61,8 +61,8 @@ pub(crate) const REPLAYED: &str = "idempotency-replayed";
 pub struct Commands {
     /// The way to the writer.
     pub writer: Handle,
-    /// The database of the read models.
-    pub database: Database,
+    /// The connections for searches in failed events, and for the generations of views.
+    pub audit: Database,
     /// The search indexes that are published.
     pub indexes: index::Remote,
     /// The data keys.

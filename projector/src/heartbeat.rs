@@ -34,5 +34,5 @@ pub(crate) async fn work(projector: Projector, shutdown: CancellationToken) {
 
 async fn beat(projector: &Projector, class: LogClass, end: u64, asked: Duration) -> Result<(), DatabaseFailure> {
     let connection = projector.database.connection().await?;
-    heartbeat::beat(&connection, class, projector.shard, end, asked).await
+    heartbeat::beat(&*connection, class, projector.shard, end, asked).await
 }

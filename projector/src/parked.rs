@@ -126,8 +126,8 @@ impl Parked {
             return Ok(Self::new(partition, persons, vec![], begun, discarded));
         };
         let connection = database.connection().await?;
-        let mut all = parking.parked(&connection).await?;
-        parking.date(&connection, &mut all).await?;
+        let mut all = parking.parked(&*connection).await?;
+        parking.date(&*connection, &mut all).await?;
         Ok(Self::new(partition, persons, all, begun, discarded))
     }
 
@@ -252,7 +252,7 @@ impl Parked {
         let mut connection = database.connection().await?;
         let marks = std::mem::take(&mut self.marks);
         if let Some(parking) = self.parking
-            && let Err(error) = parking.mark(&connection, &marks).await
+            && let Err(error) = parking.mark(&*connection, &marks).await
         {
             let projection = self.projection.name;
             tracing::warn!(projection, error = explain(&error), "retries cannot be shown as in progress");

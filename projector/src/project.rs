@@ -44,7 +44,7 @@ pub(crate) async fn project(
     let moved = if is_nothing && !is_history(read_model.projection) {
         // Most records concern few projections; to the others one statement is transaction enough.
         fault::point("project.applied");
-        let moved = read_model.advance(&connection, checkpoint, end, committed_at).await?;
+        let moved = read_model.advance(&*connection, checkpoint, end, committed_at).await?;
         moved.map_err(|Fenced| BatchFailure::Fenced)?
     } else {
         let retry = &Retry::default();
@@ -73,7 +73,7 @@ pub(crate) async fn retry(
     fault::point_of("retry.folded", read_model.projection.name);
     let Checkpoint { position: end, committed_at, .. } = checkpoint;
     let moving = Moving { read_model, checkpoint, end, committed_at, parked, batch: None, retry: &retry };
-    let (_, failed) = moving.apply(&mut database.connection().await?, &folded).await?;
+    let (_, failed) = moving.apply(&mut *database.connection().await?, &folded).await?;
     fault::point_of("retry.committed", read_model.projection.name);
     parked.note_retry(&retry, &failed);
     Ok(true)

@@ -249,7 +249,7 @@ impl Rows {
             tracing::warn!(projection = projection.name, "tables are missing and are rebuilt from the log");
             schema::prepare(database).await?;
         }
-        Ok(ReadModel::new(projection, *shard).take_over(&mut database.connection().await?).await?)
+        Ok(ReadModel::new(projection, *shard).take_over(&mut *database.connection().await?).await?)
     }
 }
 
@@ -265,7 +265,7 @@ impl Telling<'_> {
     async fn is_at(&mut self, checkpoint: Checkpoint) -> Result<(), Stall> {
         let Rows { projector, projection, .. } = self.rows;
         if self.complete_at.is_some_and(|end| checkpoint.position.stream_sequence >= end) {
-            generation::note_complete(&projector.database.connection().await?, projection, checkpoint).await?;
+            generation::note_complete(&*projector.database.connection().await?, projection, checkpoint).await?;
             self.complete_at = None;
         }
         self.announcer.announce(checkpoint.position.into()).await;
@@ -292,7 +292,7 @@ async fn confirm(
     if !schema::is_complete(database, projection).await? {
         return Err(Stall::Incomplete);
     }
-    let found = ReadModel::new(projection, shard).checkpoint(&database.connection().await?).await?;
+    let found = ReadModel::new(projection, shard).checkpoint(&*database.connection().await?).await?;
     if found == Some(checkpoint) { Ok(()) } else { Err(BatchFailure::Fenced.into()) }
 }
 

@@ -105,7 +105,7 @@ async fn row(
     key: RowKey<'_>,
 ) -> Result<Fresh<Option<Stored<Box<RawValue>>>>, Error> {
     let rows = ReadModel::new(projection, call.tenant.shard);
-    as_fresh(queries, call, projection, || rows.get(&queries.database, key)).await
+    as_fresh(queries, call, projection, || rows.get(&queries.reads, key)).await
 }
 
 /// Reads, and if the read model is not fresh enough, waits for it and reads again.

@@ -18,8 +18,10 @@ use view::{database::Database, ended::Ended, progress::Progress, settings::Setti
 
 /// The resources that the queries of a node need.
 pub struct Queries {
-    /// The database of the read models.
-    pub database: Database,
+    /// The connections for rows that are requested by id.
+    pub reads: Database,
+    /// The connections for searches in events and failed events.
+    pub audit: Database,
     /// The progress of the read models.
     pub progress: Progress,
     /// What was removed, with everything that belongs to it.

@@ -107,7 +107,7 @@ async fn revealed<I: Message>(
 
 /// Returns the event that failed, if it can be shown: the log must not record a disclosure that did not happen.
 async fn event(commands: &Commands, scope: &Scope, found: &FailedEvent) -> Result<Recorded, Error> {
-    let event = decided::event(&commands.database, &found.parked.key, found.parked.sequence).await;
+    let event = decided::event(&commands.audit, &found.parked.key, found.parked.sequence).await;
     let event = event.map_err(|failure| read_model(Arc::new(failure)))?;
     // The same filter as in the search of events.
     let event = event.filter(|event| scope.within.is_none() || event.is_for_instance());

@@ -243,7 +243,7 @@ impl Scope {
         }
         page.within = self.within.clone();
         let _seat = SEATS.acquire().await.map_err(|closed| Error::internal(&closed))?;
-        let found = search::search(&commands.database, call.tenant.shard, &page).await;
+        let found = search::search(&commands.audit, call.tenant.shard, &page).await;
         Ok(found.map_err(|failure| read_model(Arc::new(failure)))?.answer)
     }
 
@@ -255,7 +255,7 @@ impl Scope {
 
 /// Returns the last place of the deliveries that were given up: those given up later are not part of the retry.
 async fn last_place(commands: &Commands, call: &Call) -> Result<u64, Error> {
-    let found = given_up::last_place(&commands.database, call.tenant.shard).await;
+    let found = given_up::last_place(&commands.audit, call.tenant.shard).await;
     found.map_err(|failure| read_model(Arc::new(failure)))
 }
 

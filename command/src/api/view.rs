@@ -46,7 +46,7 @@ async fn replay(
     ReplayViewRequest { view_name }: ReplayViewRequest,
 ) -> Result<Answer<ReplayViewResponse>, Error> {
     let view = find_view(&call, &view_name)?;
-    if generation::replay(&commands.database, view).await.map_err(unavailable)? {
+    if generation::replay(&commands.audit, view).await.map_err(unavailable)? {
         tracing::info!(view = view.name, user = call.caller.id, "a view is being rebuilt");
     }
     Ok(Answer::from(ReplayViewResponse {}))
@@ -58,7 +58,7 @@ async fn verify(
     VerifyViewRequest { view_name, place }: VerifyViewRequest,
 ) -> Result<Answer<VerifyViewResponse>, Error> {
     let view = find_view(&call, &view_name)?;
-    let is_there = generation::verify_again(&commands.database, view, at(place)).await.map_err(unavailable)?;
+    let is_there = generation::verify_again(&commands.audit, view, at(place)).await.map_err(unavailable)?;
     if is_there { Ok(Answer::from(VerifyViewResponse {})) } else { Err(absent(at(place)).into()) }
 }
 
@@ -90,13 +90,13 @@ async fn exchange(
     let view = find_view(call, view_name)?;
     let exchanged = if let Kind::Index(table) = &view.kind {
         let of_index = Exchange { place, shard: call.tenant.shard, is_forced };
-        let (database, indexes) = (commands.database.clone(), commands.indexes.clone());
+        let (database, indexes) = (commands.audit.clone(), commands.indexes.clone());
         // Once it has begun, it is completed, whether its caller waits or not.
         let exchanging = async move { exchange_index(&database, &indexes, view, table, of_index).await };
         let exchanged = tokio::spawn(exchanging).await.map_err(|failure| Error::internal(&failure))?;
         exchanged.map_err(unpublished)?
     } else {
-        generation::exchange(&commands.database, view, place, is_forced).await.map_err(unavailable)?
+        generation::exchange(&commands.audit, view, place, is_forced).await.map_err(unavailable)?
     };
     let reason = match exchanged {
         Exchanged::Done => {
@@ -117,7 +117,7 @@ async fn drop_generation(
     DropViewGenerationRequest { view_name, place }: DropViewGenerationRequest,
 ) -> Result<Answer<DropViewGenerationResponse>, Error> {
     let (view, place) = (find_view(&call, &view_name)?, at(place));
-    if !generation::drop_at(&commands.database, view, place).await.map_err(unavailable)? {
+    if !generation::drop_at(&commands.audit, view, place).await.map_err(unavailable)? {
         return Err(absent(place).into());
     }
     tracing::info!(view = view.name, place = place.name(), user = call.caller.id, "a generation of a view was dropped");

@@ -112,7 +112,7 @@ impl Purges {
         let end = self.log.end().await?;
         for round in 0_u32.. {
             let least =
-                async { checkpoint::least(&self.database.connection().await?, self.log.class(), self.shard).await };
+                async { checkpoint::least(&*self.database.connection().await?, self.log.class(), self.shard).await };
             match self.database.within(least).await? {
                 Some((projection, at)) if at < end => {
                     if round % STILL == UNUSUAL {

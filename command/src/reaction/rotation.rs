@@ -105,7 +105,7 @@ impl Reaction for Rotations {
         loop {
             let mut last = String::new();
             loop {
-                let next = async { KEYS.rows(&self.database.connection().await?, &[&last, &PAGE]).await };
+                let next = async { KEYS.rows(&*self.database.connection().await?, &[&last, &PAGE]).await };
                 let found = self.database.within(next).await?;
                 let Some(newest) = found.last() else { break };
                 last.clone_from(&newest.instance_id);

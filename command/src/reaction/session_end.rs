@@ -100,7 +100,7 @@ impl SessionEnds {
     /// Returns the next ids of sessions that end; `None` if the read model lags.
     async fn page(&self, ending: &SessionEndEvent) -> Result<Option<Vec<String>>, DatabaseFailure> {
         let connection = self.database.connection().await?;
-        let checkpoint = ReadModel::new(&SESSIONS, self.shard).checkpoint(&connection).await?;
+        let checkpoint = ReadModel::new(&SESSIONS, self.shard).checkpoint(&*connection).await?;
         if checkpoint.map_or(0, |checkpoint| checkpoint.position.stream_sequence) < ending.sessions_end {
             return Ok(None);
         }

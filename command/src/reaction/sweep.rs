@@ -220,7 +220,7 @@ impl Sweeps {
         let mut last = AggregateKey { instance_id: String::new(), aggregate_type: String::new(), id: String::new() };
         loop {
             let mut found =
-                aggregates_after(&self.database.connection().await?, LogClass::Events, &last, NOTED_AT_ONCE).await?;
+                aggregates_after(&*self.database.connection().await?, LogClass::Events, &last, NOTED_AT_ONCE).await?;
             let Some(newest) = found.last().cloned() else { break };
             found.retain(|key| unnoted.has(key));
             for aggregates in found.chunk_by(|one, next| one.instance_id == next.instance_id) {

@@ -89,7 +89,7 @@ async fn history_position(writer: &Writer, class: LogClass, end: Position) -> Re
     for round in 1_u32.. {
         let read = async {
             let connection = writer.database.connection().await?;
-            ReadModel::new(projection, writer.shard).checkpoint(&connection).await
+            ReadModel::new(projection, writer.shard).checkpoint(&*connection).await
         };
         match writer.database.within(read).await {
             Ok(Some(checkpoint)) => {

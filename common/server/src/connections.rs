@@ -245,8 +245,8 @@ fn builder(limits: Limits) -> auto::Builder<Streams> {
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
-        // A client that has sent everything may close its side and still wait for the answer.
-        .half_close(true)
+        // A client that closes its side before it has the answer counts as gone: what is done for it is given up.
+        .half_close(false)
         .max_buf_size(limits.head_size.try_into().unwrap_or(usize::MAX));
     builder
         .http2()

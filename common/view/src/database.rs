@@ -1,11 +1,15 @@
-//! Connections to Postgres.
+//! Connections to Postgres, in pools by what they are for.
+
+mod connection;
 
 use std::{str::FromStr, time::Duration};
 
+pub use self::connection::Connection;
+use self::connection::read_within;
 pub use crate::failure::DatabaseFailure;
 use base::metric::{
     Counter,
-    catalog::{POOL_IN_USE, POOL_SIZE, POOL_WAITS},
+    catalog::{POOL_CANCELLED, POOL_IN_USE, POOL_SIZE, POOL_WAITS},
 };
 use deadpool_postgres::{
     GenericClient, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType, Timeouts,
@@ -28,6 +32,46 @@ pub struct Database {
     pool: Pool,
     name: &'static str,
     waits: &'static Counter,
+    cancelled: &'static Counter,
+}
+
+/// The pools of a node. What one of them is for never waits for the others: a slow search in the events of a tenant
+/// takes no connection from decisions, logins or keys.
+#[derive(Debug, Clone)]
+pub struct Pools {
+    /// Rows that somebody requests by id, and the reactions of a writer.
+    pub reads: Database,
+    /// What commands are decided with.
+    pub history: Database,
+    /// Who calls and what applies to them: tenants, users, roles, settings, and what has ended.
+    pub admission: Database,
+    /// Data keys and the keys of people.
+    pub keys: Database,
+    /// Searches in events and failed events, and the generations of views: slow, and requested by few.
+    pub audit: Database,
+}
+
+impl Pools {
+    /// Pools of 24 connections in all to the server at `url`. Nothing connects yet.
+    ///
+    /// # Errors
+    /// Where the address is malformed.
+    pub fn new(url: &str) -> Result<Self, DatabaseFailure> {
+        let pool = |name, size| Database::named(url, name, size);
+        Ok(Self {
+            reads: pool("reads", 8)?,
+            history: pool("history", 8)?,
+            admission: pool("admission", 4)?,
+            keys: pool("keys", 2)?,
+            audit: pool("audit", 2)?,
+        })
+    }
+
+    /// Returns all of them.
+    pub fn all(&self) -> [&Database; 5] {
+        let Self { reads, history, admission, keys, audit } = self;
+        [reads, history, admission, keys, audit]
+    }
 }
 
 impl std::fmt::Debug for Database {
@@ -37,10 +81,14 @@ impl std::fmt::Debug for Database {
 }
 
 impl Database {
-    /// A pool of at most `size` connections to the server at `url`. Nothing connects yet.
+    /// A pool of at most `size` connections to the server at `url`, for tools. Nothing connects yet.
     pub fn new(url: &str, size: usize) -> Result<Self, DatabaseFailure> {
-        // A read that nobody waits for any more must not keep its connection busy.
-        Self::build(config(url)?, &format!("-c statement_timeout={}", READ_TIME.as_millis()), size, "read")
+        Self::named(url, "reads", size)
+    }
+
+    fn named(url: &str, name: &'static str, size: usize) -> Result<Self, DatabaseFailure> {
+        // A node that was cut off cannot cancel its statements.
+        Self::build(config(url)?, &format!("-c statement_timeout={}", READ_TIME.as_millis()), size, name)
     }
 
     /// A pool whose commits do not wait for the disk: for read models only, which are rebuilt from the log.
@@ -65,7 +113,7 @@ impl Database {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| DatabaseFailure::Address(error.to_string()))?;
-        Ok(Self { pool, name, waits: POOL_WAITS.with(&[name]) })
+        Ok(Self { pool, name, waits: POOL_WAITS.with(&[name]), cancelled: POOL_CANCELLED.with(&[name]) })
     }
 
     /// Sets the metrics of the pool.
@@ -89,23 +137,25 @@ impl Database {
     }
 
     /// A connection from the pool.
-    pub async fn connection(&self) -> Result<deadpool_postgres::Object, DatabaseFailure> {
+    pub async fn connection(&self) -> Result<Connection, DatabaseFailure> {
         let at_once = Timeouts { wait: Some(Duration::ZERO), ..self.pool.timeouts() };
-        match self.pool.timeout_get(&at_once).await {
+        let client = match self.pool.timeout_get(&at_once).await {
             Err(PoolError::Timeout(TimeoutType::Wait)) => {
                 self.waits.count();
-                Ok(self.pool.get().await?)
+                self.pool.get().await?
             }
-            connection => Ok(connection?),
-        }
+            client => client?,
+        };
+        Ok(Connection::new(client))
     }
 
-    /// Runs a read within a time limit: a server that hangs must not hang its callers.
+    /// Runs a read within a time limit: a server that hangs must not hang its callers. Where the limit is over or the
+    /// caller has gone, Postgres cancels what it still executes for the read, before the connection serves others.
     pub async fn within<T>(
         &self,
         read: impl Future<Output = Result<T, DatabaseFailure>>,
     ) -> Result<T, DatabaseFailure> {
-        tokio::time::timeout(READ_TIME, read).await.unwrap_or(Err(DatabaseFailure::Silent))
+        read_within(READ_TIME, self.cancelled, read).await
     }
 }
 

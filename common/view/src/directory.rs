@@ -217,7 +217,7 @@ impl Directory {
             return Ok(reached);
         }
         let access = ReadModel::new(&ACCESS, self.shard);
-        let look = async { access.checkpoint(&self.database.connection().await?).await };
+        let look = async { access.checkpoint(&*self.database.connection().await?).await };
         let found = self.database.within(look).await?.map_or(0, |checkpoint| checkpoint.position.sequence);
         self.looked.fetch_max(found, Relaxed);
         Ok(found)
@@ -274,7 +274,7 @@ impl Directory {
         let row = connection.query_one(&statement, &parameters).await?;
         let processed = unsigned(row.get("processed"));
         let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
-        let signing_keys = KEYS.rows(&connection, &[&id]).await?.into_iter().map(|Stored { found, .. }| found);
+        let signing_keys = KEYS.rows(&*connection, &[&id]).await?.into_iter().map(|Stored { found, .. }| found);
         let found = Tenant {
             processed,
             shard: self.shard,

@@ -101,7 +101,7 @@ pub async fn generations(database: &Database, shard: u16) -> Result<Vec<Generati
                 differing: row.get::<_, Option<i64>>("differing").map(unsigned).unwrap_or_default(),
                 examples: row.get::<_, Option<Vec<String>>>("examples").unwrap_or_default(),
             });
-            let checkpoint = Checkpoint::read(&connection, projection, shard).await?;
+            let checkpoint = Checkpoint::read(&*connection, projection, shard).await?;
             let (since, failed, is_due) = (row.get("since"), unsigned(row.get("failed")), row.get("is_due"));
             found.push(Generation { projection, place, since, checkpoint, failed, verified, is_due });
         }

@@ -192,7 +192,7 @@ impl Keyring {
         static SELECT: Select<DataKey> =
             Select::new(&ACCESS, DataKey::NAME, "where instance_id = $1 and purpose = $2 order by id desc limit 1");
         let connection = self.database.connection().await?;
-        let mut keys = SELECT.rows(&connection, &[&instance_id, &purpose.name()]).await?;
+        let mut keys = SELECT.rows(&*connection, &[&instance_id, &purpose.name()]).await?;
         Ok(keys.pop().map(|key| key.found.state.wrapped))
     }
 

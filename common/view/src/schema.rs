@@ -179,7 +179,7 @@ pub async fn is_complete(database: &Database, projection: &Projection) -> Result
         .into_iter()
         .chain(["checkpoints", "generations", "failed_events", "retries"].map(|name| format!("platform.{name}")))
         .collect();
-    has_all(&database.connection().await?, tables).await
+    has_all(&*database.connection().await?, tables).await
 }
 
 async fn has_all(client: &impl GenericClient, tables: Vec<String>) -> Result<bool, DatabaseFailure> {

@@ -50,8 +50,14 @@ use query::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use view::{
-    database::Database, directory::Directory, ended::Ended, keyring::Keyring, persons::Persons, progress::Progress,
-    schema, settings::SettingsIndex,
+    database::{Database, Pools},
+    directory::Directory,
+    ended::Ended,
+    keyring::Keyring,
+    persons::Persons,
+    progress::Progress,
+    schema,
+    settings::SettingsIndex,
 };
 
 use crate::{
@@ -67,8 +73,6 @@ use crate::{
 
 /// The only shard.
 pub(crate) const SHARD: u16 = 0;
-/// Connections for reads and history, per node.
-const READ_CONNECTIONS: usize = 16;
 /// Connections for projections; each holds one at a time.
 const PROJECTOR_CONNECTIONS: usize = 4;
 /// Connections for generations that nobody reads, and one for comparing them.
@@ -77,13 +81,13 @@ const BESIDE_CONNECTIONS: usize = 3;
 /// The error where no flag names the NATS server.
 pub(crate) const NO_NATS: &str = "--nats-url is missing: give the address of the NATS server that holds the log";
 
-/// The connections of every node: the logs, the leases and the database.
+/// The connections of every node: the logs, the leases and Postgres.
 pub(crate) struct Adapters {
     /// The log `EVENTS`, which is stored for ever.
     pub(crate) log: Log,
     /// The log `SESSIONS`, which ages out.
     pub(crate) sessions: Log,
-    pub(crate) database: Database,
+    pub(crate) pools: Pools,
     pub(crate) remote: Remote,
     pub(crate) health: Health,
     clients: [(&'static str, async_nats::Client); 2],
@@ -149,8 +153,8 @@ impl Adapters {
         let (log, sessions) = (open(LogClass::Events).await?, open(LogClass::Sessions).await?);
         let leases = Leases::open(log.context(), options.role, &options.name, replicas, renewing(&options)).await?;
         let leases = if options.is_alone { leases.alone() } else { leases };
-        let database = Database::new(&options.postgres_url, READ_CONNECTIONS)?;
-        schema::prepare(&database).await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
+        let pools = Pools::new(&options.postgres_url)?;
+        schema::prepare(&pools.reads).await.map_err(|error| ConnectError::Postgres(explain(&error)))?;
         let remote = Remote::open(log.context(), replicas).await?;
         let once = Once::open(log.context(), replicas).await?;
         let flow = Flow::open(log.context(), replicas).await?;
@@ -163,7 +167,7 @@ impl Adapters {
         Ok(Self {
             log,
             sessions,
-            database,
+            pools,
             remote,
             health,
             clients,
@@ -190,13 +194,14 @@ impl Adapters {
     /// Starts measuring what reports no metrics of its own: connections, these indexes, and projections with their
     /// pool.
     pub(crate) fn measure(&self, projector: Option<&Projector>, indexes: Indexes) {
-        let databases = [Some(&self.database), projector.map(|projector| &projector.database)];
+        let databases = self.pools.all().into_iter().chain(projector.map(|projector| &projector.database));
         let measuring = Measuring {
             health: self.health.clone(),
             logs: self.logs(),
             shard: SHARD,
             clients: self.clients.clone(),
-            databases: databases.into_iter().flatten().cloned().collect(),
+            databases: databases.cloned().collect(),
+            database: self.pools.admission.clone(),
             indexes,
             lagging_since: HashMap::new(),
             counted_at: Instant::now(),
@@ -207,7 +212,7 @@ impl Adapters {
     /// Returns the keys of people, which data keys of the keyring wrap.
     fn persons(&self, keyring: &Keyring) -> Persons {
         let (blocks, keyring) = (self.blocks.clone(), keyring.clone());
-        let persons = Persons::new(blocks, keyring, self.database.clone(), self.log.clone(), SHARD);
+        let persons = Persons::new(blocks, keyring, self.pools.keys.clone(), self.log.clone(), SHARD);
         persons.accepting_lost(self.accepts_lost_keys)
     }
 
@@ -236,14 +241,14 @@ impl Node {
         options: ServingOptions,
         file: &MasterKeyFile,
     ) -> Result<Self, Failure> {
-        let is_proved = prove(&adapters.log, &adapters.database, file).await?;
+        let is_proved = prove(&adapters.log, &adapters.pools.keys, file).await?;
         let progress = Progress::listen(&adapters.log.client(), SHARD).await?;
-        let keyring = Keyring::new(file.keys.clone(), adapters.database.clone());
+        let keyring = Keyring::new(file.keys.clone(), adapters.pools.keys.clone());
         tokio::spawn(master_key::keep_current(keyring.clone(), file.clone()));
         let targets = Arc::new(options.targets);
-        let executions = ExecutionIndex::open(adapters.log.clone(), &adapters.database, SHARD).await?;
-        let ended = Ended::open(adapters.logs(), &adapters.database, SHARD, options.silence).await?;
-        let settings = SettingsIndex::open(adapters.log.clone(), &adapters.database, SHARD).await?;
+        let executions = ExecutionIndex::open(adapters.log.clone(), &adapters.pools.admission, SHARD).await?;
+        let ended = Ended::open(adapters.logs(), &adapters.pools.admission, SHARD, options.silence).await?;
+        let settings = SettingsIndex::open(adapters.log.clone(), &adapters.pools.admission, SHARD).await?;
         let client = Arc::new(Client::new(targets.clone(), keyring.clone())?);
         Ok(Self {
             unproved: (!is_proved).then(|| file.clone()),
@@ -255,7 +260,7 @@ impl Node {
             ids: Arc::new(Ids::new(options.number)),
             ended,
             settings,
-            directory: Directory::new(adapters.database.clone(), progress.clone(), SHARD),
+            directory: Directory::new(adapters.pools.admission.clone(), progress.clone(), SHARD),
             progress,
             external: external(&options.external),
             tail_limit: options.tail_limit,
@@ -270,7 +275,7 @@ impl Node {
     /// Returns the edge, which admits requests. It waits for the first record of the log, which has the log's id; where
     /// another node writes, until the log is set up.
     pub(crate) async fn edge(&self) -> Result<Arc<Edge>, Failure> {
-        let Adapters { log, database, writes, .. } = &self.adapters;
+        let Adapters { log, pools, writes, .. } = &self.adapters;
         let record = loop {
             match log.last().await? {
                 Some(record) if *writes || record.position().sequence > 0 => break record,
@@ -278,7 +283,7 @@ impl Node {
             }
         };
         if let Some(file) = &self.unproved {
-            prove(log, database, file).await?;
+            prove(log, &pools.keys, file).await?;
         }
         let tokens = Tokens::new(self.keyring.clone(), SHARD, &record.commit.log_id, record.commit.incarnation);
         let (directory, ended, settings) = (self.directory.clone(), self.ended.clone(), self.settings.clone());
@@ -303,7 +308,7 @@ impl Node {
         let phases = writer.phases();
         let commands = Arc::new(Commands {
             writer,
-            database: self.adapters.database.clone(),
+            audit: self.adapters.pools.audit.clone(),
             indexes: self.adapters.remote.clone(),
             keyring: self.keyring.clone(),
             persons: self.persons.clone(),
@@ -337,12 +342,14 @@ impl Node {
 
     /// Returns the operations of a query node, and the pages of operators, whose commands `writes` executes.
     pub(crate) async fn queries(&self, edge: &Arc<Edge>, indexes: Indexes, writes: Writes) -> Result<Router, Failure> {
-        let (database, progress, tokens) = (self.adapters.database.clone(), self.progress.clone(), edge.tokens.clone());
+        let Pools { reads, audit, .. } = self.adapters.pools.clone();
+        let (progress, tokens) = (self.progress.clone(), edge.tokens.clone());
         let seats = std::thread::available_parallelism().map_or(2, usize::from) * 2;
         let searches = Seats::new(seats);
         let (ended, settings) = (self.ended.clone(), self.settings.clone());
         let (operations, bounds) = (built(), self.searches);
-        let queries = Queries { database, progress, ended, settings, indexes, tokens, searches, bounds, operations };
+        let queries =
+            Queries { reads, audit, progress, ended, settings, indexes, tokens, searches, bounds, operations };
         let queries = Arc::new(queries);
         let routes = query::api::routes(Router::new(), edge, &queries);
         let nodes = Nodes::default();
@@ -362,7 +369,7 @@ impl Node {
     /// Returns the endpoints of an OpenID Connect node.
     pub(crate) fn oidc(&self, edge: &Arc<Edge>) -> Router {
         let internal = Internal::new(self.adapters.log.client(), SHARD, self.keyring.clone());
-        let Adapters { once, flow, assets, sessions, database, .. } = &self.adapters;
+        let Adapters { once, flow, assets, sessions, pools, .. } = &self.adapters;
         oidc::routes(oidc::OidcDependencies {
             edge: edge.clone(),
             keyring: self.keyring.clone(),
@@ -371,7 +378,7 @@ impl Node {
             assets: assets.clone(),
             internal,
             sessions: sessions.clone(),
-            database: database.clone(),
+            database: pools.reads.clone(),
             progress: self.progress.clone(),
         })
     }

@@ -100,7 +100,7 @@ async fn run_managed(
     // A command node does not wait: failed events can be dealt with only while there is a writer.
     if role != Role::Command {
         tokio::select! {
-            () = managed.wait_for_read_models(&node.adapters.database, SHARD) => {}
+            () = managed.wait_for_read_models(&node.adapters.pools.admission, SHARD) => {}
             () = managed.stopping.cancelled() => return Ok(()),
         }
     }
@@ -178,8 +178,8 @@ async fn project_managed(
 /// Returns the data keys, for a node that may begin before the log is set up: in that case the key is proved only when
 /// it opens a data key.
 async fn proved(adapters: &Adapters, file: &MasterKeyFile) -> Result<Keyring, Failure> {
-    prove(&adapters.log, &adapters.database, file).await?;
-    let keyring = Keyring::new(file.keys.clone(), adapters.database.clone());
+    prove(&adapters.log, &adapters.pools.keys, file).await?;
+    let keyring = Keyring::new(file.keys.clone(), adapters.pools.keys.clone());
     tokio::spawn(master_key::keep_current(keyring.clone(), file.clone()));
     Ok(keyring)
 }

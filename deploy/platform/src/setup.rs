@@ -85,7 +85,7 @@ async fn prepare_in(
     let events = adapters.log.last().await?.map_or(0, |record| record.position().sequence);
     if events > 0 && !bootstrap::is_planned(data) {
         check_issuer(data, options)?;
-        prove(&adapters.log, &adapters.database, data.master_keys()).await?;
+        prove(&adapters.log, &adapters.pools.keys, data.master_keys()).await?;
         output::notice(format_args!("the log was set up before and has {events} events; nothing was changed"));
         return Ok(());
     }

@@ -108,7 +108,7 @@ async fn read_models(url: &str, logs: OfEach<(Option<&Log>, Option<&Record>)>) -
     let database = Database::new(url, 1).map_err(|error| explain(&error))?;
     let failed = waits(&database).await.map_err(|error| explain(&error))?;
     let mut progress = vec![];
-    let read = async { checkpoints(&database.connection().await?, SHARD).await };
+    let read = async { checkpoints(&*database.connection().await?, SHARD).await };
     for (projection, checkpoint) in database.within(read).await.map_err(|error| explain(&error))? {
         let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();
         let (log, last) = logs[projection.class];

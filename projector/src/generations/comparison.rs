@@ -65,7 +65,7 @@ async fn compare_documents(
 ) -> Result<Option<Verified>, ComparisonFailure> {
     let active = indexes.active.named(generation.projection.view);
     let Some((mut active, mut other)) = active.zip(indexes.of(generation.begun())) else { return Ok(None) };
-    let at = now(&database.connection().await?).await?;
+    let at = now(&*database.connection().await?).await?;
     let mut differing: Option<Vec<String>> = None;
     for _ in 0..ROUNDS {
         let Some((one, another)) = equally_far(&mut active, &mut other).await else { return Ok(None) };
@@ -80,7 +80,7 @@ async fn compare_documents(
     }
     let differing = differing.unwrap_or_default();
     let verified = Verified { at, differing: differing.len() as u64, examples: named(&differing) };
-    let is_noted = note_verified(&database.connection().await?, generation, &verified).await?;
+    let is_noted = note_verified(&*database.connection().await?, generation, &verified).await?;
     Ok(is_noted.then_some(verified))
 }
 

@@ -89,7 +89,7 @@ impl Unit {
         let checkpoint = Checkpoint { epoch, position: publisher.position(), committed_at };
         let Projector { database, shard, .. } = &self.projector;
         let note =
-            async { note_progress(&database.connection().await?, self.projection, *shard, since, checkpoint).await };
+            async { note_progress(&*database.connection().await?, self.projection, *shard, since, checkpoint).await };
         if let Err(error) = database.within(note).await {
             tracing::debug!(error = explain(&error), "the progress of a generation cannot be noted");
         }

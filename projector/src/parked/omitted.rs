@@ -54,7 +54,7 @@ impl Parked {
         };
         let mut all: Vec<_> = omitted.iter().map(parked).collect();
         if let Some(parking) = Parking::of(projection, *shard).filter(|_| !all.is_empty()) {
-            let dated = async { parking.date(&database.connection().await?, &mut all).await };
+            let dated = async { parking.date(&*database.connection().await?, &mut all).await };
             database.within(dated).await?;
         }
         let partition = Partition { projection, shard: *shard };
@@ -136,7 +136,7 @@ impl Parked {
     /// Removes the marks of requested retries for aggregates that stay parked. The copy takes care of others.
     async fn settle(&self, database: &Database, keys: &[AggregateKey]) {
         let Some(parking) = self.parking.filter(|_| !keys.is_empty()) else { return };
-        let settled = async { parking.settle(&database.connection().await?, keys).await };
+        let settled = async { parking.settle(&*database.connection().await?, keys).await };
         if let Err(error) = database.within(settled).await {
             let projection = self.projection.name;
             tracing::warn!(projection, error = explain(&error), "ended retries are still shown as in progress");

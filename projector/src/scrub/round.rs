@@ -113,7 +113,7 @@ impl<'a> Round<'a> {
         let Projector { database, shard, .. } = self.projector;
         for projection in PROJECTIONS.iter().filter(|projection| !self.skipped.contains(projection.name)) {
             if let Some(checked) = self.checked.get(projection.name) {
-                note_checked(&database.connection().await?, *shard, projection, *checked).await?;
+                note_checked(&*database.connection().await?, *shard, projection, *checked).await?;
             }
         }
         let (checked, skipped) = (self.checked.values().sum::<u64>(), self.skipped.len());
@@ -125,7 +125,7 @@ impl<'a> Round<'a> {
     async fn check_events(&mut self, class: LogClass) -> Result<bool, RoundFailure> {
         let Projector { logs, database, shard, .. } = self.projector;
         let (log, history) = (&logs[class], history_of(class));
-        let at = ReadModel::new(history, *shard).checkpoint(&database.connection().await?).await?;
+        let at = ReadModel::new(history, *shard).checkpoint(&*database.connection().await?).await?;
         recognise(log, at.map(|at| at.position).unwrap_or_default()).await?;
         self.checked.insert(history.name, 0);
         let Some(end) = log.last().await? else { return Ok(true) };
@@ -187,7 +187,7 @@ impl<'a> Round<'a> {
             let begun = Instant::now();
             let (after, documents) = (&last, &self.indexed.documents);
             let read = move || async move {
-                let found = aggregates_after(&database.connection().await?, class, after, AGGREGATES).await?;
+                let found = aggregates_after(&*database.connection().await?, class, after, AGGREGATES).await?;
                 Ok(Some((pages(database, *shard, class, &found, documents).await?, found)))
             };
             let Some((pages, found)) = self.patiently(read).await? else { return Ok(()) };

@@ -22,7 +22,7 @@ async fn list(
 ) -> Result<Answer<ListTargetDeliveriesResponse>, Error> {
     let Answer { mut metadata, .. } = get::get(&queries, &call, &id, |_: &Target| true, |_| ()).await?;
     metadata.retain(|(name, _)| *name == HEADER);
-    let found = of_target(&queries.database, &call.tenant.id, &id).await;
+    let found = of_target(&queries.audit, &call.tenant.id, &id).await;
     let found = found.map_err(|failure| read_model(Arc::new(failure)))?;
     let message = ListTargetDeliveriesResponse { result: found.into_iter().map(response).collect() };
     Ok(Answer { message, status: None, metadata })

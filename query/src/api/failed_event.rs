@@ -90,7 +90,7 @@ async fn find<O>(
     let (query, limit) = bounded(query, queries.bounds.limits)?;
     let is_within = search.within.is_some();
     let page = Page { ascending: query.asc, offset: query.offset, limit, ..search };
-    let read = || search::search(&queries.database, call.tenant.shard, &page);
+    let read = || search::search(&queries.audit, call.tenant.shard, &page);
     let Fresh { processed, timestamp, answer: (events, total), .. } =
         get::as_fresh(queries, call, &HISTORY, read).await?;
     let counted = Counted { found: events.len(), total };
@@ -133,11 +133,11 @@ async fn find_one<O>(
     let page = Page { filters, within, limit: 1, ..Page::default() };
     let discarded = Page { state: Some(State::Discarded), ..page.clone() };
     let read = || async {
-        let waiting = search::search(&queries.database, call.tenant.shard, &page).await?;
+        let waiting = search::search(&queries.audit, call.tenant.shard, &page).await?;
         if !waiting.answer.0.is_empty() {
             return Ok(waiting);
         }
-        search::search(&queries.database, call.tenant.shard, &discarded).await
+        search::search(&queries.audit, call.tenant.shard, &discarded).await
     };
     let Fresh { processed, answer: (found, _), .. } = get::as_fresh(queries, call, &HISTORY, read).await?;
     let token = call.token_at(&queries.tokens, LogClass::Events, processed).await?;
@@ -145,7 +145,7 @@ async fn find_one<O>(
         return Err(Error::from(Rejection::NotFound(Aggregated::NAME)).header(HEADER, token));
     };
     let (key, sequence) = (&found.parked.key, found.parked.sequence);
-    let waiting_events = with_followers(&queries.database, key, sequence).await;
+    let waiting_events = with_followers(&queries.audit, key, sequence).await;
     let (event, behind) = waiting_events.map_err(|failure| read_model(Arc::new(failure)))?;
     let waits_alone = matches!(found.view, Failing::Deliveries) || found.state == State::Discarded;
     let waiting = if waits_alone { 0 } else { behind };
@@ -167,11 +167,11 @@ async fn views(
     SearchViewsRequest {}: SearchViewsRequest,
 ) -> Result<Answer<SearchViewsResponse>, Error> {
     insist_on_right(&call, &Owner::system())?;
-    let read = || search::progress(&queries.database, call.tenant.shard);
+    let read = || search::progress(&queries.audit, call.tenant.shard);
     let Fresh { processed, timestamp, answer: stands, .. } = get::as_fresh(&queries, &call, &HISTORY, read).await?;
-    let beside = generations(&queries.database, call.tenant.shard).await;
+    let beside = generations(&queries.audit, call.tenant.shard).await;
     let beside = beside.map_err(|failure| read_model(Arc::new(failure)))?;
-    let checks = scrubs(&queries.database, call.tenant.shard).await;
+    let checks = scrubs(&queries.audit, call.tenant.shard).await;
     let checks = checks.map_err(|failure| read_model(Arc::new(failure)))?;
     let total = stands.len();
     let limit = u32::try_from(total).unwrap_or(u32::MAX);

@@ -13,6 +13,7 @@ mod fencing;
 mod flood;
 mod follow;
 mod generations;
+mod given_up;
 mod history;
 mod index;
 mod index_generations;

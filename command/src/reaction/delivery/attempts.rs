@@ -87,9 +87,9 @@ impl Attempts {
         let write = async {
             let connection = database.connection().await?;
             if forgets {
-                forget(&connection, DAYS).await?;
+                forget(&*connection, DAYS).await?;
             }
-            note(&connection, &all).await
+            note(&*connection, &all).await
         };
         database.within(write).await
     }

@@ -151,7 +151,7 @@ impl Mender {
         self.add(chunk).await?;
         let forget = async {
             let connection = self.database.connection().await?;
-            given_up::keep_only(&connection, self.shard, &places).await
+            given_up::keep_only(&*connection, self.shard, &places).await
         };
         self.database.within(forget).await?;
         Ok(unreadable)
@@ -175,7 +175,7 @@ impl Mender {
         loop {
             let find = async {
                 let connection = self.database.connection().await?;
-                given_up::find_old(&connection, self.shard, self.kept.as_secs_f64(), AT_ONCE).await
+                given_up::find_old(&*connection, self.shard, self.kept.as_secs_f64(), AT_ONCE).await
             };
             let old = self.database.within(find).await?;
             if old.is_empty() {
@@ -193,7 +193,7 @@ impl Mender {
         let mut before = None;
         loop {
             sleep(*LOOK_EVERY).await;
-            let count = async { given_up::count(&self.database.connection().await?, self.shard).await };
+            let count = async { given_up::count(&*self.database.connection().await?, self.shard).await };
             let (noted, there) = (self.database.within(count).await?, self.queue.given_up().await?);
             let is_complete = (there.saturating_sub(unreadable)..=there).contains(&noted);
             // Deliveries on their way change the numbers until the next check.
@@ -209,7 +209,7 @@ impl Mender {
         let Some(after) = again.marked else { return Ok(()) };
         let mark = async {
             let connection = self.database.connection().await?;
-            given_up::mark(&connection, self.shard, wanted, after, &again.retrying).await
+            given_up::mark(&*connection, self.shard, wanted, after, &again.retrying).await
         };
         again.marked = self.database.within(mark).await?;
         Ok(())
@@ -249,7 +249,7 @@ impl Mender {
         let places: Vec<u64> = found.iter().map(|(noted, _)| noted.place).collect();
         let forget = async {
             let connection = self.database.connection().await?;
-            given_up::remove(&connection, self.shard, &places).await
+            given_up::remove(&*connection, self.shard, &places).await
         };
         Ok(self.database.within(forget).await?)
     }
@@ -317,7 +317,7 @@ impl Backlog for Mender {
         }
         let find = async {
             let connection = self.database.connection().await?;
-            given_up::find(&connection, self.shard, wanted, AT_ONCE).await
+            given_up::find(&*connection, self.shard, wanted, AT_ONCE).await
         };
         let noted = self.database.within(find).await?;
         if noted.is_empty() {

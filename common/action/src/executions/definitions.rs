@@ -125,12 +125,12 @@ impl Definitions {
             return Ok(true);
         }
         let connection = database.connection().await.map_err(LoadFailure::from)?;
-        let checkpoint = ReadModel::new(&HISTORY, shard).checkpoint(&connection).await?;
+        let checkpoint = ReadModel::new(&HISTORY, shard).checkpoint(&*connection).await?;
         if checkpoint.is_none_or(|checkpoint| checkpoint.position.sequence < position.sequence) {
             return Ok(false);
         }
         for key in keys {
-            let last = history::last_event(&connection, &key, position.sequence).await?;
+            let last = history::last_event(&*connection, &key, position.sequence).await?;
             let AggregateKey { instance_id, aggregate_type, id } = key;
             match last {
                 Some(recorded) => {

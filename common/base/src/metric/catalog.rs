@@ -200,6 +200,12 @@ pub static POOL_IN_USE: Family<Gauge> =
 /// How often somebody had to wait for a connection.
 pub static POOL_WAITS: Family<Counter> =
     Family::counter("platform_db_pool_waits_total", &["pool"], "How often all connections to Postgres were in use.");
+/// Statements of reads that were given up.
+pub static POOL_CANCELLED: Family<Counter> = Family::counter(
+    "platform_db_cancelled_total",
+    &["pool"],
+    "Statements that Postgres was asked to cancel, because nobody waited for their answer any more.",
+);
 /// Whether NATS is connected.
 pub static NATS_CONNECTED: Family<Gauge> =
     Family::gauge("platform_nats_connected", &["connection"], "1 if a connection to NATS is established.");
@@ -309,6 +315,7 @@ pub static ALL: &[&dyn Metric] = &[
     &POOL_SIZE,
     &POOL_IN_USE,
     &POOL_WAITS,
+    &POOL_CANCELLED,
     &NATS_CONNECTED,
     &NATS_RECONNECTS,
     &COMPONENT_STATE,

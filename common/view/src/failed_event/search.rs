@@ -302,7 +302,7 @@ pub struct Waits {
 /// # Errors
 /// When Postgres does not answer.
 pub async fn waits(database: &Database) -> Result<Vec<Waits>, DatabaseFailure> {
-    database.within(async { waiting(&database.connection().await?).await }).await
+    database.within(async { waiting(&*database.connection().await?).await }).await
 }
 
 async fn waiting(client: &impl GenericClient) -> Result<Vec<Waits>, DatabaseFailure> {

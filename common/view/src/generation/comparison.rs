@@ -62,7 +62,7 @@ pub async fn verify(
         let compared = compare(&mut connection, projection, other, shard).await?;
         if let Some((at, differing, examples)) = compared {
             let verified = Verified { at, differing: unsigned(differing), examples };
-            let is_noted = note_verified(&connection, generation, &verified).await?;
+            let is_noted = note_verified(&*connection, generation, &verified).await?;
             return Ok(is_noted.then_some(verified));
         }
         sleep(GLANCE).await;

@@ -46,7 +46,7 @@ pub async fn incomplete(
     let read = async {
         let connection = database.connection().await?;
         let rows = connection.query(text, &[&FIRST]).await?;
-        let mut found = checkpoints(&connection, shard).await?;
+        let mut found = checkpoints(&*connection, shard).await?;
         let is_among = |known: &Projection| {
             rows.iter().any(|row| row.get::<_, &str>(0) == known.name && row.get::<_, i32>(1) == known.version)
         };

@@ -131,7 +131,7 @@ async fn check_projection(
         return Ok(());
     }
     let Some(log) = log else { return Ok(()) };
-    let read = async { ReadModel::new(projection, SHARD).checkpoint(&database.connection().await?).await };
+    let read = async { ReadModel::new(projection, SHARD).checkpoint(&*database.connection().await?).await };
     let Some(checkpoint) = database.within(read).await.map_err(|error| explain(&error))? else {
         report.warn(CHECK, format!("{name} has not begun to follow the log"), "start a projector");
         return Ok(());

@@ -44,6 +44,8 @@ pub(crate) struct Measuring {
     pub(crate) shard: u16,
     pub(crate) clients: [(&'static str, Client); 2],
     pub(crate) databases: Vec<Database>,
+    /// The connections to measure with.
+    pub(crate) database: Database,
     pub(crate) indexes: Indexes,
     /// Since when each projection lags.
     pub(crate) lagging_since: HashMap<String, Instant>,
@@ -68,9 +70,11 @@ impl Measuring {
     /// Counts the failed events that wait for an operator. While Postgres does not answer, the counts stay as they
     /// were.
     async fn failed_events(&mut self) {
-        let Some(database) = self.databases.first().filter(|_| self.counted_at <= Instant::now()) else { return };
+        if self.counted_at > Instant::now() {
+            return;
+        }
         self.counted_at = Instant::now() + COUNTED_EVERY;
-        let Ok(Ok(found)) = timeout(PATIENCE, waits(database)).await else { return };
+        let Ok(Ok(found)) = timeout(PATIENCE, waits(&self.database)).await else { return };
         let of = |view: &str| found.iter().find(|waits| waits.view == view);
         let views = PROJECTIONS.iter().filter(|projection| Parking::of(projection, self.shard).is_some());
         for view in views.map(|projection| projection.name).chain([DELIVERIES]) {
@@ -110,15 +114,12 @@ impl Measuring {
     }
 
     async fn postgres(&self) {
-        let mut state = State::Ok;
-        for database in &self.databases {
-            database.measure();
-            match timeout(PATIENCE, database.answers()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(failure)) => state = State::Degraded(explain(&failure)),
-                Err(_) => state = State::Degraded("Postgres does not answer".to_owned()),
-            }
-        }
+        self.databases.iter().for_each(Database::measure);
+        let state = match timeout(PATIENCE, self.database.answers()).await {
+            Ok(Ok(())) => State::Ok,
+            Ok(Err(failure)) => State::Degraded(explain(&failure)),
+            Err(_) => State::Degraded("Postgres does not answer".to_owned()),
+        };
         self.health.report("postgres", state);
     }
 
@@ -150,9 +151,9 @@ impl Measuring {
 
     /// Reports the progress of the read models that this node reads and others update; the one that lags most counts.
     async fn read_models(&mut self, ends: OfEach<u64>) {
-        let Some(database) = self.databases.first().cloned() else { return };
+        let database = self.database.clone();
         let mut most: Option<(&Projection, LogProgress)> = None;
-        let read = async { checkpoints(&database.connection().await?, self.shard).await };
+        let read = async { checkpoints(&*database.connection().await?, self.shard).await };
         let Ok(Ok(found)) = timeout(PATIENCE, database.within(read)).await else { return };
         for (projection, checkpoint) in found {
             let at = checkpoint.map(|checkpoint| checkpoint.position).unwrap_or_default();

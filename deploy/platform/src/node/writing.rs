@@ -24,11 +24,11 @@ impl Node {
         &self,
         shutdown: &CancellationToken,
     ) -> (Handle, JoinHandle<Result<(), command::writer::WriterFailure>>) {
-        let Adapters { log, database, leases, durability, health, .. } = &self.adapters;
+        let Adapters { log, pools, leases, durability, health, .. } = &self.adapters;
         let writer = Writer {
             logs: self.adapters.logs(),
             leases: leases.clone(),
-            database: database.clone(),
+            database: pools.history.clone(),
             progress: self.progress.clone(),
             durability: durability.clone(),
             ids: self.ids.clone(),
@@ -50,12 +50,12 @@ impl Node {
     /// Starts delivering events to targets whenever no other node does. A node that takes over the log has enough to
     /// read, so deliveries begin only after that.
     fn start_deliveries(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
-        let Adapters { log, database, leases, replicas, .. } = &self.adapters;
+        let Adapters { log, pools, leases, replicas, .. } = &self.adapters;
         let deliveries = Deliveries {
             actions: self.actions.clone(),
             log: log.clone(),
             leases: leases.clone(),
-            database: database.clone(),
+            database: pools.reads.clone(),
             persons: self.persons.clone(),
             patience: self.patience,
             attempts: Attempts::default(),
@@ -91,8 +91,8 @@ impl Node {
 
     /// Starts sweeping what refers to removed objects.
     fn start_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
-        let Adapters { log, database, replicas, .. } = &self.adapters;
-        let (log, database, steps) = (log.clone(), database.clone(), self.steps(writer));
+        let Adapters { log, pools, replicas, .. } = &self.adapters;
+        let (log, database, steps) = (log.clone(), pools.reads.clone(), self.steps(writer));
         let settings = self.settings.clone();
         let sweeps = Sweeps { log, steps, database, settings, shard: SHARD, replicas: *replicas };
         tokio::spawn(sweeps.work(shutdown.clone()))
@@ -100,23 +100,23 @@ impl Node {
 
     /// Starts destroying the keys of people who were removed.
     fn start_erasures(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
-        let Adapters { log, database, .. } = &self.adapters;
-        let (log, database, steps) = (log.clone(), database.clone(), self.steps(writer));
+        let Adapters { log, pools, .. } = &self.adapters;
+        let (log, database, steps) = (log.clone(), pools.reads.clone(), self.steps(writer));
         let erasures = Erasures { log, steps, database, persons: self.persons.clone(), shard: SHARD };
         tokio::spawn(erasures.work(shutdown.clone()))
     }
 
     /// Starts rotating signing keys.
     fn start_rotations(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
-        let (database, settings) = (self.adapters.database.clone(), self.settings.clone());
+        let (database, settings) = (self.adapters.pools.reads.clone(), self.settings.clone());
         let rotations = Rotations { steps: self.steps(writer), ids: self.ids.clone(), database, settings };
         tokio::spawn(rotations.work(shutdown.clone()))
     }
 
     /// Starts ending the sessions of users who may not log in any more.
     fn start_session_ends(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
-        let Adapters { database, replicas, .. } = &self.adapters;
-        let (logs, database, steps) = (self.adapters.logs(), database.clone(), self.steps(writer));
+        let Adapters { pools, replicas, .. } = &self.adapters;
+        let (logs, database, steps) = (self.adapters.logs(), pools.reads.clone(), self.steps(writer));
         let ends = SessionEnds { logs, steps, database, shard: SHARD, replicas: *replicas };
         tokio::spawn(ends.work(shutdown.clone()))
     }
@@ -124,7 +124,8 @@ impl Node {
     /// Starts purging records that have aged out from the log of sessions.
     fn start_purges(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let log = self.adapters.logs().sessions;
-        let purges = Purges { log, steps: self.steps(writer), database: self.adapters.database.clone(), shard: SHARD };
+        let purges =
+            Purges { log, steps: self.steps(writer), database: self.adapters.pools.reads.clone(), shard: SHARD };
         tokio::spawn(purges.work(shutdown.clone()))
     }
 

@@ -140,7 +140,7 @@ async fn what_has_aged_out_goes_and_what_lives_stays_also_where_all_is_built_ane
     let database = Database::new(&world.servers.places.postgres_url, 1).expect("it is an address");
     eventually("the read models have it all", async || {
         let end = log.end().await.ok()?;
-        let least = checkpoint::least(&database.connection().await.ok()?, LogClass::Sessions, 0).await.ok()?;
+        let least = checkpoint::least(&*database.connection().await.ok()?, LogClass::Sessions, 0).await.ok()?;
         least.filter(|(_, at)| *at == end)
     })
     .await;

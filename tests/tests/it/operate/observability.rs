@@ -119,7 +119,8 @@ async fn what_happens_is_counted() {
         // Two more are of who compares their generations, and of who checks them against the log.
         ("platform_lease_held", &["\"projection\""], units + 2.),
         ("platform_nats_connected", &[], 2.),
-        ("platform_db_pool_size", &["\"read\""], 16.),
+        ("platform_db_pool_size", &["\"reads\""], 8.),
+        ("platform_db_pool_size", &["\"audit\""], 2.),
     ];
     for (name, labels, count) in expected {
         let found = management.sum(name, labels).await;

@@ -1,0 +1,129 @@
+//! Reads that nobody waits for any more keep no connection to Postgres busy, and slow reads none that others need.
+
+use std::time::Instant;
+
+use futures::future::join_all;
+use proto::{action::GetTargetRequest, operation::GET_TARGET};
+use reqwest::{Method, StatusCode};
+use serde_json::json;
+use tests::{
+    auditor::connect,
+    client::{Client, created, post, send},
+    eventually,
+    grpc::Grpc,
+    platform::Platform,
+};
+use tokio::task::JoinHandle;
+use tokio_postgres::Client as Postgres;
+use view::projection::TARGETS;
+
+/// The connections for rows that are requested by id.
+const READS: usize = 8;
+/// How many requests hang, more than there are connections.
+const HANGING: usize = READS + 4;
+
+/// A platform with a target that nobody can read, because its table is locked.
+struct World {
+    platform: Platform,
+    client: Client,
+    target: String,
+    /// The session that has the lock.
+    locking: Postgres,
+    /// Another session, since a transaction sees the activities of one moment.
+    watching: Postgres,
+}
+
+impl World {
+    async fn start() -> Self {
+        let platform = Platform::start().await;
+        let client = platform.client().await;
+        let target = client.create_target("locked").await.expect("it is created");
+        eventually("it can be read", || async {
+            (client.get_target(&target, None).await.status == StatusCode::OK).then_some(())
+        })
+        .await;
+        let locking = connect(&platform.postgres_url()).await;
+        let lock = TARGETS.sql("begin; lock table {schema}.targets in access exclusive mode");
+        locking.batch_execute(&lock).await.expect("nobody else has it");
+        let watching = connect(&platform.postgres_url()).await;
+        Self { platform, client, target, locking, watching }
+    }
+
+    /// How many statements wait for the lock.
+    async fn hanging(&self) -> usize {
+        let waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%targets%'";
+        let found = self.watching.query_one(waiting, &[]).await.expect("it is answered");
+        usize::try_from(found.get::<_, i64>(0)).expect("it is a number")
+    }
+
+    async fn hang(&self, expected: usize) {
+        eventually(&format!("{expected} statements wait"), || async {
+            (self.hanging().await == expected).then_some(())
+        })
+        .await;
+    }
+
+    async fn unlock(&self) {
+        self.locking.batch_execute("rollback").await.expect("it is answered");
+    }
+}
+
+#[tokio::test]
+async fn what_nobody_waits_for_any_more_is_cancelled_before_its_connection_serves_others() {
+    let world = World::start().await;
+    let World { platform, client, target, .. } = &world;
+    let over_http_1 = || {
+        let (client, path) = (client.clone(), format!("{}/{target}", tests::client::TARGETS));
+        tokio::spawn(async move { drop(send(client.request(Method::GET, &path)).await) })
+    };
+    let grpc = Grpc::connect(&platform.bootstrap.issuer, Some(&client.token)).await;
+    let over_http_2 = || {
+        let (grpc, request) = (grpc.clone(), GetTargetRequest { id: target.clone() });
+        tokio::spawn(async move { drop(grpc.call(&GET_TARGET, request).await) })
+    };
+    let user = format!("/resources/v3alpha/users/{}", platform.bootstrap.service_user.user_id);
+    let cancelled = || async { platform.management().sum("platform_db_cancelled_total", &["pool=\"reads\""]).await };
+    let ways: [(&str, &dyn Fn() -> JoinHandle<()>); 2] = [("HTTP/2", &over_http_2), ("HTTP/1.1", &over_http_1)];
+    for (way, get) in ways {
+        let before = cancelled().await;
+        let callers: Vec<_> = (0..HANGING).map(|_| get()).collect();
+        world.hang(READS).await;
+        callers.iter().for_each(JoinHandle::abort);
+        let gone = Instant::now();
+        world.hang(0).await;
+        let took = gone.elapsed();
+        println!("{way}: {} ms after its clients had gone, nothing hangs any more", took.as_millis());
+        // Postgres ends each statement after 5 s.
+        assert!(took.as_millis() < 2500, "{way}: its statements were not cancelled, but ended after {took:?}");
+        assert!(cancelled().await >= before + 8.0, "{way}: it is counted");
+        // With the connections that just hung.
+        let users = join_all((0..HANGING).map(|_| send(client.request(Method::GET, &user))));
+        assert!(users.await.iter().all(|answer| answer.status == StatusCode::OK), "{way}: others are served");
+    }
+    world.unlock().await;
+    assert_eq!(client.get_target(target, None).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn slow_reads_take_no_connection_from_logins_commands_and_the_audit() {
+    let world = World::start().await;
+    let World { platform, client, target, .. } = &world;
+    let slow = (0..HANGING).map(|_| {
+        let (client, target) = (client.clone(), target.clone());
+        tokio::spawn(async move { client.get_target(&target, None).await })
+    });
+    let slow: Vec<_> = slow.collect();
+    world.hang(READS).await;
+
+    // It logs in.
+    let other = platform.client().await;
+    created(&other, "/resources/v3alpha/organizations", json!({ "name": "meanwhile" })).await;
+    let events = post(client, "/resources/v3alpha/events/_search", json!({})).await;
+    assert_eq!(events.status, StatusCode::OK, "{events:?}");
+    assert_eq!(world.hanging().await, READS, "the others still hang");
+
+    world.unlock().await;
+    for answer in slow {
+        assert_eq!(answer.await.expect("it ends").status, StatusCode::OK, "it only had to wait");
+    }
+}
