@@ -275,7 +275,7 @@ impl Unit {
                 (writer, snapshot, erasing) = lease.during(self.purge(writer, &snapshot)).await?;
                 self.report(&snapshot, complete_from, &committed);
             }
-            if !is_changed && let Some(request) = requests.take() {
+            if !is_changed && let Some(request) = requests.take().await {
                 let is_rewritten;
                 (writer, snapshot, is_rewritten) = lease.during(self.serve(writer, snapshot, &parked, request)).await?;
                 erasing.note_deleted(self.table, is_rewritten);

@@ -83,6 +83,11 @@ impl Facts {
         !self.only_reads() && self.is_logged() && (self.path.contains("{id}") || self.verb == Verb::Patch)
     }
 
+    /// Whether it may create an object.
+    pub fn creates(&self) -> bool {
+        [Some(self.success), self.also].contains(&Some(201))
+    }
+
     /// Whether the operation only reads.
     pub fn only_reads(&self) -> bool {
         self.verb == Verb::Get || self.path.ends_with("/_search")

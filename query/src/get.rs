@@ -19,6 +19,7 @@ use edge::{
     refusal::read_model,
 };
 use serde_json::value::RawValue;
+use tokio::time::timeout;
 use view::{
     database::DatabaseFailure,
     projection::{Projection, rows_of},
@@ -26,7 +27,7 @@ use view::{
     rows::{Fresh, Stored, StoredResource},
 };
 
-use crate::Queries;
+use crate::{Queries, search::SEAT_WAIT};
 
 /// Gets the resource with this id, if it is the requested one, and makes an answer of it.
 pub(crate) async fn get<R: Resource, O>(
@@ -106,6 +107,17 @@ async fn row(
 ) -> Result<Fresh<Option<Stored<Box<RawValue>>>>, Error> {
     let rows = ReadModel::new(projection, call.tenant.shard);
     as_fresh(queries, call, projection, || rows.get(&queries.reads, key)).await
+}
+
+/// Runs a search in events or failed events when it is the turn of the caller's instance.
+pub(crate) async fn in_turn<T>(
+    queries: &Queries,
+    call: &Call,
+    search: impl Future<Output = Result<T, DatabaseFailure>>,
+) -> Result<T, DatabaseFailure> {
+    let seat = timeout(SEAT_WAIT, queries.audits.take(&call.tenant.id)).await;
+    let _seat = seat.ok().flatten().ok_or(DatabaseFailure::Crowded)?;
+    search.await
 }
 
 /// Reads, and if the read model is not fresh enough, waits for it and reads again.

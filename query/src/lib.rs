@@ -34,6 +34,8 @@ pub struct Queries {
     pub tokens: Tokens,
     /// Seats for searches.
     pub searches: Seats,
+    /// Seats for searches in events and failed events.
+    pub audits: Seats,
     /// The bounds of a search.
     pub bounds: SearchBounds,
     /// The operations that are built.

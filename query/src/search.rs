@@ -24,7 +24,7 @@ use view::projection::index_of;
 use crate::{Queries, SearchBounds};
 
 /// How long a search waits for its turn.
-const SEAT_WAIT: Duration = Duration::from_secs(5);
+pub(crate) const SEAT_WAIT: Duration = Duration::from_secs(5);
 
 /// The parameters of a list request, for any resource.
 pub(crate) struct List<R: 'static> {

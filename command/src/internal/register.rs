@@ -141,6 +141,7 @@ impl Decide for CheckLoginName {
             true if is_taken => Availability::Taken,
             true => Availability::Free,
         };
+        turn.permit_one_more::<Standard<User>>(&by.instance_id, owner)?;
         Ok((turn.nothing_decided(User::NAME), availability))
     }
 }

@@ -12,7 +12,7 @@ use super::{Appended, Refusal, Turn, key_of};
 
 impl Turn<'_> {
     /// Refuses to create one more object of a kind than may belong to an instance or organization.
-    pub(super) fn permit_one_more<A: Aggregate>(&mut self, instance_id: &str, owner: &Owner) -> Result<(), Refusal> {
+    pub(crate) fn permit_one_more<A: Aggregate>(&mut self, instance_id: &str, owner: &Owner) -> Result<(), Refusal> {
         let (Some(limit), Some(named)) = (self.limits.of(A::NAME), Reference::to_owner(owner)) else { return Ok(()) };
         let referred = Referred { key: key_of(instance_id, &named), link: named.link.name.to_owned() };
         let counted = Counted { referred, aggregate_type: A::NAME.to_owned() };
@@ -22,8 +22,8 @@ impl Turn<'_> {
         self.memory.count_anew(&counted);
         let context = if owner.kind == OwnerType::Organization { "organization" } else { "instance" };
         let message = format!(
-            "the {context} may have at most {limit} objects of the kind {}, and has as many: remove some, or ask the \
-             operator of the platform for a higher limit",
+            "the {context} has {limit} objects of the kind {}, and may have no more: remove some, or ask the operator of \
+             the platform for a higher limit",
             A::NAME,
         );
         let error = Error::new(Reason::ObjectLimit, message);

@@ -12,7 +12,10 @@ use std::{
 
 use base::{explain::explain, fair::Turns};
 use domain::log_class::{LogClass, OfEach};
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::{
+    task::{Id, JoinError, JoinSet},
+    time::sleep,
+};
 use view::{
     database::{Database, DatabaseFailure},
     history::{Followed, Needs, Snapshot},
@@ -28,6 +31,9 @@ const ALONE: usize = LOADS / 2;
 const MOST_KEYS: usize = 1024;
 /// How long each statement of a load for several may take, much shorter than one for a single command.
 const TOGETHER: Duration = Duration::from_secs(1);
+
+/// How often it is checked whether somebody still waits for a load.
+const GLANCE: Duration = Duration::from_millis(100);
 
 /// A command that waits for history.
 pub(super) struct Unread {
@@ -200,7 +206,16 @@ fn next(unread: &mut Turns<Arc<str>, Unread>, may: impl Fn(&Arc<str>) -> bool) -
 /// Loads what these commands need, in one snapshot.
 async fn load(database: Database, shard: u16, unread: Vec<Unread>, since: OfEach<u64>) -> Loaded {
     let limit = (unread.len() > 1).then_some(TOGETHER);
-    let snapshot = database.within(merged(&unread).load(&database, shard, limit)).await;
+    let withdrawals: Vec<_> = unread.iter().map(|unread| unread.submission.held.withdrawal()).collect();
+    let all_have_gone = async {
+        while !withdrawals.iter().all(|is_withdrawn| is_withdrawn()) {
+            sleep(GLANCE).await;
+        }
+    };
+    let snapshot = tokio::select! {
+        snapshot = database.within(merged(&unread).load(&database, shard, limit)) => snapshot,
+        () = all_have_gone => Err(DatabaseFailure::Silent),
+    };
     Loaded { snapshot, unread, since }
 }
 

@@ -153,6 +153,12 @@ impl WriterTicket {
         lock(&self.ticket).stage == Stage::Withdrawn
     }
 
+    /// Returns a function that looks whether the command was withdrawn, for another task.
+    pub(super) fn withdrawal(&self) -> impl Fn() -> bool + Send + use<> {
+        let ticket = self.ticket.clone();
+        move || lock(&ticket).stage == Stage::Withdrawn
+    }
+
     /// Takes the command into a record, unless it was withdrawn.
     pub(super) fn take(&self) -> bool {
         let mut state = lock(&self.ticket);

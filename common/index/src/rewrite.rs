@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use async_nats::{Client, Message, Request as NatsRequest, Subscriber};
+use async_nats::{Client, Request as NatsRequest, Subject, Subscriber};
 use base::explain::explain;
 use futures::{FutureExt, StreamExt};
 use serde::{Deserialize, Serialize};
@@ -75,8 +75,14 @@ pub struct Requests {
 pub struct Request {
     /// What is to be done.
     pub rewrite: Rewrite,
+    reply: Reply,
+}
+
+/// The way back to who sent a request.
+#[derive(Debug)]
+struct Reply {
     client: Client,
-    message: Message,
+    to: Option<Subject>,
 }
 
 impl Requests {
@@ -92,9 +98,19 @@ impl Requests {
 
     /// Returns a request that has arrived, if there is one. Each document is in it once, and an index is read to its end
     /// seldom, because nothing is written meanwhile.
-    pub fn take(&mut self) -> Option<Request> {
+    pub async fn take(&mut self) -> Option<Request> {
         let message = self.messages.next().now_or_never()??;
-        let mut rewrite: Rewrite = serde_json::from_slice(&message.payload).ok()?;
+        let reply = Reply { client: self.client.clone(), to: message.reply };
+        let rewrite = serde_json::from_slice(&message.payload).ok().and_then(|rewrite| self.permitted(rewrite));
+        if rewrite.is_none() {
+            reply.send(&None).await;
+            return None;
+        }
+        rewrite.map(|rewrite| Request { rewrite, reply })
+    }
+
+    /// What is done of a request; `None` if it is too early for it.
+    fn permitted(&mut self, mut rewrite: Rewrite) -> Option<Rewrite> {
         match &mut rewrite {
             Rewrite::Documents(suspects) => {
                 suspects.sort_by(|one, other| (&one.instance_id, &one.id).cmp(&(&other.instance_id, &other.id)));
@@ -104,17 +120,23 @@ impl Requests {
             Rewrite::Whole if self.read_at.is_some_and(|at| at.elapsed() < READ_EVERY) => return None,
             Rewrite::Whole => self.read_at = Some(Instant::now()),
         }
-        Some(Request { rewrite, client: self.client.clone(), message })
+        Some(rewrite)
     }
 }
 
 impl Request {
     /// Answers it.
     pub async fn answer(self, answer: &Answer) {
-        let Some(reply) = self.message.reply else { return };
+        self.reply.send(answer).await;
+    }
+}
+
+impl Reply {
+    async fn send(self, answer: &Answer) {
+        let Some(to) = self.to else { return };
         let payload = serde_json::to_vec(answer).unwrap_or_default();
-        if let Err(error) = self.client.publish(reply, payload.into()).await {
-            tracing::debug!(error = explain(&error), "it was not answered that documents were written anew");
+        if let Err(error) = self.client.publish(to, payload.into()).await {
+            tracing::debug!(error = explain(&error), "a request to write documents anew was not answered");
         }
     }
 }

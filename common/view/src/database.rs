@@ -12,7 +12,7 @@ use base::metric::{
     catalog::{POOL_CANCELLED, POOL_IN_USE, POOL_SIZE, POOL_WAITS},
 };
 use deadpool_postgres::{
-    GenericClient, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType, Timeouts,
+    GenericClient, Manager, ManagerConfig, Pool, PoolError, QueueMode, RecyclingMethod, Runtime, TimeoutType, Timeouts,
 };
 use jiff::Timestamp;
 use tokio_postgres::{Config, IsolationLevel, NoTls};
@@ -23,6 +23,8 @@ const READ_TIME: Duration = Duration::from_secs(5);
 const SILENT: Duration = Duration::from_secs(5);
 /// How long a caller waits for a connection.
 const WAIT: Duration = Duration::from_secs(2);
+/// How long a connection stays without being used.
+const IDLE: Duration = Duration::from_mins(5);
 /// How long a worker may do nothing inside a transaction, about as long as its lease lasts.
 const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
@@ -35,24 +37,30 @@ pub struct Database {
     cancelled: &'static Counter,
 }
 
+/// How many searches in events and failed events a node runs at a time. One connection is left for those who act on what
+/// they found.
+pub const AUDITS: usize = 3;
+
 /// The pools of a node. What one of them is for never waits for the others: a slow search in the events of a tenant
 /// takes no connection from decisions, logins or keys.
 #[derive(Debug, Clone)]
 pub struct Pools {
-    /// Rows that somebody requests by id, and the reactions of a writer.
+    /// Rows that somebody requests by id, and what reactions and the keys of people need to know.
     pub reads: Database,
     /// What commands are decided with.
     pub history: Database,
-    /// Who calls and what applies to them: tenants, users, roles, settings, and what has ended.
+    /// Who calls and what applies to them: tenants, users, sessions, roles, settings, and what has ended.
     pub admission: Database,
-    /// Data keys and the keys of people.
+    /// Data keys.
     pub keys: Database,
     /// Searches in events and failed events, and the generations of views: slow, and requested by few.
     pub audit: Database,
+    /// Whether Postgres answers, and what is measured there.
+    pub measure: Database,
 }
 
 impl Pools {
-    /// Pools of 24 connections in all to the server at `url`. Nothing connects yet.
+    /// Pools of 29 connections in all to the server at `url`. Nothing connects yet.
     ///
     /// # Errors
     /// Where the address is malformed.
@@ -61,16 +69,17 @@ impl Pools {
         Ok(Self {
             reads: pool("reads", 8)?,
             history: pool("history", 8)?,
-            admission: pool("admission", 4)?,
+            admission: pool("admission", 6)?,
             keys: pool("keys", 2)?,
-            audit: pool("audit", 2)?,
+            audit: pool("audit", AUDITS + 1)?,
+            measure: pool("measure", 1)?,
         })
     }
 
     /// Returns all of them.
-    pub fn all(&self) -> [&Database; 5] {
-        let Self { reads, history, admission, keys, audit } = self;
-        [reads, history, admission, keys, audit]
+    pub fn all(&self) -> [&Database; 6] {
+        let Self { reads, history, admission, keys, audit, measure } = self;
+        [reads, history, admission, keys, audit, measure]
     }
 }
 
@@ -109,6 +118,7 @@ impl Database {
         let manager = Manager::from_config(config, NoTls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
         let pool = Pool::builder(manager)
             .max_size(size)
+            .queue_mode(QueueMode::Lifo)
             .timeouts(Timeouts { wait: Some(WAIT), create: Some(WAIT), recycle: Some(WAIT) })
             .runtime(Runtime::Tokio1)
             .build()
@@ -116,8 +126,9 @@ impl Database {
         Ok(Self { pool, name, waits: POOL_WAITS.with(&[name]), cancelled: POOL_CANCELLED.with(&[name]) })
     }
 
-    /// Sets the metrics of the pool.
+    /// Sets the metrics of the pool, and closes connections that nobody has used for a while.
     pub fn measure(&self) {
+        self.pool.retain(|_, used| used.last_used() < IDLE);
         let status = self.pool.status();
         let in_use = status.size.saturating_sub(status.available);
         POOL_SIZE.with(&[self.name]).set_integer(status.max_size as u64);

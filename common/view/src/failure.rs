@@ -21,6 +21,9 @@ pub enum DatabaseFailure {
     /// The projection is not stored in Postgres.
     #[error("{0} is not stored in Postgres")]
     Elsewhere(&'static str),
+    /// Too many searches in events run at the moment.
+    #[error("too many searches in events run at the moment")]
+    Crowded,
     /// Somebody else changes the generations of a projection, or compares them.
     #[error("the generations of {0} are just being compared or changed; try again")]
     Busy(&'static str),

@@ -117,7 +117,7 @@ pub async fn generations(database: &Database, shard: u16) -> Result<Vec<Generati
 /// When Postgres does not answer, or others hold the required locks.
 pub async fn replay(database: &Database, projection: &Projection) -> Result<bool, DatabaseFailure> {
     let next = generation_at(projection, GenerationSlot::Next);
-    patiently(|| try_replay(database, projection, next)).await
+    patiently(|| database.within(try_replay(database, projection, next))).await
 }
 
 async fn try_replay(database: &Database, projection: &Projection, next: &Projection) -> Result<bool, DatabaseFailure> {
@@ -168,7 +168,7 @@ pub async fn exchange(
     is_forced: bool,
 ) -> Result<Exchanged, DatabaseFailure> {
     let until = Instant::now() + PATIENCE;
-    patiently(|| attempt(database, projection, place, is_forced, until)).await
+    patiently(|| database.within(attempt(database, projection, place, is_forced, until))).await
 }
 
 async fn attempt(
@@ -243,7 +243,7 @@ pub async fn drop_at(
     place: GenerationSlot,
 ) -> Result<bool, DatabaseFailure> {
     let other = generation_at(projection, place);
-    patiently(|| try_drop(database, projection, other, place)).await
+    patiently(|| database.within(try_drop(database, projection, other, place))).await
 }
 
 async fn try_drop(

@@ -50,7 +50,7 @@ use query::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use view::{
-    database::{Database, Pools},
+    database::{AUDITS, Database, Pools},
     directory::Directory,
     ended::Ended,
     keyring::Keyring,
@@ -201,7 +201,7 @@ impl Adapters {
             shard: SHARD,
             clients: self.clients.clone(),
             databases: databases.cloned().collect(),
-            database: self.pools.admission.clone(),
+            database: self.pools.measure.clone(),
             indexes,
             lagging_since: HashMap::new(),
             counted_at: Instant::now(),
@@ -212,7 +212,7 @@ impl Adapters {
     /// Returns the keys of people, which data keys of the keyring wrap.
     fn persons(&self, keyring: &Keyring) -> Persons {
         let (blocks, keyring) = (self.blocks.clone(), keyring.clone());
-        let persons = Persons::new(blocks, keyring, self.pools.keys.clone(), self.log.clone(), SHARD);
+        let persons = Persons::new(blocks, keyring, self.pools.reads.clone(), self.log.clone(), SHARD);
         persons.accepting_lost(self.accepts_lost_keys)
     }
 
@@ -345,11 +345,11 @@ impl Node {
         let Pools { reads, audit, .. } = self.adapters.pools.clone();
         let (progress, tokens) = (self.progress.clone(), edge.tokens.clone());
         let seats = std::thread::available_parallelism().map_or(2, usize::from) * 2;
-        let searches = Seats::new(seats);
+        let (searches, audits) = (Seats::new(seats), Seats::new(AUDITS));
         let (ended, settings) = (self.ended.clone(), self.settings.clone());
         let (operations, bounds) = (built(), self.searches);
         let queries =
-            Queries { reads, audit, progress, ended, settings, indexes, tokens, searches, bounds, operations };
+            Queries { reads, audit, progress, ended, settings, indexes, tokens, searches, audits, bounds, operations };
         let queries = Arc::new(queries);
         let routes = query::api::routes(Router::new(), edge, &queries);
         let nodes = Nodes::default();
@@ -378,7 +378,7 @@ impl Node {
             assets: assets.clone(),
             internal,
             sessions: sessions.clone(),
-            database: pools.reads.clone(),
+            database: pools.admission.clone(),
             progress: self.progress.clone(),
         })
     }

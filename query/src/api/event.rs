@@ -70,7 +70,7 @@ async fn find<O>(
 ) -> Result<Answer<O>, Error> {
     let (query, limit) = bounded(query, queries.bounds.limits)?;
     let audit = Audit { filters, ascending: query.asc, offset: query.offset, limit };
-    let read = || audit::search(&queries.audit, call.tenant.shard, &audit);
+    let read = || get::in_turn(queries, call, audit::search(&queries.audit, call.tenant.shard, &audit));
     let fresh = get::as_fresh(queries, call, &HISTORY, read).await?;
     let (events, total) = fresh.answer;
     let counted = Counted { found: events.len(), total };

@@ -90,7 +90,7 @@ async fn find<O>(
     let (query, limit) = bounded(query, queries.bounds.limits)?;
     let is_within = search.within.is_some();
     let page = Page { ascending: query.asc, offset: query.offset, limit, ..search };
-    let read = || search::search(&queries.audit, call.tenant.shard, &page);
+    let read = || get::in_turn(queries, call, search::search(&queries.audit, call.tenant.shard, &page));
     let Fresh { processed, timestamp, answer: (events, total), .. } =
         get::as_fresh(queries, call, &HISTORY, read).await?;
     let counted = Counted { found: events.len(), total };
@@ -132,13 +132,14 @@ async fn find_one<O>(
     let filters = vec![Filter::Id(api::failed_event::id(id))];
     let page = Page { filters, within, limit: 1, ..Page::default() };
     let discarded = Page { state: Some(State::Discarded), ..page.clone() };
-    let read = || async {
+    let either = || async {
         let waiting = search::search(&queries.audit, call.tenant.shard, &page).await?;
         if !waiting.answer.0.is_empty() {
             return Ok(waiting);
         }
         search::search(&queries.audit, call.tenant.shard, &discarded).await
     };
+    let read = || get::in_turn(queries, call, either());
     let Fresh { processed, answer: (found, _), .. } = get::as_fresh(queries, call, &HISTORY, read).await?;
     let token = call.token_at(&queries.tokens, LogClass::Events, processed).await?;
     let Some(found) = found.into_iter().next() else {

@@ -200,11 +200,11 @@ pub static POOL_IN_USE: Family<Gauge> =
 /// How often somebody had to wait for a connection.
 pub static POOL_WAITS: Family<Counter> =
     Family::counter("platform_db_pool_waits_total", &["pool"], "How often all connections to Postgres were in use.");
-/// Statements of reads that were given up.
+/// Connections with statements of reads that were given up.
 pub static POOL_CANCELLED: Family<Counter> = Family::counter(
     "platform_db_cancelled_total",
     &["pool"],
-    "Statements that Postgres was asked to cancel, because nobody waited for their answer any more.",
+    "Connections whose statements were cancelled, because nobody waited for their answers any more.",
 );
 /// Whether NATS is connected.
 pub static NATS_CONNECTED: Family<Gauge> =

@@ -75,7 +75,7 @@ fn may_answer(facts: &Facts, reason: Reason) -> bool {
         // A put names an object that must exist, and so does a context.
         Reason::ResourceNotFound => names_one || facts.also.is_some() || facts.has_context() || names_others(facts),
         Reason::ResourceExists => !reads && facts.verb != Verb::Delete,
-        Reason::ObjectLimit => !reads && matches!(facts.verb, Verb::Post | Verb::Put),
+        Reason::ObjectLimit => facts.creates(),
         Reason::SequenceMismatch => facts.changes_one(),
         Reason::ConsistencyNotReached => reads,
         Reason::AggregateParked => reads && names_one,
@@ -134,6 +134,7 @@ fn example(reason: Reason) -> Error {
         reason => Error::new(reason, reason.name().to_lowercase().replace('_', " ")),
     };
     let error = match reason.http_status() {
+        StatusCode::TOO_MANY_REQUESTS if reason == Reason::ObjectLimit => error,
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => error.retry_after(Duration::from_secs(1)),
         _ => error,
     };

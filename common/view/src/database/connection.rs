@@ -2,11 +2,12 @@
 //!
 //! A statement goes on in Postgres where its caller does not wait for the answer, and whoever gets the connection next
 //! waits for it. So the connections of a read return to their pool when the read has ended; when it was given up, they
-//! return when Postgres has nothing to do on them any more, for which their statements are cancelled.
+//! return if Postgres is soon done with them. Else their statements are cancelled, and they are closed.
 
 use std::{
     mem::take,
     ops::{Deref, DerefMut},
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -24,11 +25,11 @@ tokio::task_local! {
 }
 
 /// How long a statement of a read that was given up may still take: most end sooner, and a cancellation costs Postgres a
-/// process.
+/// process and the node a new connection.
 const REST: Duration = Duration::from_millis(50);
-/// How often the statements of a connection are cancelled. A transaction that sent several at once has one after the
-/// other cancelled.
-const CANCELLATIONS: usize = 20;
+/// How often the statements of a connection are cancelled, each time after twice as long. All of it takes longer than
+/// Postgres lets a statement take.
+const CANCELLATIONS: u32 = 7;
 
 /// A connection to Postgres. It returns to its pool when it is dropped, within a read when that has ended.
 #[derive(Debug)]
@@ -76,7 +77,8 @@ pub(super) async fn read_within<T>(
     read: impl Future<Output = Result<T, DatabaseFailure>>,
 ) -> Result<T, DatabaseFailure> {
     let given_up = GivenUp { used: Used::default(), cancelled };
-    let read = timeout(limit, USED.scope(given_up.used.clone(), read));
+    // Reads are large futures in functions that await several of them.
+    let read = timeout(limit, USED.scope(given_up.used.clone(), Box::pin(read)));
     let answer = read.await.map_err(|_| DatabaseFailure::Silent)??;
     given_up.used.lock().clear();
     Ok(answer)
@@ -109,18 +111,29 @@ impl Drop for GivenUp {
     }
 }
 
-/// Returns a connection to its pool when Postgres answers on it, for which statements that it still executes are
-/// cancelled. Where it does not, the connection is closed.
+/// Returns a connection to its pool if Postgres soon answers on it. Else the statements that Postgres still executes are
+/// cancelled, and the connection is closed as soon as it is done with them: a cancellation that comes late would meet
+/// whoever has the connection next, and one that met a rollback would leave a transaction open.
 async fn settle(client: Client, cancelled: &'static Counter) {
-    let cancel = client.cancel_token();
-    for _ in 0..CANCELLATIONS {
-        // Answers come in the order of the requests. The request is sent again after each cancellation, so that one that
-        // comes late meets this request and not the one of whoever has the connection next.
-        if timeout(REST, client.batch_execute("")).await.is_ok() {
-            return;
-        }
-        cancelled.count();
-        let _ = timeout(Duration::from_secs(1), cancel.cancel_query(NoTls)).await;
+    if !is_soon_done(&client, cancelled).await {
+        // Its place in the pool is free from now on.
+        drop(Client::take(client));
     }
-    drop(Client::take(client));
+}
+
+/// Whether Postgres soon answers; else it returns when Postgres has nothing to do any more, or does not answer at all.
+async fn is_soon_done(client: &Client, cancelled: &'static Counter) -> bool {
+    // Answers come in the order of the requests.
+    let mut done = pin!(client.batch_execute(""));
+    if timeout(REST, &mut done).await.is_ok() {
+        return true;
+    }
+    cancelled.count();
+    for attempt in 0..CANCELLATIONS {
+        let _ = timeout(REST, client.cancel_token().cancel_query(NoTls)).await;
+        if timeout(REST * 2_u32.pow(attempt), &mut done).await.is_ok() {
+            break;
+        }
+    }
+    false
 }
