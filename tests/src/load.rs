@@ -12,7 +12,7 @@ use std::{
 use reqwest::{Method, StatusCode};
 use tokio::{
     task::JoinSet,
-    time::{Instant, sleep},
+    time::{Instant, sleep, sleep_until},
 };
 
 use crate::{
@@ -53,6 +53,11 @@ impl Load {
     /// Every second worker sends an idempotency key with a create, repeats it until it is served, and then once more:
     /// the second answer must equal the first.
     pub fn start(clients: &[Client], workers: usize, prefix: &str) -> Self {
+        Self::start_paced(clients, workers, prefix, Duration::ZERO)
+    }
+
+    /// Starts workers that each create a target at most once in this time.
+    pub fn start_paced(clients: &[Client], workers: usize, prefix: &str, every: Duration) -> Self {
         let shared = Arc::new(Shared::default());
         let clients = Arc::new(clients.to_vec());
         let mut tasks = JoinSet::new();
@@ -61,6 +66,7 @@ impl Load {
             tasks.spawn(async move {
                 let mut number = 0;
                 while !shared.is_over.load(Ordering::SeqCst) {
+                    let next = Instant::now() + every;
                     number += 1;
                     let name = format!("{prefix}-{number}");
                     let client = &clients[worker % clients.len()];
@@ -69,6 +75,7 @@ impl Load {
                     } else {
                         shared.create_for_certain(&clients, &name).await;
                     }
+                    sleep_until(next).await;
                 }
             });
         }

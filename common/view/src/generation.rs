@@ -28,7 +28,7 @@ use crate::{
 
 /// How long an exchange is tried again while the other generation lags a little or others hold locks, and the pause
 /// between two tries. Postgres ends a wait for a lock that takes longer than [`LIMIT`].
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(5);
 const BREATH: Duration = Duration::from_millis(20);
 /// How often it is checked whether two generations have come equally far, and the pause before the next check.
 const LOOKS: usize = 100;

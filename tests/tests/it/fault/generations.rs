@@ -21,7 +21,7 @@ use tests::{
     process::run,
     servers::Servers,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, interval};
 
 use super::{
     mending::{FAILED, Failing, id_in},
@@ -86,13 +86,18 @@ impl Clients {
     }
 }
 
-/// Starts clients that create targets, and read each at once.
+/// Four clients that begin something anew this often do it 25 times a second.
+const ROUND: Duration = Duration::from_millis(160);
+
+/// Starts clients that create targets, and read each at once, eight times.
 fn readers(client: &Client, count: usize) -> Clients {
     Clients::start(count, |number, is_over| {
         let client = client.reconnected();
         async move {
             let (mut reads, mut slowest) = (0, Duration::ZERO);
+            let mut round = interval(ROUND);
             while !is_over.load(Ordering::SeqCst) {
+                round.tick().await;
                 let made = created(&client, TARGETS, target(&format!("read {number} {reads}"))).await;
                 for _ in 0..8 {
                     let begin = Instant::now();
@@ -112,7 +117,8 @@ async fn every_view_is_built_anew_and_exchanged_while_reads_and_writes_go_on() {
     let platform = Platform::start_with(&servers.flags(), &[]).await;
     platform.ready().await;
     let (client, operator) = (platform.client().await, platform.operator().await);
-    let load = Load::start(&[client.reconnected()], 4, "load");
+    // In all 200 reads and 50 writes a second.
+    let load = Load::start_paced(&[client.reconnected()], 4, "load", ROUND);
     let readers = readers(&client, 4);
     load.creates(50).await;
     let views = ["targets", "history", "access", "ended", "executions", "settings", "idps", "sessions"];
