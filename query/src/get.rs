@@ -27,7 +27,10 @@ use view::{
     rows::{Fresh, Stored, StoredResource},
 };
 
-use crate::{Queries, search::SEAT_WAIT};
+use crate::{
+    Queries,
+    search::{SEAT_WAIT, busy},
+};
 
 /// Gets the resource with this id, if it is the requested one, and makes an answer of it.
 pub(crate) async fn get<R: Resource, O>(
@@ -132,7 +135,10 @@ pub(crate) async fn as_fresh<T, F: Future<Output = Result<Fresh<T>, DatabaseFail
     // A parked resource does not get fresher by waiting.
     let processed = |fresh: &Fresh<T>| Some(if fresh.is_parked { u64::MAX } else { fresh.processed });
     let fresh = consistency.look_until_fresh(changes, read, processed).await;
-    let fresh = fresh.map_err(|failure| read_model(Arc::new(failure)))?;
+    let fresh = fresh.map_err(|failure| match failure {
+        DatabaseFailure::Crowded => busy(),
+        failure => read_model(Arc::new(failure)),
+    })?;
     let accepted =
         if fresh.is_parked { consistency.accept_parked(fresh.processed) } else { consistency.accept(fresh.processed) };
     accepted.map(|()| fresh)

@@ -181,7 +181,7 @@ async fn fresh(consistency: Consistency, index: SnapshotReceiver) -> Result<Arc<
     Ok(snapshot)
 }
 
-fn busy() -> Error {
+pub(crate) fn busy() -> Error {
     let message = "too many searches run at the moment";
     Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
 }

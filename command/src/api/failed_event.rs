@@ -47,7 +47,7 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// How many searches run at a time: they use connections of the writer's pool.
+/// How many searches run at a time: others need connections of their pool.
 static SEATS: Semaphore = Semaphore::const_new(2);
 
 /// Mounts the operations of this module.

@@ -23,6 +23,7 @@ impl Active<'_> {
                 refuse(unread, "history is not available yet");
                 return Ok(());
             }
+            Err(_) if unread.iter().all(|unread| unread.submission.held.is_withdrawn()) => return Ok(()),
             Err(failure) => {
                 if let Some((failure, unread)) = self.loads.again(failure, unread) {
                     tracing::warn!(error = explain(&failure), commands = unread.len(), "history cannot be read");

@@ -37,15 +37,15 @@ pub struct Database {
     cancelled: &'static Counter,
 }
 
-/// How many searches in events and failed events a node runs at a time. One connection is left for those who act on what
-/// they found.
+/// How many searches in events and failed events a node runs at a time. Further connections are left for those who act on
+/// what they found.
 pub const AUDITS: usize = 3;
 
 /// The pools of a node. What one of them is for never waits for the others: a slow search in the events of a tenant
 /// takes no connection from decisions, logins or keys.
 #[derive(Debug, Clone)]
 pub struct Pools {
-    /// Rows that somebody requests by id, and what reactions and the keys of people need to know.
+    /// Rows that somebody requests by id.
     pub reads: Database,
     /// What commands are decided with.
     pub history: Database,
@@ -55,12 +55,14 @@ pub struct Pools {
     pub keys: Database,
     /// Searches in events and failed events, and the generations of views: slow, and requested by few.
     pub audit: Database,
+    /// What reactions and the keys of people need to know.
+    pub reactions: Database,
     /// Whether Postgres answers, and what is measured there.
     pub measure: Database,
 }
 
 impl Pools {
-    /// Pools of 29 connections in all to the server at `url`. Nothing connects yet.
+    /// Pools of 35 connections in all to the server at `url`. Nothing connects yet.
     ///
     /// # Errors
     /// Where the address is malformed.
@@ -71,15 +73,16 @@ impl Pools {
             history: pool("history", 8)?,
             admission: pool("admission", 6)?,
             keys: pool("keys", 2)?,
-            audit: pool("audit", AUDITS + 1)?,
+            audit: pool("audit", AUDITS + 3)?,
+            reactions: pool("reactions", 4)?,
             measure: pool("measure", 1)?,
         })
     }
 
     /// Returns all of them.
-    pub fn all(&self) -> [&Database; 6] {
-        let Self { reads, history, admission, keys, audit, measure } = self;
-        [reads, history, admission, keys, audit, measure]
+    pub fn all(&self) -> [&Database; 7] {
+        let Self { reads, history, admission, keys, audit, reactions, measure } = self;
+        [reads, history, admission, keys, audit, reactions, measure]
     }
 }
 
@@ -104,10 +107,10 @@ impl Database {
     ///
     /// A worker that hangs inside a transaction holds locks that others wait for. Postgres ends such a session, except
     /// in the middle of a `copy`; see [`ReadModel::take_over`](crate::read_model::ReadModel::take_over).
-    pub fn for_read_models(url: &str, size: usize) -> Result<Self, DatabaseFailure> {
+    pub fn for_read_models(url: &str, name: &'static str, size: usize) -> Result<Self, DatabaseFailure> {
         let idle = IDLE_IN_TRANSACTION.as_millis();
         let options = format!("-c synchronous_commit=off -c idle_in_transaction_session_timeout={idle}");
-        Self::build(config(url)?, &options, size, "project")
+        Self::build(config(url)?, &options, size, name)
     }
 
     fn build(mut config: Config, options: &str, size: usize, name: &'static str) -> Result<Self, DatabaseFailure> {

@@ -194,7 +194,8 @@ impl Adapters {
     /// Starts measuring what reports no metrics of its own: connections, these indexes, and projections with their
     /// pool.
     pub(crate) fn measure(&self, projector: Option<&Projector>, indexes: Indexes) {
-        let databases = self.pools.all().into_iter().chain(projector.map(|projector| &projector.database));
+        let of_projector = projector.into_iter().flat_map(|projector| [&projector.database, &projector.beside]);
+        let databases = self.pools.all().into_iter().chain(of_projector);
         let measuring = Measuring {
             health: self.health.clone(),
             logs: self.logs(),
@@ -212,7 +213,7 @@ impl Adapters {
     /// Returns the keys of people, which data keys of the keyring wrap.
     fn persons(&self, keyring: &Keyring) -> Persons {
         let (blocks, keyring) = (self.blocks.clone(), keyring.clone());
-        let persons = Persons::new(blocks, keyring, self.pools.reads.clone(), self.log.clone(), SHARD);
+        let persons = Persons::new(blocks, keyring, self.pools.reactions.clone(), self.log.clone(), SHARD);
         persons.accepting_lost(self.accepts_lost_keys)
     }
 
@@ -223,8 +224,8 @@ impl Adapters {
         read_models: &cli::ReadModels,
         folder: PathBuf,
     ) -> Result<Projector, Failure> {
-        let database = Database::for_read_models(&self.postgres_url, PROJECTOR_CONNECTIONS)?;
-        let beside = Database::for_read_models(&self.postgres_url, BESIDE_CONNECTIONS)?;
+        let database = Database::for_read_models(&self.postgres_url, "project", PROJECTOR_CONNECTIONS)?;
+        let beside = Database::for_read_models(&self.postgres_url, "generations", BESIDE_CONNECTIONS)?;
         let grace = Duration::from_secs(read_models.index_grace);
         let indexing = Indexing { folder, remote: self.remote.clone(), grace };
         let (logs, leases, health) = (self.logs(), self.leases.clone(), self.health.clone());

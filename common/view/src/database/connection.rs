@@ -130,8 +130,9 @@ async fn is_soon_done(client: &Client, cancelled: &'static Counter) -> bool {
     }
     cancelled.count();
     for attempt in 0..CANCELLATIONS {
-        let _ = timeout(REST, client.cancel_token().cancel_query(NoTls)).await;
-        if timeout(REST * 2_u32.pow(attempt), &mut done).await.is_ok() {
+        let patience = REST * 2_u32.pow(attempt);
+        let _ = timeout(patience, client.cancel_token().cancel_query(NoTls)).await;
+        if timeout(patience, &mut done).await.is_ok() {
             break;
         }
     }

@@ -55,7 +55,7 @@ impl Node {
             actions: self.actions.clone(),
             log: log.clone(),
             leases: leases.clone(),
-            database: pools.reads.clone(),
+            database: pools.reactions.clone(),
             persons: self.persons.clone(),
             patience: self.patience,
             attempts: Attempts::default(),
@@ -92,7 +92,7 @@ impl Node {
     /// Starts sweeping what refers to removed objects.
     fn start_sweeps(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let Adapters { log, pools, replicas, .. } = &self.adapters;
-        let (log, database, steps) = (log.clone(), pools.reads.clone(), self.steps(writer));
+        let (log, database, steps) = (log.clone(), pools.reactions.clone(), self.steps(writer));
         let settings = self.settings.clone();
         let sweeps = Sweeps { log, steps, database, settings, shard: SHARD, replicas: *replicas };
         tokio::spawn(sweeps.work(shutdown.clone()))
@@ -101,14 +101,14 @@ impl Node {
     /// Starts destroying the keys of people who were removed.
     fn start_erasures(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let Adapters { log, pools, .. } = &self.adapters;
-        let (log, database, steps) = (log.clone(), pools.reads.clone(), self.steps(writer));
+        let (log, database, steps) = (log.clone(), pools.reactions.clone(), self.steps(writer));
         let erasures = Erasures { log, steps, database, persons: self.persons.clone(), shard: SHARD };
         tokio::spawn(erasures.work(shutdown.clone()))
     }
 
     /// Starts rotating signing keys.
     fn start_rotations(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
-        let (database, settings) = (self.adapters.pools.reads.clone(), self.settings.clone());
+        let (database, settings) = (self.adapters.pools.reactions.clone(), self.settings.clone());
         let rotations = Rotations { steps: self.steps(writer), ids: self.ids.clone(), database, settings };
         tokio::spawn(rotations.work(shutdown.clone()))
     }
@@ -116,7 +116,7 @@ impl Node {
     /// Starts ending the sessions of users who may not log in any more.
     fn start_session_ends(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let Adapters { pools, replicas, .. } = &self.adapters;
-        let (logs, database, steps) = (self.adapters.logs(), pools.reads.clone(), self.steps(writer));
+        let (logs, database, steps) = (self.adapters.logs(), pools.reactions.clone(), self.steps(writer));
         let ends = SessionEnds { logs, steps, database, shard: SHARD, replicas: *replicas };
         tokio::spawn(ends.work(shutdown.clone()))
     }
@@ -125,7 +125,7 @@ impl Node {
     fn start_purges(&self, writer: &Handle, shutdown: &CancellationToken) -> JoinHandle<()> {
         let log = self.adapters.logs().sessions;
         let purges =
-            Purges { log, steps: self.steps(writer), database: self.adapters.pools.reads.clone(), shard: SHARD };
+            Purges { log, steps: self.steps(writer), database: self.adapters.pools.reactions.clone(), shard: SHARD };
         tokio::spawn(purges.work(shutdown.clone()))
     }
 

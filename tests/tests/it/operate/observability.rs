@@ -120,7 +120,7 @@ async fn what_happens_is_counted() {
         ("platform_lease_held", &["\"projection\""], units + 2.),
         ("platform_nats_connected", &[], 2.),
         ("platform_db_pool_size", &["\"reads\""], 8.),
-        ("platform_db_pool_size", &["\"audit\""], 4.),
+        ("platform_db_pool_size", &["\"audit\""], 6.),
     ];
     for (name, labels, count) in expected {
         let found = management.sum(name, labels).await;
