@@ -30,6 +30,8 @@ pub(crate) struct Batches<S> {
     most_old: usize,
     /// What has arrived of the next batch.
     arrived: Batch,
+    /// Why the records ended.
+    failed: Option<LogFailure>,
     /// The size of the payloads that have arrived, in bytes.
     bytes: usize,
     /// How long it waits for the next record, and how long it is collected in total.
@@ -62,7 +64,7 @@ pub(crate) async fn follow(
 impl<S: Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin> Batches<S> {
     fn of(records: S, end: u64, most_old: usize) -> Self {
         let now = Instant::now();
-        Self { records, end, most_old, arrived: Batch::default(), bytes: 0, until: (now, now) }
+        Self { records, end, most_old, arrived: Batch::default(), failed: None, bytes: 0, until: (now, now) }
     }
 
     /// Waits for the next record, and adds those that are ready after it, or soon while there are old ones; `None` when the
@@ -73,10 +75,10 @@ impl<S: Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin> Batches<S> {
             let next = if is_first { self.records.next().await } else { self.further().await };
             match next {
                 Some(Ok(record)) => self.push(record, is_first),
-                Some(Err(failure)) if is_first => return Some(Err(failure)),
-                None if is_first => return None,
-                // A failure comes again, alone, once the records before it are applied and the log is followed anew.
-                Some(Err(_)) | None => return Some(Ok(std::mem::take(&mut self.arrived))),
+                None if is_first => return self.failed.clone().map(Err),
+                None => return Some(Ok(std::mem::take(&mut self.arrived))),
+                // What precedes a failure is applied before; then it is returned as often as somebody asks.
+                Some(Err(failure)) => self.failed = Some(failure),
             }
         }
     }
@@ -210,6 +212,9 @@ mod tests {
             vec![Ok(record(1, [2, 1], Timestamp::UNIX_EPOCH)), Err(LogFailure::Nats("it is gone".to_owned()))];
         let mut batches = Batches::of(futures::stream::iter(records), 3, MOST_OLD_EVENTS);
         assert_eq!(batches.next().await.and_then(Result::ok).map(|batch| batch.events.len()), Some(2));
-        assert!(batches.next().await.is_none(), "the log has to be followed anew");
+        for _ in 0..2 {
+            let failure = batches.next().await.and_then(Result::err).map(|failure| failure.to_string());
+            assert!(failure.is_some_and(|failure| failure.contains("it is gone")), "the log has to be followed anew");
+        }
     }
 }

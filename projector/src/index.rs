@@ -298,9 +298,10 @@ impl Unit {
             self.reporter.applied(begun.elapsed());
             self.leave_time(lease, is_old, begun).await;
             if Instant::now() < due
-                && let Ok(more) = timeout_at(due, batches.next()).await
+                // What precedes a failure is committed before that is returned again.
+                && let Ok(Some(Ok(more))) = timeout_at(due, batches.next()).await
             {
-                next = Some(more.ok_or(Stall::LogEnded)??);
+                next = Some(more);
                 continue;
             }
             if std::mem::take(&mut is_changed) {

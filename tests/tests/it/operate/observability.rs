@@ -206,7 +206,6 @@ async fn a_projection_that_stands_still_says_why() {
     nats.publish("events.0", "hello".into()).await.expect("NATS is there").await.expect("the stream takes it");
     for part in ["projection.targets", "projection.history", "projection.targets_index"] {
         in_state(&projector.management, part, "stalled").await;
-        // Who reads the same messages may first hear only that there are no more, and learns why when it tries again.
         let says_why = async || {
             let check = projector.management.check(part).await?;
             check["reason"].as_str().is_some_and(|reason| reason.contains("is not a commit record")).then_some(())
