@@ -77,7 +77,7 @@ impl<S: Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin> Batches<S> {
                 Some(Ok(record)) => self.push(record, is_first),
                 None if is_first => return self.failed.clone().map(Err),
                 None => return Some(Ok(std::mem::take(&mut self.arrived))),
-                // What precedes a failure is applied before; then it is returned as often as somebody asks.
+                // What precedes a failure is applied, and committed, before; then it is returned as often as somebody asks.
                 Some(Err(failure)) => self.failed = Some(failure),
             }
         }

@@ -298,7 +298,6 @@ impl Unit {
             self.reporter.applied(begun.elapsed());
             self.leave_time(lease, is_old, begun).await;
             if Instant::now() < due
-                // What precedes a failure is committed before that is returned again.
                 && let Ok(Some(Ok(more))) = timeout_at(due, batches.next()).await
             {
                 next = Some(more);
