@@ -167,7 +167,7 @@ impl Drawn {
         let Self { mut founding, first, data_key } = self;
         if let Some((hash, FirstPerson { user_id, person, expires_at, .. })) = first {
             let sealing = persons.create_under(&data_key, founding.instance_id(), &user_id).await?;
-            let human = person::sealed(&founding.keys.instance, &sealing, &person);
+            let human = person::sealed(&founding.keys.instance, &sealing, &person.into());
             let terms = Terms { is_change_required: true, expires_at: Some(expires_at) };
             let password = Some(sealed_password(&sealing, &hash, terms));
             let user = User { human: Some(human), password, is_active: true, ..User::default() };

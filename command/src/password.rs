@@ -119,7 +119,7 @@ pub(crate) async fn another_password(
             return Ok(Some(Another { before, new: Err(Faults::one(NEW, SAME)) }));
         }
     }
-    let chosen = Chosen { password: asked.new_password.clone().into(), person, field: NEW };
+    let chosen = Chosen { password: asked.new_password.clone().into(), person: person.into_known(), field: NEW };
     let hashed = hash_of(commands, &call.tenant.id, &owner, chosen).await?;
     let terms = Terms::of("password.expiration_date", asked.change_required, asked.expiration_date);
     Ok(Some(Another { before, new: hashed.and_then(|hash| Ok(sealed_password(&sealing, &hash, terms?))) }))

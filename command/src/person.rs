@@ -10,6 +10,7 @@ use domain::{
         contact::{EMAIL, Kind, PHONE},
     },
     standard::Standard,
+    with_unknown::WithUnknown,
 };
 use edge::{
     answer::Answer,
@@ -52,6 +53,7 @@ pub(crate) async fn create_person(
     check(&person)?;
     let id = if request.user_id.is_empty() { commands.ids.next() } else { request.user_id.clone() };
     let sealing = commands.persons.create(&call.tenant.id, &id).await.map_err(key_unavailable)?;
+    let person = WithUnknown::from(person);
     let human = seal(commands, &call.tenant.id, &sealing, &person).await?;
     let password = match &password {
         Some(password) => Some(password::first_password(commands, call, &sealing, &person, password).await?),
@@ -79,7 +81,7 @@ pub(crate) async fn changed_person(
 ) -> Result<Option<Changed>, Error> {
     let (sealing, sealed) = person_key::key_of_person(commands, &call.tenant.id, id, human).await?;
     let before = sealing.open(sealed).map_err(key_unavailable)?;
-    let after = api::user::changed(before.clone(), request);
+    let after = before.clone().map(|person| api::user::changed(person, request));
     if before == after {
         return Ok(None);
     }
@@ -96,14 +98,14 @@ pub(crate) async fn seal(
     commands: &Commands,
     instance_id: &str,
     sealing: &PersonKey,
-    person: &Person,
+    person: &WithUnknown<Person>,
 ) -> Result<Human, Error> {
     let claims = commands.keyring.key(instance_id, Purpose::Claim).await.map_err(unavailable)?;
     Ok(sealed(&claims, sealing, person))
 }
 
 /// Seals a person as events store it, who is found by hashes under the instance's key for claims.
-pub(crate) fn sealed(claims: &SymmetricKey, sealing: &PersonKey, person: &Person) -> Human {
+pub(crate) fn sealed(claims: &SymmetricKey, sealing: &PersonKey, person: &WithUnknown<Person>) -> Human {
     let found_by = |kind: Kind| {
         kind.of(person).map(|contact| hashed_claim(claims, &kind.claim(&contact.value))).unwrap_or_default()
     };

@@ -72,7 +72,7 @@ async fn chosen(commands: &Commands, by: CommandActor, asked: ChangePassword) ->
     if seat::hash(commands, &by.instance_id, move || is_hash_of(&kept, &said)).await? {
         return fault(Fault::Same);
     }
-    let choice = Chosen { password: new_password.into(), person, field: "new_password" };
+    let choice = Chosen { password: new_password.into(), person: person.into_known(), field: "new_password" };
     let hash = match password::hash_of(commands, &by.instance_id, &owner, choice).await? {
         Ok(hash) => hash,
         Err(faults) => return fault(fault_of_new(&faults)),

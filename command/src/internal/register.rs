@@ -78,7 +78,7 @@ async fn registered(commands: &Commands, by: CommandActor, asked: Register) -> R
         Availability::Closed => return fault(Fault::Closed),
     }
     let sealing = commands.persons.create(&by.instance_id, &id).await.map_err(key_unavailable)?;
-    let human = person::seal(commands, &by.instance_id, &sealing, &person).await?;
+    let human = person::seal(commands, &by.instance_id, &sealing, &person.into()).await?;
     let password = sealed_password(&sealing, &hash, Terms::default());
     let user =
         User { human: Some(human.clone()), password: Some(password.clone()), is_active: true, ..User::default() };

@@ -122,7 +122,7 @@ impl Decide for Shows {
             .state
             .as_ref()
             .as_ref()
-            .is_some_and(|set| !set.unknown.is_empty() || set.has_file(&self.name.digest));
+            .is_some_and(|set| !set.unknown().is_empty() || set.has_file(&self.name.digest));
         let is_fresh = turn.now().duration_since(current.head.changed_at) < grace().try_into().unwrap_or_default();
         Ok((turn.nothing_decided("assets"), is_set || is_fresh))
     }

@@ -68,14 +68,14 @@ impl<A: Aggregate> Current<A> {
 impl<P: Properties> Current<Settings<P>> {
     /// Returns what is set, if something ever was.
     pub(crate) fn set(&self) -> Option<Arc<P>> {
-        self.state.as_ref().as_ref().map(|set| Arc::new(set.known.clone()))
+        self.state.as_ref().as_ref().map(|set| Arc::new(P::clone(set)))
     }
 }
 
 impl<R: Resource> Current<Standard<R>> {
     /// Returns the resource, if there is one.
     pub(crate) fn resource(&self) -> Option<&R> {
-        self.state.as_ref().as_ref().map(|state| &state.known)
+        self.state.as_ref().as_ref().map(|state| &**state)
     }
 }
 

@@ -108,7 +108,10 @@ mod tests {
         assert_eq!(serde_json::from_value::<WithUnknown<State>>(payload.clone()).unwrap(), state);
         without_secrets(&mut payload);
         assert_eq!(payload, json!({ "name": "n", "nested": [{}] }));
-        let told = format!("{state:?}");
+        let of_newer = json!({ "name": "n", "sealed": "x", "secret": "y", "nested": [{ "wrapped": "z", "new": "v" }] });
+        let of_newer: WithUnknown<State> = serde_json::from_value(of_newer).unwrap();
+        assert!(!format!("{of_newer:?}").contains("\"v\"") && of_newer.unknown() == ["nested[0].new"]);
+        let told = format!("{state:?} {of_newer:?}");
         assert!(["\"x\"", "\"y\"", "\"z\""].iter().all(|secret| !told.contains(secret)), "{told}");
         assert!(["Sealed { .. }", "Hashed { .. }", "Wrapped { .. }"].iter().all(|name| told.contains(name)), "{told}");
     }

@@ -221,7 +221,7 @@ pub enum Command<R: Resource> {
 /// The events of a standard resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
-#[serde(bound(deserialize = "R: Serialize + Deserialize<'de>"))]
+#[serde(bound(deserialize = "R: Serialize + DeserializeOwned"))]
 pub enum Event<R> {
     /// It was created.
     Added(WithUnknown<R>),
@@ -317,7 +317,7 @@ impl<R: Resource> Aggregate for Standard<R> {
             (Some(old), Command::EndSessions(seen)) => end_sessions(old, seen),
             (Some(_), Command::Delete) => Ok(vec![Event::Removed]),
             (None, Command::Unlink(_)) => Ok(vec![]),
-            (Some(old), Command::Unlink(gone)) => match old.known.clone().unlinked(&gone) {
+            (Some(old), Command::Unlink(gone)) => match R::clone(old).unlinked(&gone) {
                 Some(left) => change(old, |_| left),
                 None => Ok(vec![Event::Removed]),
             },
@@ -345,12 +345,12 @@ impl<R: Resource> Aggregate for Standard<R> {
     }
 
     fn user<'a>(id: &'a str, state: &'a Self::State) -> Option<&'a str> {
-        state.as_ref().and_then(|resource| resource.known.user(id))
+        state.as_ref().and_then(|resource| resource.user(id))
     }
 
     fn parts(id: &str, state: &Self::State, asked: Option<&Command<R>>) -> Vec<Part> {
         match (state, asked) {
-            (Some(resource), _) => resource.known.parts(id),
+            (Some(resource), _) => resource.parts(id),
             (None, Some(Command::Create(new) | Command::Put(new))) => new.parts(id),
             (None, _) => vec![],
         }

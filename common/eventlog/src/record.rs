@@ -359,10 +359,16 @@ pub fn encode<A: Aggregate>(event: &A::Event) -> (String, Bytes) {
     (format!("{}.{}", A::NAME, tagged.r#type), payload)
 }
 
-/// Simulates the next version, whose resources have an additional member that nodes of this version must not lose.
+/// Simulates the next version, whose resources, and the items of their lists, have an additional member that nodes of
+/// this version must not lose.
 fn as_of_the_next_version(payload: &RawValue) -> Bytes {
+    fn add(members: &mut Map<String, Value>) {
+        members.insert("of_the_next_version".to_owned(), json!({ "kept": true }));
+    }
     let mut members: Map<String, Value> = serde_json::from_str(payload.get()).unwrap_or_default();
-    members.insert("of_the_next_version".to_owned(), json!({ "kept": true }));
+    let lists = members.values_mut().filter_map(Value::as_array_mut);
+    lists.flatten().filter_map(Value::as_object_mut).for_each(add);
+    add(&mut members);
     Value::Object(members).to_string().into()
 }
 

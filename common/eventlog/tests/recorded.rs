@@ -16,7 +16,7 @@ use domain::{
 use eventlog::record::{Event, Recorded, decode, encode};
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 #[derive(Deserialize)]
 struct Line {
@@ -77,17 +77,13 @@ impl Reader {
     }
 }
 
-fn names(unknown: &Map<String, Value>) -> Vec<String> {
-    unknown.keys().cloned().collect()
-}
-
 impl Visitor for Reader {
     fn resource<R: Resource>(&mut self) {
-        self.read::<Standard<R>>(|event| event.clone().into_state().map_or(vec![], |state| names(&state.unknown)));
+        self.read::<Standard<R>>(|event| event.clone().into_state().map_or(vec![], |state| state.unknown()));
     }
 
     fn settings<P: Properties>(&mut self) {
-        self.read::<Settings<P>>(|event| event.clone().into_state().map_or(vec![], |state| names(&state.unknown)));
+        self.read::<Settings<P>>(|event| event.clone().into_state().map_or(vec![], |state| state.unknown()));
     }
 
     fn other<A: Aggregate>(&mut self) {

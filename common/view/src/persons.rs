@@ -16,6 +16,7 @@ use domain::{
     secret::Sealed,
     standard::{Event, Resource, Standard},
     user_agent::UserAgent,
+    with_unknown::WithUnknown,
 };
 use eventlog::{
     blocks::{Blocks, Slot, Values},
@@ -85,7 +86,7 @@ pub struct PersonKey {
 
 impl PersonKey {
     /// Seals the personal data of the person.
-    pub fn seal(&self, person: &Person) -> Personal {
+    pub fn seal(&self, person: &WithUnknown<Person>) -> Personal {
         let text = Zeroizing::new(serde_json::to_vec(person).expect("it is plain data"));
         Personal::Sealed(self.seal_for(&sealing(&self.name), &text))
     }
@@ -150,11 +151,11 @@ impl PersonKey {
         self.key.open(purpose, text).map(Zeroizing::new).map_err(|_| PersonFailure::Unopened)
     }
 
-    /// Opens the personal data of the person.
+    /// Opens the personal data of the person, with those that a newer build wrote.
     ///
     /// # Errors
     /// When it was sealed with another key, or for another person, or was changed.
-    pub fn open(&self, sealed: &str) -> Result<Person, PersonFailure> {
+    pub fn open(&self, sealed: &str) -> Result<WithUnknown<Person>, PersonFailure> {
         let opened = self.open_for(&sealing(&self.name), sealed)?;
         serde_json::from_slice(&opened).map_err(|_| PersonFailure::Unopened)
     }
@@ -293,7 +294,7 @@ impl Persons {
         for recorded in &events {
             let event = decode::<Standard<DataKey>>(recorded);
             let event = event.map_err(|_| PersonFailure::DataKey(instance_id.to_owned()))?;
-            keys.insert(&recorded.event.aggregate_id, Event::into_state(event).map(|state| state.known));
+            keys.insert(&recorded.event.aggregate_id, Event::into_state(event).map(WithUnknown::into_known));
         }
         let mut found = keys.into_values().flatten().filter(|key| key.purpose == Purpose::Resource.name());
         Ok(found.next().map(|key| self.keyring.unwrapped(instance_id, &key)).transpose()?)
@@ -349,7 +350,10 @@ mod tests {
     #[test]
     fn what_is_sealed_opens_for_its_person_only() {
         let data_key = SymmetricKey::random();
-        let (key, person) = (SymmetricKey::random(), Person { username: "ada".to_owned(), ..Person::default() });
+        let written = serde_json::json!({ "username": "ada", "data": {}, "of_the_next_version": 1 });
+        let (key, person): (_, WithUnknown<Person>) =
+            (SymmetricKey::random(), serde_json::from_value(written).unwrap());
+        assert_eq!(person.unknown(), ["of_the_next_version"]);
         let wrapped = data_key.seal(&wrapping("1/2"), key.expose());
         let slot = || Slot { block: "ab".to_owned(), entry: "01".to_owned() };
         let own = unwrapped(&data_key, slot(), &wrapped, "1/2").unwrap();

@@ -167,10 +167,10 @@ pub const fn ended<R: Resource>() -> Table {
                 standard::Event::Deactivated(_) | standard::Event::Locked(_) | standard::Event::SessionsEnded(_) => {
                     false
                 }
-                standard::Event::Changed { mut to, fields } => {
+                standard::Event::Changed { to, fields } => {
                     let gives_else = fields.iter().any(|field| R::GIVES.contains(&field.as_str()));
                     // Earlier events of deactivation look like this: there was no event of its own.
-                    let is_off = to.known.activity().is_some_and(|is_active| !*is_active);
+                    let is_off = to.into_known().activity().is_some_and(|is_active| !*is_active);
                     let has_ended = gives_else || is_off && fields.iter().any(|field| field == ACTIVITY);
                     if !has_ended {
                         return Ok(Effect::Keep);
@@ -195,7 +195,7 @@ fn rewritten<T: Serialize + DeserializeOwned>(state: &str) -> Option<String> {
 
 fn content<R: Serialize>(resource: &WithUnknown<R>, columns: &[Column<R>]) -> Content {
     let state = serde_json::to_string(resource).expect("resources are plain data");
-    Content { state, values: columns.iter().map(|column| column.value(&resource.known)).collect() }
+    Content { state, values: columns.iter().map(|column| column.value(resource)).collect() }
 }
 
 impl Table {

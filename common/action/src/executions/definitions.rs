@@ -10,6 +10,7 @@ use domain::{
     aggregate::Aggregate,
     resource::{execution::Execution, target::Target},
     standard::{Resource, Standard},
+    with_unknown::WithUnknown,
 };
 use eventlog::{
     log::{Log, LogFailure},
@@ -206,7 +207,7 @@ impl Definitions {
 /// here.
 fn read<R: Resource>(recorded: &Recorded) -> Option<Option<R>> {
     match decode::<Standard<R>>(recorded) {
-        Ok(event) => Some(event.into_state().map(|to| to.known)),
+        Ok(event) => Some(event.into_state().map(WithUnknown::into_known)),
         Err(error) => {
             let aggregate = <Standard<R> as Aggregate>::NAME;
             tracing::error!(

@@ -59,7 +59,7 @@ fn what_is_not_there_cannot_be_changed_or_removed_and_what_is_goes_once() {
 #[test]
 fn what_was_removed_can_be_created_anew() {
     given::<Standard<Plain>>([Event::Added(plain("a")), Event::Removed])
-        .when(Command::Create(plain("b").known))
+        .when(Command::Create(plain("b").into_known()))
         .then([Event::Added(plain("b"))]);
 }
 
@@ -86,7 +86,7 @@ fn not_everything_can_be_switched_off() {
 
 #[test]
 fn a_plain_resource_has_nothing_that_only_some_have() {
-    let plain = plain("a").known;
+    let plain = plain("a").into_known();
     assert_eq!((plain.user("7"), plain.holder(), plain.also_seen_by()), (None, None, None));
     assert_eq!((plain.parts("7"), plain.references(), plain.claims()), (vec![], vec![], vec![]));
     assert_eq!((plain.may_hold(), plain.has_expired(i64::MAX)), (Ok(()), false));
@@ -162,10 +162,9 @@ fn a_resource_belongs_to_its_owner_unless_it_is_a_context_itself() {
 
 #[test]
 fn what_the_next_version_wrote_survives_a_change() {
-    let unknown = [("of_the_next_version".to_owned(), serde_json::Value::from(1))].into_iter().collect();
-    let newer = WithUnknown { known: Plain { name: "a".to_owned() }, unknown };
-    let to = WithUnknown { known: Plain { name: "b".to_owned() }, ..newer.clone() };
+    let written = |name| serde_json::json!({ "name": name, "of_the_next_version": 1 });
+    let [newer, to] = ["a", "b"].map(|name| serde_json::from_value::<WithUnknown<Plain>>(written(name)).unwrap());
     given::<Standard<Plain>>([Event::Added(newer)])
-        .when(Command::Put(to.known.clone()))
+        .when(Command::Put(Plain::clone(&to)))
         .then([Event::Changed { to, fields: vec!["name".to_owned()] }]);
 }

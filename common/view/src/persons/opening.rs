@@ -179,7 +179,7 @@ impl SealedPart {
 
     fn open(&self, key: &PersonKey) -> Result<Clear, PersonFailure> {
         match &self.kind {
-            Kind::Person => key.open(&self.sealed).map(|person| Clear::Person(Box::new(person))),
+            Kind::Person => key.open(&self.sealed).map(|person| Clear::Person(Box::new(person.into_known()))),
             Kind::Metadata(name) => key.open_metadata(name, &self.sealed).map(Clear::Metadata),
             Kind::UserAgent(session) => {
                 key.open_user_agent(session, &Sealed::new(self.sealed.as_str())).map(Clear::UserAgent)

@@ -43,7 +43,7 @@ impl Visitor for Kinds {
             read: |row| Ok(Arc::new(serde_json::from_value::<P>(row)?)),
             apply: |recorded| {
                 let after = decode::<Settings<P>>(recorded)?.into_state();
-                Ok(after.map(|to| Arc::new(to.known) as AnySettings))
+                Ok(after.map(|to| Arc::new(to.into_known()) as AnySettings))
             },
         });
     }

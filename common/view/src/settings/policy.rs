@@ -142,7 +142,7 @@ impl Visitor for Kinds {
             read: |row| Ok(serde_json::from_value::<StatePolicy<R>>(row)?.policy),
             apply: |recorded| {
                 let after = decode::<Standard<StatePolicy<R>>>(recorded)?.into_state();
-                Ok(after.map(|to| to.known.policy))
+                Ok(after.map(|to| to.into_known().policy))
             },
         });
     }

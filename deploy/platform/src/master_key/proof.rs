@@ -84,7 +84,7 @@ fn note(record: &Record, known: &mut BTreeMap<String, DataKey>) {
             continue;
         };
         if key.purpose == Purpose::Consistency.name() {
-            known.insert(recorded.event.aggregate_id.clone(), key.known);
+            known.insert(recorded.event.aggregate_id.clone(), key.into_known());
         }
     }
 }
