@@ -9,6 +9,7 @@ mod mender;
 mod payload;
 mod queue;
 mod relay;
+mod room;
 mod target_worker;
 mod unknown;
 
@@ -27,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use view::{database::Database, persons::Persons};
 
 pub use self::unknown::UnknownTypes;
-use self::{mender::Mender, queue::Queue, relay::Relay, target_worker::TargetWorkers};
+use self::{mender::Mender, queue::Queue, relay::Relay, room::Room, target_worker::TargetWorkers};
 
 /// How long deliveries pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -152,8 +153,9 @@ impl Deliveries {
             let queue = Queue::open(self.log.client(), self.shard, self.replicas).await?;
             let (workers, wake) = TargetWorkers::new(self.clone(), queue.clone(), queue.subjects().await?);
             let mender = Mender::new(self, queue.clone(), wake.clone());
-            let relay = Relay::begin(self, queue.clone(), wake).await?;
-            let counting = relay::count(queue, relay.reporter.clone());
+            let room = Arc::new(Room::new(queue.counted().await?.used));
+            let relay = Relay::begin(self, queue.clone(), room.clone(), wake).await?;
+            let counting = relay::count(queue, relay.reporter.clone(), room);
             Ok::<_, DeliveryFailure>((workers, mender, relay, counting))
         };
         // In an unoptimised build these are larger than the stack of a thread.

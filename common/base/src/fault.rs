@@ -12,7 +12,7 @@
 //! `PLATFORM_CLOCK` names, and by those in the file that `PLATFORM_WRONG_CLOCK` names, by which servers are not assumed
 //! to be ahead, too. With `PLATFORM_NEXT_VERSION` a process writes what the next version might, with
 //! `PLATFORM_BEFORE_REFERENCES` what the first versions did, and with `PLATFORM_DOES_NOT_KNOW` it delivers events like
-//! a version that does not know a type, for tests of two versions on one log.
+//! a version that does not know a type, for tests of two versions on one log. Some limits can be lowered.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -31,6 +31,12 @@ pub fn shortened(real: Duration, short: Duration) -> Duration {
 /// ones.
 pub fn shortened_lease(real: Duration, short: Duration) -> Duration {
     if *HAS_SHORT_LEASES { short } else { real }
+}
+
+/// Returns a limit, or the lower one that an environment variable has.
+pub fn lowered(variable: &str, real: u64) -> u64 {
+    let lower = std::env::var(variable).ok().filter(|_| cfg!(feature = "fault"));
+    lower.and_then(|lower| lower.parse().ok()).map_or(real, |lower: u64| lower.min(real))
 }
 
 /// Whether this process writes as the next version does.

@@ -194,7 +194,7 @@ impl Mender {
         loop {
             sleep(*LOOK_EVERY).await;
             let count = async { given_up::count(&*self.database.connection().await?, self.shard).await };
-            let (noted, there) = (self.database.within(count).await?, self.queue.given_up().await?);
+            let (noted, there) = (self.database.within(count).await?, self.queue.counted().await?.given_up);
             let is_complete = (there.saturating_sub(unreadable)..=there).contains(&noted);
             // Deliveries on their way change the numbers until the next check.
             if !is_complete && before == Some((noted, there)) {

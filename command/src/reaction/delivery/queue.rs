@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use view::failed_event::given_up::GivenUp;
 
-use super::{super::checkpoint::CheckpointStore, DeliveryFailure, payload::Delivery};
+use super::{super::checkpoint::CheckpointStore, DeliveryFailure, payload::Delivery, room::Used};
 
 /// How long a delivery that is put in twice counts as one.
 const DUPLICATES: Duration = Duration::from_mins(2);
@@ -65,6 +65,19 @@ pub struct Failed {
     pub first_failed_at: Option<Timestamp>,
     /// When the last try failed.
     pub failed_at: Timestamp,
+}
+
+/// How many deliveries there are.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    /// How many wait.
+    pub(super) waiting: u64,
+    /// Since when the first of them waits.
+    pub(super) waits_since: Option<Timestamp>,
+    /// How many were given up.
+    pub(super) given_up: u64,
+    /// What they use of the queue.
+    pub(super) used: Used,
 }
 
 /// A delivery that was given up, as it is listed.
@@ -232,30 +245,27 @@ impl Queue {
         Ok(payload.and_then(|payload| read::<Failed>(place, &payload)).map(|failed| failed.delivery))
     }
 
-    /// Returns how many deliveries were given up.
-    pub(super) async fn given_up(&self) -> Result<u64, DeliveryFailure> {
-        self.count("failed").await
-    }
-
-    /// Returns how many deliveries wait, since when the first of them does, and how many were given up.
-    pub(super) async fn counted(&self) -> Result<(u64, Option<Timestamp>, u64), DeliveryFailure> {
+    /// Counts the deliveries.
+    pub(super) async fn counted(&self) -> Result<Counted, DeliveryFailure> {
         let oldest = self.stream.get_first_raw_message_by_subject(format!("actions.{}.todo.>", self.shard), 1).await;
         let since = match oldest {
             Ok(message) => Timestamp::from_nanosecond(message.time.unix_timestamp_nanos()).ok(),
             Err(error) if matches!(error.kind(), RawMessageErrorKind::NoMessageFound) => None,
             Err(error) => return Err(DeliveryFailure::nats(error)),
         };
-        Ok((self.count("todo").await?, since, self.given_up().await?))
-    }
-
-    async fn count(&self, state: &str) -> Result<u64, DeliveryFailure> {
-        let filter = format!("actions.{}.{state}.>", self.shard);
+        let filter = format!("actions.{}.>", self.shard);
         let mut found = self.stream.info_with_subjects(filter).await.map_err(DeliveryFailure::nats)?;
-        let mut count = 0;
-        while let Some((_, of_subject)) = found.try_next().await.map_err(DeliveryFailure::nats)? {
-            count += of_subject as u64;
+        let mut counted = Counted { waits_since: since, ..Counted::default() };
+        counted.used.bytes = found.info.state.bytes;
+        while let Some((subject, count)) = found.try_next().await.map_err(DeliveryFailure::nats)? {
+            let (mut parts, count) = (subject.split('.').skip(2), count as u64);
+            match parts.next() {
+                Some("todo") => counted.waiting += count,
+                _ => counted.given_up += count,
+            }
+            *counted.used.of_instances.entry(parts.next().unwrap_or_default().to_owned()).or_default() += count;
         }
-        Ok(count)
+        Ok(counted)
     }
 
     async fn message(&self, place: u64) -> Result<Option<Bytes>, DeliveryFailure> {

@@ -25,7 +25,8 @@ use view::reaction::{DELIVERIES, ReactionReporter};
 use super::{
     Deliveries, DeliveryFailure, depth,
     payload::{Delivery, deliveries, may_be_delivered},
-    queue::Queue,
+    queue::{Counted, Queue},
+    room::Room,
 };
 
 /// How many records are read at once.
@@ -44,6 +45,7 @@ static COUNTED_EVERY: LazyLock<Duration> = LazyLock::new(|| shortened(Duration::
 pub(super) struct Relay<'a> {
     deliveries: &'a Deliveries,
     queue: Queue,
+    room: Arc<Room>,
     wake: mpsc::Sender<String>,
     definitions: Definitions,
     matchers: HashMap<String, Matcher>,
@@ -65,6 +67,7 @@ impl<'a> Relay<'a> {
     pub(super) async fn begin(
         deliveries: &'a Deliveries,
         queue: Queue,
+        room: Arc<Room>,
         wake: mpsc::Sender<String>,
     ) -> Result<Self, DeliveryFailure> {
         let Deliveries { log, database, shard, .. } = deliveries;
@@ -90,6 +93,7 @@ impl<'a> Relay<'a> {
         let mut relay = Self {
             deliveries,
             queue,
+            room,
             wake,
             definitions,
             matchers: HashMap::new(),
@@ -141,7 +145,10 @@ impl<'a> Relay<'a> {
         let matcher = self.matchers.get(&event.instance_id).filter(|_| may_be_delivered(recorded));
         let chain = matcher.and_then(|matcher| matcher.event(&event.r#type));
         let Some(chain) = chain else { return Ok(()) };
-        for delivery in deliveries(recorded, &chain, depth(&event.causation_id)) {
+        for mut delivery in deliveries(recorded, &chain, depth(&event.causation_id)) {
+            if !self.room.admit(&mut delivery) {
+                continue;
+            }
             self.bytes += delivery.body.as_ref().map_or(0, |body| body.get().len());
             self.made.push(delivery);
             if self.made.len() >= MOST_MADE || self.bytes >= MOST_BYTES {
@@ -179,13 +186,16 @@ impl<'a> Relay<'a> {
     }
 }
 
-/// Counts the deliveries that are queued and those that were given up, for the report.
-pub(super) async fn count(queue: Queue, reporter: Arc<ReactionReporter>) -> Infallible {
+/// Counts the deliveries that are queued and those that were given up, for the report and for the bounds of the queue.
+pub(super) async fn count(queue: Queue, reporter: Arc<ReactionReporter>, room: Arc<Room>) -> Infallible {
     loop {
         match queue.counted().await {
-            Ok((waiting, waits_since, given_up)) => reporter.note(|progress| {
-                (progress.waiting, progress.waits_since, progress.given_up) = (waiting, waits_since, given_up);
-            }),
+            Ok(Counted { waiting, waits_since, given_up, used }) => {
+                reporter.note(|progress| {
+                    (progress.waiting, progress.waits_since, progress.given_up) = (waiting, waits_since, given_up);
+                });
+                room.renew(used);
+            }
             Err(failure) => tracing::debug!(error = explain(&failure), "the length of the queue is unknown"),
         }
         sleep(*COUNTED_EVERY).await;

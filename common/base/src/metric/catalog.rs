@@ -180,8 +180,8 @@ pub static TARGET_DURATION: Family<Histogram> = Family::seconds(
 pub static DELIVERIES: Family<Counter> = Family::counter(
     "platform_deliveries_total",
     &["outcome"],
-    "Deliveries of events to targets: ok, retried, failed, unknown because this build does not know the type, or \
-     dropped because the target is gone or may not be called.",
+    "Deliveries of events to targets: ok, retried, failed, unknown because this build does not know the type, \
+     dropped because the target is gone or may not be called, or refused because the queue has no room.",
 );
 
 /// Deliveries that were given up.
@@ -263,7 +263,7 @@ pub fn prepare() {
     for role in ["writer", "projection", "reaction"] {
         LEASE_HELD.with(&[role]);
     }
-    for outcome in ["ok", "retried", "failed", "unknown", "dropped"] {
+    for outcome in ["ok", "retried", "failed", "unknown", "dropped", "refused"] {
         DELIVERIES.with(&[outcome]);
     }
 }

@@ -14,6 +14,7 @@ use tests::{
     eventually,
     platform::Platform,
     process::run,
+    tenant::instance_beside,
 };
 use tokio::time::Instant;
 
@@ -304,6 +305,47 @@ async fn an_aggregate_that_fails_holds_up_no_other_of_its_target() {
     let calls = endpoint.called(1).await;
     let told = names_by_target(&calls);
     assert_eq!(told.get(&other).map(Vec::len), Some(1), "{told:?}");
+}
+
+#[tokio::test]
+async fn an_instance_has_only_so_many_deliveries_and_takes_no_room_from_others() {
+    const MOST: u16 = 40;
+    let most = MOST.to_string();
+    let platform = Platform::start_with(&patient("100", "50"), &[("PLATFORM_MOST_DELIVERIES", &most)]).await;
+    let (client, endpoint) = (platform.client().await, Endpoint::replying(Reply::status(500)).await);
+    let (hook, _) = endpoint.target(&client, WEBHOOK, &json!({})).await;
+    execute(&client, on("group", "target"), &[&hook]).await;
+    let id = client.create_target("0").await.expect("it is created");
+    for number in 1..2 * MOST {
+        assert!(rename(&client, &id, &number.to_string()).await);
+    }
+    let management = platform.management();
+    let refused = async || management.sum("platform_deliveries_total", &["\"refused\""]).await;
+    eventually("those beyond are refused", async || (refused().await > f64::from(MOST) - 0.5).then_some(())).await;
+    assert!((refused().await - f64::from(MOST)).abs() < 0.1, "{}", refused().await);
+    let queued = queue(&platform);
+    let with_bodies = queued.iter().filter(|it| it["waiting"]["body"].is_object()).count();
+    assert_eq!((queued.len(), with_bodies), (usize::from(MOST), usize::from(MOST / 10)));
+
+    let other = instance_beside(&platform).await;
+    let (client_there, endpoint_there) = (other.client().await, Endpoint::start().await);
+    let (hook_there, _) = endpoint_there.target(&client_there, WEBHOOK, &json!({})).await;
+    execute(&client_there, on("event", "target.added"), &[&hook_there]).await;
+    let there = client_there.create_target("there").await.expect("it is created");
+    assert_eq!(endpoint_there.called(1).await[0].json()["aggregateID"], there);
+
+    endpoint.reply(Reply::status(204));
+    is_empty(&platform).await;
+    let mut names = names_by_target(&endpoint.calls())[&id].clone();
+    names.dedup();
+    let queued: Vec<String> = (0..MOST).map(|number| number.to_string()).collect();
+    assert_eq!(names, queued, "those without bodies get them from history, in order");
+    let named = async || {
+        let name = format!("again at {:?}", Instant::now());
+        assert!(rename(&client, &id, &name).await);
+        names_by_target(&endpoint.calls())[&id].iter().any(|it| it.starts_with("again")).then_some(())
+    };
+    eventually("there is room again", named).await;
 }
 
 #[tokio::test]
