@@ -15,7 +15,7 @@ use crate::secret;
 
 /// A state with the members that this build does not know. A newer build wrote them; they are written back as they
 /// were, so that a change by an older node loses nothing, except where the change removes or replaces what they are
-/// part of: see [`IDENTIFYING`].
+/// part of.
 #[derive(Clone, Default)]
 pub struct WithUnknown<T> {
     known: T,

@@ -340,12 +340,12 @@ async fn an_instance_has_only_so_many_deliveries_and_takes_no_room_from_others()
     names.dedup();
     let queued: Vec<String> = (0..MOST).map(|number| number.to_string()).collect();
     assert_eq!(names, queued, "those without bodies get them from history, in order");
-    let named = async || {
+    let is_called = async || {
         let name = format!("again at {:?}", Instant::now());
         assert!(rename(&client, &id, &name).await);
         names_by_target(&endpoint.calls())[&id].iter().any(|it| it.starts_with("again")).then_some(())
     };
-    eventually("there is room again", named).await;
+    eventually("there is room again", is_called).await;
 }
 
 #[tokio::test]
