@@ -22,6 +22,7 @@ use serde_json::{
 use view::{
     database::{Database, DatabaseFailure},
     failed_event::decided::event,
+    history::Needs,
     persons::{PersonFailure, Persons},
 };
 
@@ -61,6 +62,8 @@ pub(super) enum BodyFailure {
     Database(#[from] DatabaseFailure),
     #[error("history does not have the event yet")]
     HistoryLags,
+    #[error("history has no such event")]
+    Absent,
     #[error("this build does not know events of the type {0}; a newer one does")]
     Unknown(String),
 }
@@ -73,29 +76,37 @@ impl BodyFailure {
             Self::Person(PersonFailure::Database(failure)) | Self::Database(failure) => {
                 !failure.is_of_values() && !matches!(failure, DatabaseFailure::Inconsistent { .. })
             }
-            Self::Person(PersonFailure::Unopened | PersonFailure::DataKey(_))
-            | Self::HistoryLags
-            | Self::Unknown(_) => false,
-            Self::Person(_) => true,
+            Self::Person(PersonFailure::Unopened | PersonFailure::DataKey(_)) | Self::Absent | Self::Unknown(_) => {
+                false
+            }
+            Self::Person(_) | Self::HistoryLags => true,
         }
     }
 }
 
 impl Delivery {
-    /// Returns the body for a call of the target; `None` if no target may get the event.
-    pub(super) async fn body(&self, database: &Database, persons: &Persons) -> Result<Option<Bytes>, BodyFailure> {
-        let body = match &self.body {
-            Some(body) => body.get().to_owned(),
-            None if !is_known(&self.event_type) => return Err(BodyFailure::Unknown(self.event_type.clone())),
-            None => {
-                let recorded = event(database, &self.key(), self.sequence).await?.ok_or(BodyFailure::HistoryLags)?;
-                if !may_be_delivered(&recorded) {
-                    return Ok(None);
-                }
-                payload(&recorded).to_string()
+    /// Returns the body for a call of the target; `None` if no target may get the event. One that is not in the queue is
+    /// read from history, and then stays for the next try.
+    pub(super) async fn complete(
+        &mut self,
+        database: &Database,
+        persons: &Persons,
+        shard: u16,
+    ) -> Result<Option<Bytes>, BodyFailure> {
+        if self.body.is_none() {
+            if !is_known(&self.event_type) {
+                return Err(BodyFailure::Unknown(self.event_type.clone()));
             }
-        };
-        Ok(Some(self.opened(body, persons).await?))
+            let Some(recorded) = event(database, &self.key(), self.sequence).await? else {
+                return Err(absent(database, shard, self.sequence).await?);
+            };
+            if !may_be_delivered(&recorded) {
+                return Ok(None);
+            }
+            self.body = to_raw_value(&payload(&recorded)).ok();
+        }
+        let sealed = self.body.as_ref().map(|body| body.get().to_owned()).unwrap_or_default();
+        Ok(Some(self.opened(sealed, persons).await?))
     }
 
     /// Decrypts the personal data in a body; it is absent if the user was removed since.
@@ -117,6 +128,13 @@ impl Delivery {
         let (aggregate_type, id) = (aggregate_type.to_owned(), id.to_owned());
         AggregateKey { instance_id: self.instance_id.clone(), aggregate_type, id }
     }
+}
+
+/// Returns why history does not have the event of a sequence.
+async fn absent(database: &Database, shard: u16, sequence: u64) -> Result<BodyFailure, DatabaseFailure> {
+    let history = database.within(Needs::default().load(database, shard, None)).await?;
+    let has_passed = history.is_some_and(|history| history.checkpoints.events.position.sequence >= sequence);
+    Ok(if has_passed { BodyFailure::Absent } else { BodyFailure::HistoryLags })
 }
 
 /// Whether this build knows what of an event of this type may be disclosed.
@@ -196,13 +214,14 @@ mod tests {
             BodyFailure::Person(PersonFailure::Database(unreadable())),
             BodyFailure::Person(PersonFailure::Unopened),
             BodyFailure::Person(PersonFailure::DataKey("1".into())),
-            BodyFailure::HistoryLags,
+            BodyFailure::Absent,
             BodyFailure::Unknown("gadget.added".into()),
         ];
         assert!(!stays.iter().any(BodyFailure::is_outage));
         let passes = [
             BodyFailure::Database(DatabaseFailure::Silent),
             BodyFailure::Person(PersonFailure::Database(DatabaseFailure::Silent)),
+            BodyFailure::HistoryLags,
         ];
         assert!(passes.iter().all(BodyFailure::is_outage));
     }

@@ -263,7 +263,9 @@ impl Queue {
                 Some("todo") => counted.waiting += count,
                 _ => counted.given_up += count,
             }
-            *counted.used.of_instances.entry(parts.next().unwrap_or_default().to_owned()).or_default() += count;
+            if let (Some(instance_id), Some(target_id)) = (parts.next(), parts.next()) {
+                counted.used.add(instance_id, target_id, count);
+            }
         }
         Ok(counted)
     }

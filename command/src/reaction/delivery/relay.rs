@@ -26,7 +26,7 @@ use super::{
     Deliveries, DeliveryFailure, depth,
     payload::{Delivery, deliveries, may_be_delivered},
     queue::{Counted, Queue},
-    room::Room,
+    room::{Admission, Room},
 };
 
 /// How many records are read at once.
@@ -146,7 +146,7 @@ impl<'a> Relay<'a> {
         let chain = matcher.and_then(|matcher| matcher.event(&event.r#type));
         let Some(chain) = chain else { return Ok(()) };
         for mut delivery in deliveries(recorded, &chain, depth(&event.causation_id)) {
-            if !self.room.admit(&mut delivery) {
+            if !self.admit(&mut delivery).await? {
                 continue;
             }
             self.bytes += delivery.body.as_ref().map_or(0, |body| body.get().len());
@@ -156,6 +156,17 @@ impl<'a> Relay<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the queue has room for a delivery, according to a count that includes what was made before.
+    async fn admit(&mut self, delivery: &mut Delivery) -> Result<bool, DeliveryFailure> {
+        let admission = self.room.admit(delivery);
+        if admission != Admission::Uncertain {
+            return Ok(admission == Admission::Admitted);
+        }
+        self.put().await?;
+        self.room.renew(self.queue.counted().await?.used);
+        Ok(self.room.admit(delivery) == Admission::Admitted)
     }
 
     /// Puts the deliveries that were made into the queue.

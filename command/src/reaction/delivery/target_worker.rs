@@ -200,12 +200,12 @@ enum Wrong {
 
 impl Deliveries {
     /// Tries until the delivery at a place succeeds or is given up. Then it can be deleted from the queue.
-    async fn deliver(&self, queue: &Queue, place: u64, delivery: Delivery) -> Result<(), DeliveryFailure> {
+    async fn deliver(&self, queue: &Queue, place: u64, mut delivery: Delivery) -> Result<(), DeliveryFailure> {
         // A target that does not exist at that sequence is gone.
         self.actions.executions.position().wait_for(delivery.sequence).await;
-        let (mut tries, mut first_failed_at) = (0, None);
+        let (mut tries, mut first_failed_at, has_body) = (0, None, delivery.body.is_some());
         loop {
-            let wrong = match self.try_once(&delivery).await {
+            let wrong = match self.try_once(&mut delivery).await {
                 AttemptOutcome::Delivered => {
                     base::fault::point("deliveries.delivered");
                     self.attempts.add(&delivery, tries + 1, Outcome::Delivered, "");
@@ -219,7 +219,13 @@ impl Deliveries {
                 // What is unavailable on this side is not the target's fault.
                 AttemptOutcome::NotYet(Wrong::NoBody(failure)) if failure.is_outage() => {
                     let error = explain(&failure);
-                    tracing::warn!(delivery = delivery.id, error, "a delivery cannot be composed yet");
+                    match failure {
+                        // There may be thousands, and an alert tells of it.
+                        BodyFailure::HistoryLags => {
+                            tracing::debug!(delivery = delivery.id, error, "a delivery cannot be composed yet")
+                        }
+                        _ => tracing::warn!(delivery = delivery.id, error, "a delivery cannot be composed yet"),
+                    }
                     sleep(pause(self.patience.pause, tries + 1)).await;
                     continue;
                 }
@@ -231,6 +237,7 @@ impl Deliveries {
             let is_last = tries >= self.patience.tries || is_vain;
             let error = self.failed(&delivery, tries, wrong, is_last);
             if is_last {
+                delivery.body.take_if(|_| !has_body);
                 let failed = Failed { delivery, tries, error, first_failed_at, failed_at: clock::now() };
                 queue.give_up(place, &failed).await?;
                 base::fault::point("deliveries.kept");
@@ -240,11 +247,11 @@ impl Deliveries {
         }
     }
 
-    async fn try_once(&self, delivery: &Delivery) -> AttemptOutcome {
+    async fn try_once(&self, delivery: &mut Delivery) -> AttemptOutcome {
         let Some(called) = self.actions.executions.target(&delivery.instance_id, &delivery.target_id) else {
             return AttemptOutcome::Dropped;
         };
-        match delivery.body(&self.database, &self.persons).await {
+        match delivery.complete(&self.database, &self.persons, self.shard).await {
             Ok(Some(body)) => match self.call(&called, delivery, body).await {
                 Ok(()) => AttemptOutcome::Delivered,
                 Err(error) => AttemptOutcome::NotYet(Wrong::Refused(error)),

@@ -308,10 +308,10 @@ async fn an_aggregate_that_fails_holds_up_no_other_of_its_target() {
 }
 
 #[tokio::test]
-async fn an_instance_has_only_so_many_deliveries_and_takes_no_room_from_others() {
+async fn a_target_has_only_so_many_deliveries_and_takes_no_room_from_others() {
     const MOST: u16 = 40;
-    let most = MOST.to_string();
-    let platform = Platform::start_with(&patient("100", "50"), &[("PLATFORM_MOST_DELIVERIES", &most)]).await;
+    let of_instance = (10 * MOST).to_string();
+    let platform = Platform::start_with(&patient("100", "50"), &[("PLATFORM_MOST_DELIVERIES", &of_instance)]).await;
     let (client, endpoint) = (platform.client().await, Endpoint::replying(Reply::status(500)).await);
     let (hook, _) = endpoint.target(&client, WEBHOOK, &json!({})).await;
     execute(&client, on("group", "target"), &[&hook]).await;
@@ -325,8 +325,13 @@ async fn an_instance_has_only_so_many_deliveries_and_takes_no_room_from_others()
     assert!((refused().await - f64::from(MOST)).abs() < 0.1, "{}", refused().await);
     let queued = queue(&platform);
     let with_bodies = queued.iter().filter(|it| it["waiting"]["body"].is_object()).count();
-    assert_eq!((queued.len(), with_bodies), (usize::from(MOST), usize::from(MOST / 10)));
+    assert_eq!((queued.len(), with_bodies), (usize::from(MOST), usize::from(MOST / 2)));
 
+    let fine = Endpoint::start().await;
+    let (of_fine, _) = fine.target(&client, WEBHOOK, &json!({})).await;
+    execute(&client, on("event", "target.added"), &[&of_fine]).await;
+    let beside = client.create_target("beside").await.expect("it is created");
+    assert_eq!(fine.called(1).await[0].json()["aggregateID"], beside);
     let other = instance_beside(&platform).await;
     let (client_there, endpoint_there) = (other.client().await, Endpoint::start().await);
     let (hook_there, _) = endpoint_there.target(&client_there, WEBHOOK, &json!({})).await;
