@@ -219,12 +219,9 @@ impl Deliveries {
                 // What is unavailable on this side is not the target's fault.
                 AttemptOutcome::NotYet(Wrong::NoBody(failure)) if failure.is_outage() => {
                     let error = explain(&failure);
-                    match failure {
-                        // There may be thousands, and an alert tells of it.
-                        BodyFailure::HistoryLags => {
-                            tracing::debug!(delivery = delivery.id, error, "a delivery cannot be composed yet")
-                        }
-                        _ => tracing::warn!(delivery = delivery.id, error, "a delivery cannot be composed yet"),
+                    // Thousands may wait for history, and an alert tells of it.
+                    if !matches!(failure, BodyFailure::HistoryLags) {
+                        tracing::warn!(delivery = delivery.id, error, "a delivery cannot be composed yet");
                     }
                     sleep(pause(self.patience.pause, tries + 1)).await;
                     continue;
