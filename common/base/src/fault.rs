@@ -12,7 +12,7 @@
 //! `PLATFORM_CLOCK` names, and by those in the file that `PLATFORM_WRONG_CLOCK` names, by which servers are not assumed
 //! to be ahead, too. With `PLATFORM_NEXT_VERSION` a process writes what the next version might, with
 //! `PLATFORM_BEFORE_REFERENCES` what the first versions did, and with `PLATFORM_DOES_NOT_KNOW` it delivers events like
-//! a version that does not know a type, for tests of two versions on one log. Some limits can be lowered.
+//! a version that does not know a type, for tests of two versions on one log. `PLATFORM_MOST_DELIVERIES` lowers a limit.
 
 use std::{sync::LazyLock, time::Duration};
 

@@ -154,8 +154,8 @@ fn is_same(before: &Value, now: &Value) -> bool {
 
 impl<T: PartialEq> PartialEq for WithUnknown<T> {
     fn eq(&self, other: &Self) -> bool {
-        let text = |state: &Self| state.written.as_ref().map(|written| written.get().to_owned());
-        self.known == other.known && text(self) == text(other)
+        let [own, others] = [self, other].map(|state| state.written.as_deref().map(RawValue::get));
+        self.known == other.known && own == others
     }
 }
 
