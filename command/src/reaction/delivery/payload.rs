@@ -93,20 +93,27 @@ impl Delivery {
         persons: &Persons,
         shard: u16,
     ) -> Result<Option<Bytes>, BodyFailure> {
-        if self.body.is_none() {
-            if !is_known(&self.event_type) {
-                return Err(BodyFailure::Unknown(self.event_type.clone()));
-            }
-            let Some(recorded) = event(database, &self.key(), self.sequence).await? else {
-                return Err(absent(database, shard, self.sequence).await?);
-            };
-            if !may_be_delivered(&recorded) {
-                return Ok(None);
-            }
-            self.body = to_raw_value(&payload(&recorded)).ok();
-        }
-        let sealed = self.body.as_ref().map(|body| body.get().to_owned()).unwrap_or_default();
+        let body = match &self.body {
+            Some(body) => body,
+            None => match self.read(database, shard).await? {
+                Some(read) => self.body.insert(read),
+                None => return Ok(None),
+            },
+        };
+        let sealed = body.get().to_owned();
         Ok(Some(self.opened(sealed, persons).await?))
+    }
+
+    /// Reads the body from history; `None` if no target may get the event.
+    async fn read(&self, database: &Database, shard: u16) -> Result<Option<Box<RawValue>>, BodyFailure> {
+        if !is_known(&self.event_type) {
+            return Err(BodyFailure::Unknown(self.event_type.clone()));
+        }
+        let Some(recorded) = event(database, &self.key(), self.sequence).await? else {
+            return Err(absent(database, shard, self.sequence).await?);
+        };
+        let body = || to_raw_value(&payload(&recorded)).expect("JSON values are always written");
+        Ok(may_be_delivered(&recorded).then(body))
     }
 
     /// Decrypts the personal data in a body; it is absent if the user was removed since.
