@@ -42,7 +42,7 @@ impl AfterLogout<'_> {
             tracing::warn!(error = explain(&*failure), "an app cannot be read, so a session was not ended");
             Notice::MAYBE_SIGNED_OUT
         })?;
-        let Some(app) = app.filter(|app| holder::is_live_app(&oidc.edge, tenant, app, app.processed)) else {
+        let Some(app) = app.filter(|app| holder::is_live_app(&oidc.edge, tenant, app, app.as_of.get())) else {
             return Ok(None);
         };
         let settings: &Settings = app.app.config.oidc().ok_or(Notice::NO_LOGOUT_URI)?;

@@ -184,7 +184,7 @@ impl<'a> Assertion<'a> {
     ) -> Result<Claims, Flaw> {
         let on = [(Key::<H>::NAME, by.key.id.as_str())];
         let names_itself = r#use == Use::Subject || by.is_called(&self.subject);
-        if !names_itself || oidc.edge.ended.is_dead(&tenant.id, by.owner, &on, by.key.processed) {
+        if !names_itself || oidc.edge.ended.is_dead(&tenant.id, by.owner, &on, by.key.as_of.get()) {
             return Err(Flaw::Unsigned);
         }
         let claims = self.signed(&by.key.public)?;
@@ -236,7 +236,7 @@ pub(crate) async fn key_named<H: Signer>(
     }
     let key = oidc.edge.directory.key::<H>(&tenant.id, kid.ok_or(Flaw::Unsigned)?, 0).await?.ok_or(Flaw::Unsigned)?;
     // The key may have been deleted so long ago that its end is forgotten, while the read model still lags.
-    if !oidc.edge.ended.knows_since(key.processed) {
+    if !oidc.edge.ended.knows_since(key.as_of.get()) {
         return Err(Flaw::Unknown(Error::Unavailable));
     }
     if key.expires_at > clock::now().as_millisecond() { Ok(key) } else { Err(Flaw::Unsigned) }

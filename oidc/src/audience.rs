@@ -41,7 +41,7 @@ pub(crate) async fn grants(
 
 /// Returns the grants that still count, and the sequence at which the last of the others was withdrawn.
 fn counting(oidc: &Oidc, tenant: &Tenant, found: &Grants) -> Result<(Vec<Granted>, Option<u64>), Error> {
-    let withdrawn = |owner: &Owner, on: &[(&'static str, &str)]| withdrawn(oidc, tenant, owner, on, found.processed);
+    let withdrawn = |owner: &Owner, on: &[(&'static str, &str)]| withdrawn(oidc, tenant, owner, on, found.as_of.get());
     let (mut counting, mut last) = (vec![], None);
     for granted in &found.granted {
         let granter = Owner::organization(&granted.organization_id);
@@ -82,7 +82,7 @@ pub(crate) async fn project(
     };
     for id in project.project_grants.clone() {
         let (owner, on) = (project.owner.clone(), [(ProjectGrant::NAME, id.as_str())]);
-        if withdrawn(oidc, tenant, &owner, &on, project.processed)?.is_some() {
+        if withdrawn(oidc, tenant, &owner, &on, project.as_of.get())?.is_some() {
             Arc::make_mut(&mut project).project_grants.retain(|other| *other != id);
         }
     }
@@ -110,7 +110,7 @@ fn withdrawn(
 /// project always is: without a token for it nobody could activate it.
 pub(crate) fn is_live(oidc: &Oidc, tenant: &Tenant, project: &Audience, since: u64) -> bool {
     let on = [(Project::NAME, project.id.as_str())];
-    let is_dead = || oidc.edge.ended.is_dead(&tenant.id, &project.owner, &on, since.min(project.processed));
+    let is_dead = || oidc.edge.ended.is_dead(&tenant.id, &project.owner, &on, since.min(project.as_of.get()));
     project.id == tenant.instance.platform_project_id || project.is_live && !is_dead()
 }
 

@@ -146,7 +146,7 @@ impl BrowserRequest {
         let client_id = self.form.get("client_id").unwrap_or_default();
         let found = own_app::find_app(&oidc.edge, &self.tenant, client_id, 0).await;
         let found = found.map_err(|failure| away_page(&Error::from(failure)))?;
-        let app = found.filter(|app| holder::is_live_app(&oidc.edge, &self.tenant, app, app.processed));
+        let app = found.filter(|app| holder::is_live_app(&oidc.edge, &self.tenant, app, app.as_of.get()));
         let app = app.ok_or(AuthorizeRefusal::Page(Notice::NO_APP))?;
         let settings = app.app.config.oidc().cloned().ok_or(AuthorizeRefusal::Page(Notice::NO_APP))?;
         Ok(ByApp { asked: self, app, settings })

@@ -76,7 +76,7 @@ fn name(client_id: String) -> Name {
 }
 
 fn is_live(oidc: &Oidc, tenant: &Tenant, user: &Principal) -> bool {
-    let is_dead = || oidc.edge.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], user.processed);
+    let is_dead = || oidc.edge.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], user.as_of.get());
     user.is_live && !is_dead()
 }
 
@@ -147,7 +147,7 @@ async fn with_secret(oidc: &Oidc, tenant: &Tenant, client_id: &str, client_secre
     let known = app.as_ref().map(|found| (found.id.as_str(), &found.app.secrets));
     let is_right = is_right(oidc, tenant, known, client_secret).await?;
     let has_secret = |app: &Client| app.app.config.auth_method().has_secret();
-    app.filter(|app| is_right && has_secret(app) && holder::is_live_app(&oidc.edge, tenant, app, app.processed))
+    app.filter(|app| is_right && has_secret(app) && holder::is_live_app(&oidc.edge, tenant, app, app.as_of.get()))
         .ok_or(Error::InvalidClient)
 }
 
@@ -166,7 +166,7 @@ async fn public(oidc: &Oidc, tenant: &Tenant, client_id: &str) -> Result<Arc<Cli
     }
     let app = own_app::find_app(&oidc.edge, tenant, client_id, 0).await?;
     let is_public = |app: &Client| app.app.config.auth_method() == AuthMethod::None;
-    app.filter(|app| is_public(app) && holder::is_live_app(&oidc.edge, tenant, app, app.processed))
+    app.filter(|app| is_public(app) && holder::is_live_app(&oidc.edge, tenant, app, app.as_of.get()))
         .ok_or(Error::InvalidClient)
 }
 
@@ -197,7 +197,7 @@ pub(crate) async fn any(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form:
     let app_id = match app {
         Some(app) => {
             let may = app.app.config.auth_method().has_secret()
-                && holder::is_live_app(&oidc.edge, tenant, &app, app.processed);
+                && holder::is_live_app(&oidc.edge, tenant, &app, app.as_of.get());
             may.then(|| app.id.clone())
         }
         None => user.filter(|user| is_live(oidc, tenant, user)).map(|user| user.id.clone()),
@@ -226,7 +226,7 @@ async fn signing_app(oidc: &Oidc, tenant: &Tenant, assertion: &Assertion<'_>) ->
     let app = own_app::find_app(&oidc.edge, tenant, &key.holder_id, 0).await?;
     let signs = |app: &Client| app.app.config.auth_method() == AuthMethod::PrivateKeyJwt;
     let app = app
-        .filter(|app| signs(app) && holder::is_live_app(&oidc.edge, tenant, app, app.processed))
+        .filter(|app| signs(app) && holder::is_live_app(&oidc.edge, tenant, app, app.as_of.get()))
         .ok_or(Flaw::Unsigned)?;
     let takes_endpoint = app.app.allow_token_endpoint_audience;
     let by = Signatory { id: &app.id, name: None, owner: &app.owner, key: &key, takes_endpoint };

@@ -29,7 +29,7 @@ pub(crate) async fn waiting(
     let Some(waiting) = AuthRequest::waiting(oidc, &tenant.id, id).await? else { return Ok(None) };
     let app = own_app::find_app(&oidc.edge, tenant, &waiting.request.client_id, 0).await?;
     // The app may have been set up in another way meanwhile.
-    let app = app.filter(|app| holder::is_live_app(&oidc.edge, tenant, app, app.processed));
+    let app = app.filter(|app| holder::is_live_app(&oidc.edge, tenant, app, app.as_of.get()));
     Ok(app.filter(|app| checks::still_may(app, &waiting.request)).map(|app| (waiting, app)))
 }
 

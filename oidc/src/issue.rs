@@ -207,7 +207,7 @@ impl Issuer {
     fn active_key<'a>(&self, tenant: &'a Tenant, algorithm: Algorithm) -> Result<(&'a str, &'a SigningKey), Error> {
         let now = clock::now().as_millisecond();
         let is_dead =
-            |id: &str| self.ended.is_dead(&tenant.id, &Owner::system(), &[(SigningKey::NAME, id)], tenant.processed);
+            |id: &str| self.ended.is_dead(&tenant.id, &Owner::system(), &[(SigningKey::NAME, id)], tenant.as_of.get());
         let signs =
             |id: &str, key: &SigningKey| is_for(key, algorithm) && key.stage(now) == Stage::Active && !is_dead(id);
         let keys = tenant.signing_keys.iter().filter(|(id, key)| signs(id, key));

@@ -97,14 +97,14 @@ mod tests {
         },
     };
 
-    use view::directory::GrantedRole;
+    use view::directory::{AsOf, GrantedRole};
 
     use super::*;
 
     fn project(id: &str, role_assertion: bool) -> Audience {
         let policies = Policies { role_assertion, ..Policies::default() };
         Audience {
-            processed: 0,
+            as_of: AsOf::default(),
             id: id.to_owned(),
             project: Project { policies, ..Project::new("Shop") },
             owner: Owner::organization("1"),
@@ -117,7 +117,7 @@ mod tests {
 
     fn tenant() -> Tenant {
         Tenant {
-            processed: 0,
+            as_of: AsOf::default(),
             id: "1".to_owned(),
             shard: 0,
             instance: Instance::new("Acme", "9"),

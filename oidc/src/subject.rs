@@ -35,8 +35,8 @@ impl Subject {
         subject.refresh(oidc, projects).await?;
         subject.refresh(oidc, projects).await?;
         let Self { tenant, user, projects, .. } = &subject;
-        let seen = projects.values().map(|project| project.processed);
-        let sequence = seen.fold(user.processed.min(tenant.processed), u64::min);
+        let seen = projects.values().map(|project| project.as_of.get());
+        let sequence = seen.fold(user.as_of.get().min(tenant.as_of.get()), u64::min);
         if !user.is_live || oidc.edge.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], sequence) {
             return Err(Error::InvalidClient);
         }
@@ -49,14 +49,14 @@ impl Subject {
     /// Reads again what is older than the newest part.
     async fn refresh(&mut self, oidc: &Oidc, projects: &[&str]) -> Result<(), Error> {
         let directory = &oidc.edge.directory;
-        let seen = self.projects.values().map(|project| project.processed);
-        let newest = seen.fold(self.user.processed.max(self.tenant.processed), u64::max);
-        if self.tenant.processed < newest {
+        let seen = self.projects.values().map(|project| project.as_of.get());
+        let newest = seen.fold(self.user.as_of.get().max(self.tenant.as_of.get()), u64::max);
+        if self.tenant.as_of.get() < newest {
             let found = directory.tenant(Locator::Id(self.tenant.id.clone()), newest).await?;
             let is_open = |tenant: &Arc<Tenant>| tenant.instance.is_active && !tenant.instance.limits.block;
             self.tenant = found.filter(is_open).ok_or(Error::InvalidClient)?;
         }
-        if self.user.processed < newest {
+        if self.user.as_of.get() < newest {
             let found = directory.principal(&self.tenant.id, Name::Id(self.user.id.clone()), newest).await?;
             self.user = found.ok_or(Error::InvalidClient)?;
         }

@@ -58,7 +58,7 @@ fn of_system(scene: &Scene, roles: &[&str]) -> Authority {
     let roles = roles.iter().map(|role| (*role).to_owned()).collect();
     let held = Membership::new("operator", &Owner::system(), Owner::system(), roles);
     let user = Principal {
-        processed: 0,
+        as_of: AsOf::default(),
         id: "operator".into(),
         user: User::default(),
         owner: Owner::system(),

@@ -221,7 +221,7 @@ impl Edge {
         VerifiedRequest { operation, parts, tenant, token }: VerifiedRequest<'_>,
         sequence: u64,
     ) -> Result<(Arc<Tenant>, Arc<Principal>), Error> {
-        let tenant = if tenant.processed < sequence { self.tenant(parts, sequence).await? } else { tenant.clone() };
+        let tenant = if tenant.as_of.get() < sequence { self.tenant(parts, sequence).await? } else { tenant.clone() };
         let caller = holder::caller(self, &tenant, token, sequence).await?;
         if token.system.is_none() {
             is_open(&tenant, &self.ended)?;

@@ -12,7 +12,7 @@ pub(crate) fn is_open(tenant: &Tenant, ended: &Ended) -> Result<(), Error> {
     if tenant.instance.limits.block {
         return Err(Error::new(Reason::InstanceBlocked, "the instance is blocked; ask the operator of the platform"));
     }
-    if !tenant.instance.is_active || ended.is_off(&tenant.id, tenant.processed) {
+    if !tenant.instance.is_active || ended.is_off(&tenant.id, tenant.as_of.get()) {
         return Err(Error::new(Reason::InstanceInactive, "the instance is switched off"));
     }
     Ok(())

@@ -73,24 +73,56 @@ impl Completeness {
     }
 }
 
-/// Checks the state at every beat. If it has what was the end of the log one beat ago, it knew everything then.
+/// Where the log ended at the last beat.
+#[derive(Default)]
+pub(crate) struct LogEnd {
+    before: Option<(Duration, u64)>,
+}
+
+/// What a beat shows.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Beat {
+    /// The state had everything, now or one beat ago.
+    Complete,
+    /// The first beat after a start has nothing to compare with.
+    First,
+    /// The log does not answer, or the state lags.
+    Lagging,
+}
+
+impl LogEnd {
+    /// Asks where the log ends. If the state has what was the end one beat ago, it knew everything then.
+    pub(crate) async fn check(&mut self, completeness: &Completeness, log: &Log, patience: Duration) -> Beat {
+        let requested_at = since_start();
+        let end = timeout(patience, log.end()).await.ok().and_then(Result::ok);
+        let is_first = self.before.is_none() && end.is_some();
+        let before = std::mem::replace(&mut self.before, end.map(|end| (requested_at, end)));
+        let complete_at = match before.filter(|(_, end)| completeness.has(*end)) {
+            _ if end.is_some_and(|end| completeness.has(end)) => Some(requested_at),
+            Some((then, _)) => Some(then),
+            None => None,
+        };
+        match complete_at {
+            Some(at) => {
+                completeness.set_complete_at(at);
+                Beat::Complete
+            }
+            None if is_first => Beat::First,
+            None => Beat::Lagging,
+        }
+    }
+}
+
+/// Checks the state at every beat.
 pub(crate) async fn watch_log_end<S: FollowsLog>(state: S, log: Log, database: Database, shard: u16) {
     let mut beats = interval(BEAT);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut before: Option<(Duration, u64)> = None;
+    let mut end = LogEnd::default();
     for beat in 1_u64.. {
         beats.tick().await;
-        let requested_at = since_start();
-        let end = timeout(BEAT, log.end()).await.ok().and_then(Result::ok);
-        let completeness = state.completeness();
-        match before.filter(|(_, end)| completeness.has(*end)) {
-            Some((then, _)) => completeness.set_complete_at(then),
-            None if end.is_some_and(|end| completeness.has(end)) => completeness.set_complete_at(requested_at),
-            // The first beat after a start has nothing to compare with.
-            None if before.is_none() && end.is_some() => {}
-            None => state.look_up(&database, shard).await,
+        if end.check(state.completeness(), &log, BEAT).await == Beat::Lagging {
+            state.look_up(&database, shard).await;
         }
-        before = end.map(|end| (requested_at, end));
         if beat % FORGET_EVERY == 0 {
             state.forget();
         }

@@ -1,9 +1,11 @@
 //! The directory: instances and organizations, users with their roles, and the projects, apps, keys and grants that
-//! tokens depend on, read through a cache of one second.
+//! tokens depend on, read through a cache that the log keeps up to date.
 //!
 //! Its answers serve early refusals and permissions of reads: a write is decided again, on history, in its turn. So the
 //! last answers serve for a while when Postgres is down: writes to aggregates in the writer's memory need no Postgres.
 
+mod as_of;
+mod changes;
 mod key;
 mod metadata;
 mod project;
@@ -27,25 +29,31 @@ use domain::{
     rights::permits,
     standard::Resource,
 };
+use eventlog::log::{Log, LogFailure};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tokio_postgres::{Row, types::ToSql};
 
 pub use self::{
+    as_of::AsOf,
     key::{HeldKey, Signer},
     metadata::Metadata,
     project::{Audience, Client, Granted, GrantedRole, Grants},
     token::PersonalToken,
 };
 use self::{
-    read_through::{Cached, Lookup, ReadThrough},
-    sql::{KEYS, ORGANIZATION_BY_DOMAIN, ORGANIZATION_BY_ID, TENANT_BY_DOMAIN, TENANT_BY_ID, USER_BY_ID, USER_BY_NAME},
+    changes::{Changes, Dependencies},
+    read_through::{Cached, Lookup, ReadThrough, Required},
+    sql::{
+        KEYS, ORGANIZATION_BY_DOMAIN, ORGANIZATION_BY_ID, Query, TENANT_BY_DOMAIN, TENANT_BY_ID, USER_BY_ID,
+        USER_BY_NAME,
+    },
 };
 use crate::{
     checkpoint::unsigned,
     database::{Database, DatabaseFailure},
     progress::Progress,
-    projection::{ACCESS, Sql},
+    projection::ACCESS,
     read_model::ReadModel,
     rows::Stored,
 };
@@ -55,18 +63,16 @@ const LONGEST_NAME: usize = 800;
 /// The longest host name, in bytes (RFC 1035, section 2.3.4).
 const LONGEST_HOST: usize = 255;
 
-/// How many instances are remembered.
-const MOST_TENANTS: u64 = 10_000;
-/// How many of each other kind are remembered.
-const MOST: u64 = 100_000;
-/// For how many users the metadata is remembered, which may be long.
-const MOST_USERS_WITH_METADATA: u64 = 1_000;
+/// How many answers of each kind a directory remembers by default: what 20,000 active instances need.
+pub const SIZE: u32 = 50_000;
+/// By how much fewer of metadata, which may be long.
+const METADATA: usize = 50;
 
 /// An instance as requests see it.
 #[derive(Debug)]
 pub struct Tenant {
-    /// The sequence that the read model had processed, at least.
-    pub processed: u64,
+    /// The sequence as of which this is so.
+    pub as_of: AsOf,
     /// The instance.
     pub id: String,
     /// The shard where it lives.
@@ -82,8 +88,8 @@ pub struct Tenant {
 /// A user as requests see it.
 #[derive(Debug)]
 pub struct Principal {
-    /// The sequence that the read model had processed, at least.
-    pub processed: u64,
+    /// The sequence as of which this is so.
+    pub as_of: AsOf,
     /// The id.
     pub id: String,
     /// The user.
@@ -151,6 +157,7 @@ pub struct Directory {
     /// The highest processed sequence that was read from Postgres.
     looked: Arc<AtomicU64>,
     shard: u16,
+    changes: Changes,
     tenants: Arc<ReadThrough<Tenant>>,
     /// By instance and name.
     organizations: Arc<ReadThrough<Tenancy>>,
@@ -177,28 +184,46 @@ impl std::fmt::Debug for Directory {
 }
 
 impl Directory {
-    /// A directory of a shard that reads from this database.
-    pub fn new(database: Database, progress: Progress, shard: u16) -> Self {
-        Self {
+    /// Opens the directory of a shard, which reads from this database, follows the log, and remembers this many answers
+    /// of each kind.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub async fn open(
+        log: Log,
+        database: Database,
+        progress: Progress,
+        shard: u16,
+        size: u32,
+    ) -> Result<Self, LogFailure> {
+        let changes = Changes::follow(log, database.clone(), shard).await?;
+        let size = usize::try_from(size).unwrap_or(usize::MAX);
+        Ok(Self {
             database,
             progress,
             looked: Arc::default(),
             shard,
-            tenants: Arc::new(ReadThrough::new(MOST_TENANTS)),
-            organizations: Arc::new(ReadThrough::new(MOST)),
-            principals: Arc::new(ReadThrough::new(MOST)),
-            apps: Arc::new(ReadThrough::new(MOST)),
-            keys: Arc::new(ReadThrough::new(MOST)),
-            personal_access_tokens: Arc::new(ReadThrough::new(MOST)),
-            projects: Arc::new(ReadThrough::new(MOST)),
-            grants: Arc::new(ReadThrough::new(MOST)),
-            metadata: Arc::new(ReadThrough::new(MOST_USERS_WITH_METADATA)),
-        }
+            tenants: Arc::new(ReadThrough::new(size, &changes)),
+            organizations: Arc::new(ReadThrough::new(size, &changes)),
+            principals: Arc::new(ReadThrough::new(size, &changes)),
+            apps: Arc::new(ReadThrough::new(size, &changes)),
+            keys: Arc::new(ReadThrough::new(size, &changes)),
+            personal_access_tokens: Arc::new(ReadThrough::new(size, &changes)),
+            projects: Arc::new(ReadThrough::new(size, &changes)),
+            grants: Arc::new(ReadThrough::new(size, &changes)),
+            metadata: Arc::new(ReadThrough::new(size / METADATA, &changes)),
+            changes,
+        })
     }
 
     /// The highest sequence that the read model is known to have processed.
     fn processed(&self) -> u64 {
         self.progress.of(&ACCESS).borrow().sequence.max(self.looked.load(Relaxed))
+    }
+
+    /// What is required of an answer as of a sequence.
+    fn required(&self, sequence: u64) -> Required {
+        Required { sequence, processed: self.processed() }
     }
 
     /// Waits until the read model has processed a sequence or the time is over, and returns how far it is. Reports of
@@ -230,7 +255,7 @@ impl Directory {
             return Ok(None);
         }
         let load = || self.database.within(self.load_tenant(&host));
-        self.tenants.get(&Lookup::of(kind, &[text]), sequence, self.processed(), load).await
+        self.tenants.get(Lookup::of(kind, &[text]), self.required(sequence), load).await
     }
 
     /// An organization of an instance, as of `sequence` or later if the read model has it.
@@ -245,7 +270,7 @@ impl Directory {
             return Ok(None);
         }
         let load = || self.database.within(self.load_organization(instance_id, &name));
-        self.organizations.get(&Lookup::of(kind, &[instance_id, text]), sequence, self.processed(), load).await
+        self.organizations.get(Lookup::of(kind, &[instance_id, text]), self.required(sequence), load).await
     }
 
     /// A user of an instance, as of `sequence` or later if the read model has it.
@@ -260,36 +285,47 @@ impl Directory {
             return Ok(None);
         }
         let load = || self.database.within(self.load_principal(instance_id, &name));
-        self.principals.get(&Lookup::of(kind, &[instance_id, text]), sequence, self.processed(), load).await
+        self.principals.get(Lookup::of(kind, &[instance_id, text]), self.required(sequence), load).await
     }
 
     async fn load_tenant(&self, host: &Locator) -> Result<Cached<Tenant>, DatabaseFailure> {
         let connection = self.database.connection().await?;
-        let (text, value) = match host {
+        let (query, value) = match host {
             Locator::Id(id) => (&TENANT_BY_ID, id),
             Locator::Domain(name) => (&TENANT_BY_DOMAIN, name),
         };
-        let statement = connection.prepare_cached(text).await?;
+        let statement = connection.prepare_cached(&query.text).await?;
         let parameters: [&(dyn ToSql + Sync); 4] = [&ACCESS.name, &ACCESS.version, &i32::from(self.shard), &value];
         let row = connection.query_one(&statement, &parameters).await?;
-        let processed = unsigned(row.get("processed"));
-        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
+        let as_of = as_of(&row);
+        let Some(id) = row.get::<_, Option<String>>("id") else {
+            let dependencies = self.changes.dependencies(None, &query.kinds, &[]);
+            return Ok(Cached { as_of, found: None, dependencies });
+        };
         let signing_keys = KEYS.rows(&*connection, &[&id]).await?.into_iter().map(|Stored { found, .. }| found);
+        let kinds = [query.kinds.as_slice(), &[SigningKey::NAME]].concat();
+        let dependencies = self.changes.dependencies(Some(&id), &kinds, &[(Instance::NAME, &id)]);
         let found = Tenant {
-            processed,
+            as_of: as_of.clone(),
             shard: self.shard,
             instance: state(Instance::NAME, &id, &row)?,
             primary_domain: row.get("primary_domain"),
             signing_keys: signing_keys.map(|key| (key.id, key.state)).collect(),
             id,
         };
-        Ok(Cached { processed, found: Some(Arc::new(found)) })
+        Ok(Cached { as_of, found: Some(Arc::new(found)), dependencies })
+    }
+
+    /// What depends on the rows of an instance that a statement reads: for a kind of which objects are given, only on
+    /// these.
+    fn dependencies(&self, query: &Query, instance_id: &str, objects: &[(&'static str, &str)]) -> Dependencies {
+        self.changes.dependencies(Some(instance_id), &query.kinds, objects)
     }
 
     /// Runs a statement about something in an instance, and returns its row.
-    async fn row(&self, text: &Sql, instance_id: &str, values: &[&str]) -> Result<Row, DatabaseFailure> {
+    async fn row(&self, query: &Query, instance_id: &str, values: &[&str]) -> Result<Row, DatabaseFailure> {
         let connection = self.database.connection().await?;
-        let statement = connection.prepare_cached(text).await?;
+        let statement = connection.prepare_cached(&query.text).await?;
         let shard = i32::from(self.shard);
         let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&ACCESS.name, &ACCESS.version, &shard, &instance_id];
         parameters.extend(values.iter().map(|value| value as &(dyn ToSql + Sync)));
@@ -297,50 +333,64 @@ impl Directory {
     }
 
     async fn load_organization(&self, instance_id: &str, name: &Locator) -> Result<Cached<Tenancy>, DatabaseFailure> {
-        let (text, value) = match name {
+        let (query, value) = match name {
             Locator::Id(id) => (&ORGANIZATION_BY_ID, id),
             Locator::Domain(name) => (&ORGANIZATION_BY_DOMAIN, name),
         };
-        let row = self.row(text, instance_id, &[value]).await?;
-        let processed = unsigned(row.get("processed"));
-        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
-        let found = Tenancy { organization: state(Organization::NAME, instance_id, &row)?, id };
-        Ok(Cached { processed, found: Some(Arc::new(found)) })
+        let row = self.row(query, instance_id, &[value]).await?;
+        let id = row.get::<_, Option<String>>("id");
+        let objects: Vec<_> = id.iter().map(|id| (Organization::NAME, id.as_str())).collect();
+        let dependencies = self.dependencies(query, instance_id, &objects);
+        let found = match id {
+            Some(id) => Some(Arc::new(Tenancy { organization: state(Organization::NAME, instance_id, &row)?, id })),
+            None => None,
+        };
+        Ok(Cached { as_of: as_of(&row), found, dependencies })
     }
 
     async fn load_principal(&self, instance_id: &str, name: &Name) -> Result<Cached<Principal>, DatabaseFailure> {
-        let (text, value) = match name {
+        let (query, value) = match name {
             Name::Id(id) => (&USER_BY_ID, id),
             Name::Username(username) => (&USER_BY_NAME, username),
         };
-        let row = self.row(text, instance_id, &[value]).await?;
-        let processed = unsigned(row.get("processed"));
-        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
+        let row = self.row(query, instance_id, &[value]).await?;
+        let as_of = as_of(&row);
+        let Some(id) = row.get::<_, Option<String>>("id") else {
+            return Ok(Cached { as_of, found: None, dependencies: self.dependencies(query, instance_id, &[]) });
+        };
+        let owner: String = row.get("owner_id");
         let memberships = serde_json::from_str(row.get("memberships")).map_err(|_| DatabaseFailure::Inconsistent {
             table: Membership::NAME,
             instance_id: instance_id.to_owned(),
             id: id.clone(),
         })?;
         let user: User = state(User::NAME, instance_id, &row)?;
+        let objects = [(User::NAME, id.as_str()), (Organization::NAME, &owner)];
+        let is_wanted = match name {
+            Name::Id(_) => true,
+            Name::Username(username) => user.username == *username,
+        };
+        let dependencies = self.dependencies(query, instance_id, if is_wanted { &objects } else { &[] });
         let found = Principal {
-            processed,
+            as_of: as_of.clone(),
             is_live: user.is_live() && row.get::<_, bool>("is_open"),
             user,
-            owner: Owner::organization(row.get::<_, String>("owner_id")),
+            owner: Owner::organization(owner),
             memberships,
             id,
         };
-        let is_wanted = match name {
-            Name::Id(_) => true,
-            Name::Username(username) => found.user.username == *username,
-        };
-        Ok(Cached { processed, found: is_wanted.then(|| Arc::new(found)) })
+        Ok(Cached { as_of, found: is_wanted.then(|| Arc::new(found)), dependencies })
     }
 }
 
 /// Whether something may have this id.
 fn is_possible(id: &str) -> bool {
     !id.contains('\0') && id.len() <= LONGEST_NAME
+}
+
+/// How far the read model was when it answered.
+fn as_of(row: &Row) -> AsOf {
+    unsigned(row.get("processed")).into()
 }
 
 fn state<R: DeserializeOwned>(table: &'static str, instance_id: &str, row: &Row) -> Result<R, DatabaseFailure> {

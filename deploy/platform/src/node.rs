@@ -250,6 +250,8 @@ impl Node {
         let executions = ExecutionIndex::open(adapters.log.clone(), &adapters.pools.admission, SHARD).await?;
         let ended = Ended::open(adapters.logs(), &adapters.pools.admission, SHARD, options.silence).await?;
         let settings = SettingsIndex::open(adapters.log.clone(), &adapters.pools.admission, SHARD).await?;
+        let (log, database) = (adapters.log.clone(), adapters.pools.admission.clone());
+        let directory = Directory::open(log, database, progress.clone(), SHARD, options.directory_size).await?;
         let client = Arc::new(Client::new(targets.clone(), keyring.clone())?);
         Ok(Self {
             unproved: (!is_proved).then(|| file.clone()),
@@ -261,7 +263,7 @@ impl Node {
             ids: Arc::new(Ids::new(options.number)),
             ended,
             settings,
-            directory: Directory::new(adapters.pools.admission.clone(), progress.clone(), SHARD),
+            directory,
             progress,
             external: external(&options.external),
             tail_limit: options.tail_limit,

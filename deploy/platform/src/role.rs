@@ -259,6 +259,7 @@ async fn connect(role: Role, options: cli::Role, listening: SocketAddr, managed:
         targets: serving.allow_targets,
         dns_server: serving.dns_server,
         silence: Duration::from_secs(serving.silence_limit),
+        directory_size: serving.directory_size,
         searches: serving.searches.bounds(),
     };
     let adapters = Adapters::connect(node_options).await?;

@@ -125,6 +125,7 @@ fn node_options(
         targets: Allowed::default(),
         dns_server: None,
         silence: view::ended::SILENCE,
+        directory_size: view::directory::SIZE,
         searches: query::SearchBounds::default(),
     };
     let node_options = NodeOptions {

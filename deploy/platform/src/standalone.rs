@@ -156,6 +156,7 @@ impl StandaloneStart<'_> {
             targets: targets(serving, is_local),
             dns_server: serving.dns_server,
             silence: Duration::from_secs(serving.silence_limit),
+            directory_size: serving.directory_size,
             patience: serving.deliveries.patience(),
             system_users: system_users(serving, data)?,
             searches: serving.searches.bounds(),

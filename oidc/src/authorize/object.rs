@@ -112,7 +112,7 @@ async fn signed(
         },
     })?;
     let on = [(Key::<App>::NAME, key.id.as_str())];
-    let is_own = key.holder_id == app.id && !oidc.edge.ended.is_dead(&tenant.id, &app.owner, &on, key.processed);
+    let is_own = key.holder_id == app.id && !oidc.edge.ended.is_dead(&tenant.id, &app.owner, &on, key.as_of.get());
     let is_typed = header.is_untyped() || header.is_type("jwt") || header.is_type(TYPE);
     if !is_own || !is_typed {
         return Err(UNSIGNED);

@@ -259,9 +259,9 @@ async fn personal(
 
 /// Refuses a personal access token that has expired, or was deleted since it was looked up.
 fn counts(edge: &Edge, tenant: &Tenant, found: &PersonalToken) -> Result<(), RefusedToken> {
-    let PersonalToken { processed, id, token, .. } = found;
+    let PersonalToken { as_of, id, token, .. } = found;
     // The token may have been deleted so long ago that it is forgotten, while the read model does not know it yet.
-    if !edge.ended.is_known() || !edge.ended.knows_since(*processed) {
+    if !edge.ended.is_known() || !edge.ended.knows_since(as_of.get()) {
         return Err(unheard().into());
     }
     if token.expires_at <= clock::now().as_millisecond() {
@@ -269,7 +269,7 @@ fn counts(edge: &Edge, tenant: &Tenant, found: &PersonalToken) -> Result<(), Ref
         return Err(RefusedToken::personal(id, true, error, "it has expired"));
     }
     let on = [(PersonalAccessToken::NAME, id.as_str())];
-    if edge.ended.is_dead(&tenant.id, &Owner::system(), &on, *processed) {
+    if edge.ended.is_dead(&tenant.id, &Owner::system(), &on, as_of.get()) {
         return Err(RefusedToken::personal(id, true, personal::invalid(), "it was deleted"));
     }
     Ok(())
@@ -277,7 +277,7 @@ fn counts(edge: &Edge, tenant: &Tenant, found: &PersonalToken) -> Result<(), Ref
 
 /// Whether a key of an instance was deleted since the instance was looked up.
 fn is_deleted(edge: &Edge, tenant: &Tenant, key_id: &str) -> bool {
-    edge.ended.is_dead(&tenant.id, &Owner::system(), &[(SigningKey::NAME, key_id)], tenant.processed)
+    edge.ended.is_dead(&tenant.id, &Owner::system(), &[(SigningKey::NAME, key_id)], tenant.as_of.get())
 }
 
 /// Returns the user of a token, if neither it nor the app has ended since the issue, as of a sequence or later.
@@ -297,7 +297,7 @@ async fn user(
     let user = edge.directory.principal(&tenant.id, Name::Id(id.to_owned()), sequence).await;
     // What is known of the user may be older than the token.
     let is_dead = |user: &Principal| {
-        let since = issued.min(user.processed);
+        let since = issued.min(user.as_of.get());
         edge.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], since)
     };
     let user = user.map_err(read_model)?.filter(|user| user.is_live && !is_dead(user));
@@ -313,7 +313,7 @@ async fn has_live_app(edge: &Edge, tenant: &Tenant, id: &str, issued: u64, seque
 /// Whether an app and its project exist and are on, and have been since a sequence, or since the app was read.
 pub fn is_live_app(edge: &Edge, tenant: &Tenant, app: &Client, since: u64) -> bool {
     let on = [(App::NAME, app.id.as_str()), (Project::NAME, &app.app.project_id)];
-    app.is_live && !edge.ended.is_dead(&tenant.id, &app.owner, &on, since.min(app.processed))
+    app.is_live && !edge.ended.is_dead(&tenant.id, &app.owner, &on, since.min(app.as_of.get()))
 }
 
 /// Turns the refusal of a token into `None`, and passes on other errors.

@@ -91,8 +91,8 @@ async fn own_app(edge: &Edge, tenant: &Tenant, sequence: u64) -> Result<Option<A
     let project = edge.directory.project(&tenant.id, project_id, "", sequence).await?;
     let issuer = edge.external.issuer(tenant);
     Ok(project.map(|project| {
-        let (processed, owner, is_live) = (project.processed, project.owner.clone(), project.is_live);
-        Arc::new(Client { processed, id: CLIENT_ID.to_owned(), app: pages_app(project_id, &issuer), owner, is_live })
+        let (as_of, owner, is_live) = (project.as_of.clone(), project.owner.clone(), project.is_live);
+        Arc::new(Client { as_of, id: CLIENT_ID.to_owned(), app: pages_app(project_id, &issuer), owner, is_live })
     }))
 }
 

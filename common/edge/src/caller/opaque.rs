@@ -72,7 +72,7 @@ fn purpose(instance_id: &str) -> String {
 mod tests {
     use domain::{resource::instance::Instance, secret::Sealed};
     use serde_json::{Map, json};
-    use view::directory::Tenant;
+    use view::directory::{AsOf, Tenant};
 
     use super::*;
     use crate::caller::{Actor, External, SystemUsers, Verifier};
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn it_counts_for_its_issuer_its_audience_and_its_time() {
         let tenant = Tenant {
-            processed: 0,
+            as_of: AsOf::default(),
             id: "1".to_owned(),
             shard: 0,
             instance: Instance::new("Acme", "8"),

@@ -17,7 +17,7 @@ impl Verified {
     pub(crate) fn personal(found: Arc<PersonalToken>) -> Self {
         Self {
             user_id: found.token.user_id.clone(),
-            sequence: found.processed,
+            sequence: found.as_of.get(),
             system: None,
             key_id: None,
             id: None,
@@ -35,7 +35,7 @@ pub(crate) fn invalid() -> Error {
 
 /// The claims of a personal access token for a project that introspects it: everything that there is to report.
 pub(crate) fn claims(found: &PersonalToken, iss: String, project_id: &str) -> AccessToken {
-    let PersonalToken { processed, id, created_at, token } = found;
+    let PersonalToken { as_of, id, created_at, token } = found;
     AccessToken {
         iss,
         sub: token.user_id.clone(),
@@ -46,7 +46,7 @@ pub(crate) fn claims(found: &PersonalToken, iss: String, project_id: &str) -> Ac
         jti: id.clone(),
         client_id: token.user_id.clone(),
         scope: SCOPE.to_owned(),
-        seq: *processed,
+        seq: as_of.get(),
         session_seq: 0,
         sid: None,
         grant_id: None,

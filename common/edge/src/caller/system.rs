@@ -16,7 +16,7 @@ use jsonwebtoken::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use view::directory::Principal;
+use view::directory::{AsOf, Principal};
 
 use super::refused::{RefusedToken, Signed, id_of, refused};
 
@@ -121,7 +121,7 @@ impl SigningUser {
         let memberships = vec![Membership::new(&name, &Owner::system(), Owner::system(), roles)];
         let user = User { username: name.clone(), is_active: true, ..User::default() };
         let (id, owner) = (name.clone(), Owner::system());
-        let principal = Principal { processed: 0, id, user, owner, is_live: true, memberships };
+        let principal = Principal { as_of: AsOf::default(), id, user, owner, is_live: true, memberships };
         Ok(Self { name, key, principal: Arc::new(principal) })
     }
 

@@ -3,11 +3,10 @@
 
 use proto::Violation;
 use serde_json::{Map, Value};
-use serde_path_to_error::Segment;
 
 use super::{
     faults::{Fault, Faults, shortened_name},
-    read::{self, Unread, field, within},
+    read::{self, Segment, Unread, field, within},
     snake_case,
 };
 use crate::error::{Error, FieldFault, Reason};
@@ -65,13 +64,13 @@ fn explain_unread(Unread { mut path, why }: Unread) -> (Fault, Vec<Segment>) {
             // The path ends with the name already.
             path.pop();
             let field = FieldFault::unknown(field(&path), shortened_name(&name), "is not a field of the request");
-            path.push(Segment::Map { key: name });
+            path.push(Segment::Member(name));
             let field = field.worded("there is no field ", "");
             (Fault { reason: Reason::UnknownField, field, path_as: Some("field") }, path)
         }
         read::Fault::Twice(name) => {
             let fault = Fault::invalid(within(&field(&path), &snake_case(&name)), read::ONCE);
-            path.push(Segment::Map { key: name });
+            path.push(Segment::Member(name));
             (fault, path)
         }
         read::Fault::Value(rule) => (Fault::invalid(field(&path), rule), path),
@@ -87,12 +86,12 @@ fn unspecified_value(unread: &Unread) -> Option<String> {
 
 /// Replaces a value by a text; `false` if it does not exist.
 fn replace(request: &mut Map<String, Value>, path: &[Segment], by: &str) -> bool {
-    let Some((Segment::Map { key }, rest)) = path.split_first() else { return false };
+    let Some((Segment::Member(key), rest)) = path.split_first() else { return false };
     let Some(mut node) = member(request, key) else { return false };
     for segment in rest {
         let next = match (node, segment) {
-            (Value::Object(members), Segment::Map { key }) => member(members, key),
-            (Value::Array(items), Segment::Seq { index }) => items.get_mut(*index),
+            (Value::Object(members), Segment::Member(key)) => member(members, key),
+            (Value::Array(items), Segment::Item(index)) => items.get_mut(*index),
             _ => None,
         };
         let Some(next) = next else { return false };
@@ -113,22 +112,21 @@ fn member<'a>(members: &'a mut Map<String, Value>, name: &str) -> Option<&'a mut
 /// ones keep their indexes: by another value that may be readable, and if that was not, the array is removed.
 fn remove(request: &mut Map<String, Value>, path: &[Segment]) -> bool {
     let Some((last, parents)) = path.split_last() else { return false };
-    let (Some(Segment::Map { key }), rest) = (parents.first(), parents.get(1..).unwrap_or_default()) else {
-        return matches!(last, Segment::Map { key } if take(request, key));
+    let (Some(Segment::Member(key)), rest) = (parents.first(), parents.get(1..).unwrap_or_default()) else {
+        return matches!(last, Segment::Member(key) if take(request, key));
     };
     let Some(mut node) = request.get_mut(key) else { return false };
     for segment in rest {
         let next = match segment {
-            Segment::Map { key } => node.get_mut(key),
-            Segment::Seq { index } => node.get_mut(index),
-            Segment::Enum { .. } | Segment::Unknown => None,
+            Segment::Member(key) => node.get_mut(key),
+            Segment::Item(index) => node.get_mut(index),
         };
         let Some(next) = next else { return false };
         node = next;
     }
     match (node, last) {
-        (Value::Object(members), Segment::Map { key }) => take(members, key),
-        (Value::Array(items), Segment::Seq { index }) => match items.get_mut(*index) {
+        (Value::Object(members), Segment::Member(key)) => take(members, key),
+        (Value::Array(items), Segment::Item(index)) => match items.get_mut(*index) {
             Some(item) => match replacement(item) {
                 Some(other) => {
                     *item = other;
@@ -180,12 +178,12 @@ mod tests {
 
     #[test]
     fn what_says_nothing_takes_the_place_of_what_cannot_be_read() {
-        let key = |key: &str| Segment::Map { key: key.to_owned() };
+        let key = |key: &str| Segment::Member(key.to_owned());
         let replaced = |path: &[Segment]| {
             let mut request = Map::from_iter([("appTypes".to_owned(), json!([{ "kind": 5 }, 6]))]);
             replace(&mut request, path, "NONE").then_some(Value::Object(request))
         };
-        let at = |index: usize| Segment::Seq { index };
+        let at = |index: usize| Segment::Item(index);
         assert_eq!(replaced(&[key("app_types")]), Some(json!({ "appTypes": "NONE" })));
         assert_eq!(replaced(&[key("appTypes"), at(1)]), Some(json!({ "appTypes": [{ "kind": 5 }, "NONE"] })));
         let kind = [key("appTypes"), at(0), key("kind")];
@@ -197,8 +195,8 @@ mod tests {
 
     #[test]
     fn what_is_cut_out_is_found_in_either_spelling_and_what_is_not_there_is_not_cut() {
-        let key = |key: &str| Segment::Map { key: key.to_owned() };
-        let at = |index: usize| Segment::Seq { index };
+        let key = |key: &str| Segment::Member(key.to_owned());
+        let at = |index: usize| Segment::Item(index);
         let cut = |path: &[Segment]| {
             let mut request = Map::from_iter([
                 ("filters".to_owned(), json!([{ "inIds": { "ids": ["a", ""] } }, 5])),
@@ -229,7 +227,7 @@ mod tests {
         let read = |left: Map<String, Value>| {
             readings.set(readings.get() + 1);
             let key = left.keys().next().cloned().unwrap_or_default();
-            Err(Unread { path: vec![Segment::Map { key }], why: read::Fault::Value("is wrong".into()) })
+            Err(Unread { path: vec![Segment::Member(key)], why: read::Fault::Value("is wrong".into()) })
         };
         explain(request.clone(), Faults::default(), read);
         readings.get()

@@ -5,12 +5,11 @@ use std::fmt;
 use serde::{
     Deserializer,
     de::{
-        self, DeserializeOwned, Expected, IntoDeserializer, Unexpected, Visitor,
-        value::{MapDeserializer, SeqDeserializer},
+        self, DeserializeOwned, DeserializeSeed, Expected, MapAccess, SeqAccess, Unexpected, Visitor,
+        value::StrDeserializer,
     },
 };
-use serde_json::{Map, Value};
-use serde_path_to_error::Segment;
+use serde_json::{Map, Value, map};
 
 use super::{faults::shortened_name, snake_case};
 
@@ -27,6 +26,13 @@ pub(crate) struct Unread {
     pub(super) why: Fault,
 }
 
+/// A step of a path from an object or an array to what is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Segment {
+    Member(String),
+    Item(usize),
+}
+
 impl fmt::Display for Unread {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let field = shortened_name(&field(&self.path));
@@ -41,20 +47,17 @@ impl fmt::Display for Unread {
 
 /// Reads a message, up to the first fault.
 pub(crate) fn message<I: DeserializeOwned>(request: Map<String, Value>) -> Result<I, Unread> {
-    serde_path_to_error::deserialize(Node(Value::Object(request))).map_err(
-        |error: serde_path_to_error::Error<Fault>| Unread {
-            path: error.path().iter().cloned().collect(),
-            why: error.into_inner(),
-        },
-    )
+    I::deserialize(Node(Value::Object(request))).map_err(|Misread { why, mut path }| {
+        path.reverse();
+        Unread { path, why }
+    })
 }
 
 /// The path in the names of the proto file: `filters[0].in_ids`.
 pub(super) fn field(path: &[Segment]) -> String {
     path.iter().fold(String::new(), |path, segment| match segment {
-        Segment::Seq { index } => format!("{path}[{index}]"),
-        Segment::Map { key } => within(&path, &snake_case(key)),
-        Segment::Enum { .. } | Segment::Unknown => path,
+        Segment::Item(index) => format!("{path}[{index}]"),
+        Segment::Member(key) => within(&path, &snake_case(key)),
     })
 }
 
@@ -81,32 +84,59 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+/// A fault on its way from the value that has it to the whole message.
+#[derive(Debug)]
+struct Misread {
+    why: Fault,
+    /// The steps that it has gone through, the innermost first.
+    path: Vec<Segment>,
+}
 
-impl de::Error for Fault {
+impl From<Fault> for Misread {
+    fn from(why: Fault) -> Self {
+        Self { why, path: vec![] }
+    }
+}
+
+impl Misread {
+    fn within(mut self, segment: Segment) -> Self {
+        self.path.push(segment);
+        self
+    }
+}
+
+impl fmt::Display for Misread {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.why.fmt(formatter)
+    }
+}
+
+impl std::error::Error for Misread {}
+
+impl de::Error for Misread {
     /// Only faults of numbers arrive here, with messages about Rust.
     fn custom<T: fmt::Display>(_: T) -> Self {
-        Self::Value("must be a whole number in the range of its type".to_owned())
+        Fault::Value("must be a whole number in the range of its type".to_owned()).into()
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::Value(format!("must be {}, not {}", plain(expected), kind(found)))
+        Fault::Value(format!("must be {}, not {}", plain(expected), kind(found))).into()
     }
 
     fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::Value(format!("must be {}", plain(expected)))
+        Fault::Value(format!("must be {}", plain(expected))).into()
     }
 
     fn unknown_variant(_: &str, variants: &'static [&'static str]) -> Self {
-        Self::Value(format!("{ONE_OF}{}", variants.join(", ")))
+        Fault::Value(format!("{ONE_OF}{}", variants.join(", "))).into()
     }
 
     fn unknown_field(name: &str, _: &'static [&'static str]) -> Self {
-        Self::Unknown(name.to_owned())
+        Fault::Unknown(name.to_owned()).into()
     }
 
     fn duplicate_field(name: &'static str) -> Self {
-        Self::Twice(name.to_owned())
+        Fault::Twice(name.to_owned()).into()
     }
 }
 
@@ -138,18 +168,10 @@ fn kind(found: Unexpected<'_>) -> &'static str {
 /// A value to be read.
 struct Node(Value);
 
-impl IntoDeserializer<'_, Fault> for Node {
-    type Deserializer = Self;
-
-    fn into_deserializer(self) -> Self {
-        self
-    }
-}
-
 impl<'de> Deserializer<'de> for Node {
-    type Error = Fault;
+    type Error = Misread;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
         match self.0 {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(value),
@@ -159,24 +181,70 @@ impl<'de> Deserializer<'de> for Node {
                 (None, None, value) => visitor.visit_f64(value.unwrap_or(f64::NAN)),
             },
             Value::String(text) => visitor.visit_string(text),
-            Value::Array(items) => visitor.visit_seq(SeqDeserializer::new(items.into_iter().map(Node))),
-            Value::Object(members) => {
-                visitor.visit_map(MapDeserializer::new(members.into_iter().map(|(name, value)| (name, Node(value)))))
-            }
+            Value::Array(items) => visitor.visit_seq(Items { left: items.into_iter(), at: 0 }),
+            Value::Object(members) => visitor.visit_map(Members { left: members.into_iter(), at: None }),
         }
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
         if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Misread> {
         visitor.visit_newtype_struct(self)
     }
 
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
         tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// The items of an array that are still to be read.
+struct Items {
+    left: std::vec::IntoIter<Value>,
+    at: usize,
+}
+
+impl<'de> SeqAccess<'de> for Items {
+    type Error = Misread;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Misread> {
+        let Some(item) = self.left.next() else { return Ok(None) };
+        let read = seed.deserialize(Node(item)).map_err(|misread| misread.within(Segment::Item(self.at)))?;
+        self.at += 1;
+        Ok(Some(read))
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        Some(self.left.len())
+    }
+}
+
+/// The members of an object that are still to be read.
+struct Members {
+    left: map::IntoIter,
+    /// The name that was read, and its value, which is read next.
+    at: Option<(String, Value)>,
+}
+
+impl<'de> MapAccess<'de> for Members {
+    type Error = Misread;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Misread> {
+        let Some((name, value)) = self.left.next() else { return Ok(None) };
+        match seed.deserialize(StrDeserializer::new(&name)) {
+            Ok(read) => {
+                self.at = Some((name, value));
+                Ok(Some(read))
+            }
+            Err(misread) => Err(Misread::within(misread, Segment::Member(name))),
+        }
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Misread> {
+        let (name, value) = self.at.take().unwrap_or_default();
+        seed.deserialize(Node(value)).map_err(|misread| misread.within(Segment::Member(name)))
     }
 }
 

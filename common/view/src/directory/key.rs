@@ -13,17 +13,17 @@ use domain::{
 use serde_json::Value;
 
 use super::{
-    Cached, Directory, Lookup, is_possible,
-    sql::{APP_KEY, USER_KEY},
+    AsOf, Cached, Directory, Lookup, as_of, is_possible,
+    sql::{APP_KEY, Statement, USER_KEY},
     state,
 };
-use crate::{checkpoint::unsigned, database::DatabaseFailure, projection::Sql};
+use crate::database::DatabaseFailure;
 
 /// A key as endpoints see it.
 #[derive(Debug)]
 pub struct HeldKey {
-    /// The sequence that the read model had processed, at least.
-    pub processed: u64,
+    /// The sequence as of which this is so.
+    pub as_of: AsOf,
     /// The id.
     pub id: String,
     /// The id of the app or the user that holds the key.
@@ -37,15 +37,15 @@ pub struct HeldKey {
 /// A kind of holder whose keys the directory looks up.
 pub trait Signer: Holder {
     /// The statement that finds a key by its id.
-    const KEY_BY_ID: &'static Sql;
+    const KEY_BY_ID: &'static Statement;
 }
 
 impl Signer for App {
-    const KEY_BY_ID: &'static Sql = &APP_KEY;
+    const KEY_BY_ID: &'static Statement = &APP_KEY;
 }
 
 impl Signer for User {
-    const KEY_BY_ID: &'static Sql = &USER_KEY;
+    const KEY_BY_ID: &'static Statement = &USER_KEY;
 }
 
 impl Directory {
@@ -62,16 +62,21 @@ impl Directory {
         if !is_possible(id) {
             return Ok(None);
         }
-        let key = Lookup::of(H::KEY, &[instance_id, id]);
         let load = || self.database.within(self.load_key::<H>(instance_id, id));
-        self.keys.get(&key, sequence, self.processed(), load).await
+        self.keys.get(Lookup::of(H::KEY, &[instance_id, id]), self.required(sequence), load).await
     }
 
     async fn load_key<H: Signer>(&self, instance_id: &str, id: &str) -> Result<Cached<HeldKey>, DatabaseFailure> {
         let row = self.row(H::KEY_BY_ID, instance_id, &[id]).await?;
-        let processed = unsigned(row.get("processed"));
-        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
+        let as_of = as_of(&row);
+        let dependencies = self.dependencies(H::KEY_BY_ID, instance_id, &[(Key::<H>::NAME, id)]);
+        let Some(id) = row.get::<_, Option<String>>("id") else {
+            return Ok(Cached { as_of, found: None, dependencies });
+        };
         let Key { holder_id, public, expires_at, .. } = state::<Key<H>>(Key::<H>::NAME, instance_id, &row)?;
-        Ok(Cached { processed, found: Some(Arc::new(HeldKey { processed, id, holder_id, public, expires_at })) })
+        let objects = [(Key::<H>::NAME, id.as_str()), (H::NAME, &holder_id)];
+        let dependencies = self.dependencies(H::KEY_BY_ID, instance_id, &objects);
+        let found = HeldKey { as_of: as_of.clone(), id, holder_id, public, expires_at };
+        Ok(Cached { as_of, found: Some(Arc::new(found)), dependencies })
     }
 }

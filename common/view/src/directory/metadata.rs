@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use domain::{resource::user_metadata::UserMetadata, standard::Resource};
 
-use super::{Cached, Directory, Lookup, sql};
-use crate::{checkpoint::unsigned, database::DatabaseFailure};
+use super::{Cached, Directory, Lookup, as_of, sql};
+use crate::database::DatabaseFailure;
 
 /// The metadata of a user.
 #[derive(Debug, Default)]
@@ -38,9 +38,12 @@ impl Directory {
         user_id: &str,
         sequence: u64,
     ) -> Result<Arc<Metadata>, Arc<DatabaseFailure>> {
-        let key = Lookup::of("id", &[instance_id, user_id]);
         let load = || self.database.within(self.load_metadata(instance_id, user_id));
-        Ok(self.metadata.get(&key, sequence, self.processed(), load).await?.unwrap_or_default())
+        Ok(self
+            .metadata
+            .get(Lookup::of("id", &[instance_id, user_id]), self.required(sequence), load)
+            .await?
+            .unwrap_or_default())
     }
 
     async fn load_metadata(&self, instance_id: &str, user_id: &str) -> Result<Cached<Metadata>, DatabaseFailure> {
@@ -51,7 +54,8 @@ impl Directory {
             id: user_id.to_owned(),
         })?;
         let found = Metadata { entries, is_all: row.get("is_all") };
-        Ok(Cached { processed: unsigned(row.get("processed")), found: Some(Arc::new(found)) })
+        let dependencies = self.dependencies(&sql::METADATA, instance_id, &[]);
+        Ok(Cached { as_of: as_of(&row), found: Some(Arc::new(found)), dependencies })
     }
 }
 

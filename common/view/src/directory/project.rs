@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use domain::{
     context::Owner,
-    resource::{app::App, project::Project, user_grant::UserGrant},
+    resource::{app::App, organization::Organization, project::Project, user_grant::UserGrant},
     standard::Resource,
 };
 use serde::Deserialize;
 
 use super::{
-    Cached, Directory, Lookup, is_possible,
+    AsOf, Cached, Directory, Lookup, as_of, is_possible,
     sql::{APP, GRANTS, PROJECT},
     state,
 };
-use crate::{checkpoint::unsigned, database::DatabaseFailure};
+use crate::database::DatabaseFailure;
 
 /// An app as endpoints see it.
 #[derive(Debug)]
 pub struct Client {
-    /// The sequence that the read model had processed, at least.
-    pub processed: u64,
+    /// The sequence as of which this is so.
+    pub as_of: AsOf,
     /// The id of the app.
     pub id: String,
     /// The state of the app.
@@ -34,8 +34,8 @@ pub struct Client {
 /// A project as the users of an organization see it.
 #[derive(Debug, Clone)]
 pub struct Audience {
-    /// The sequence that the read model had processed, at least.
-    pub processed: u64,
+    /// The sequence as of which this is so.
+    pub as_of: AsOf,
     /// The id of the project.
     pub id: String,
     /// The state of the project.
@@ -55,8 +55,8 @@ pub struct Audience {
 /// The user grants of a user that are in force.
 #[derive(Debug, Default)]
 pub struct Grants {
-    /// The sequence that the read model had processed, at least.
-    pub processed: u64,
+    /// The sequence as of which this is so.
+    pub as_of: AsOf,
     /// The grants.
     pub granted: Vec<Granted>,
 }
@@ -110,9 +110,8 @@ impl Directory {
         if !is_possible(id) {
             return Ok(None);
         }
-        let key = Lookup::of("id", &[instance_id, id]);
         let load = || self.database.within(self.load_app(instance_id, id));
-        self.apps.get(&key, sequence, self.processed(), load).await
+        self.apps.get(Lookup::of("id", &[instance_id, id]), self.required(sequence), load).await
     }
 
     /// A project of an instance as the users of an organization see it, as of `sequence` or later if the read model has
@@ -130,9 +129,8 @@ impl Directory {
         if !is_possible(id) {
             return Ok(None);
         }
-        let key = Lookup::of("id", &[instance_id, id, organization_id]);
         let load = || self.database.within(self.load_project(instance_id, id, organization_id));
-        self.projects.get(&key, sequence, self.processed(), load).await
+        self.projects.get(Lookup::of("id", &[instance_id, id, organization_id]), self.required(sequence), load).await
     }
 
     /// The user grants of a user of an instance, as of `sequence` or later if the read model has it.
@@ -145,23 +143,26 @@ impl Directory {
         user_id: &str,
         sequence: u64,
     ) -> Result<Arc<Grants>, Arc<DatabaseFailure>> {
-        let key = Lookup::of("id", &[instance_id, user_id]);
         let load = || self.database.within(self.load_grants(instance_id, user_id));
-        Ok(self.grants.get(&key, sequence, self.processed(), load).await?.unwrap_or_default())
+        Ok(self
+            .grants
+            .get(Lookup::of("id", &[instance_id, user_id]), self.required(sequence), load)
+            .await?
+            .unwrap_or_default())
     }
 
     async fn load_app(&self, instance_id: &str, id: &str) -> Result<Cached<Client>, DatabaseFailure> {
         let row = self.row(&APP, instance_id, &[id]).await?;
-        let processed = unsigned(row.get("processed"));
-        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
-        let found = Client {
-            processed,
-            app: state(App::NAME, instance_id, &row)?,
-            owner: Owner::organization(row.get::<_, String>("owner_id")),
-            is_live: row.get("is_live"),
-            id,
+        let (as_of, by_id) = (as_of(&row), (App::NAME, id));
+        let Some(id) = row.get::<_, Option<String>>("id") else {
+            return Ok(Cached { as_of, found: None, dependencies: self.dependencies(&APP, instance_id, &[by_id]) });
         };
-        Ok(Cached { processed, found: Some(Arc::new(found)) })
+        let (app, owner): (App, String) = (state(App::NAME, instance_id, &row)?, row.get("owner_id"));
+        let objects = [by_id, (Project::NAME, &app.project_id), (Organization::NAME, &owner)];
+        let dependencies = self.dependencies(&APP, instance_id, &objects);
+        let (owner, is_live) = (Owner::organization(owner), row.get("is_live"));
+        let found = Client { as_of: as_of.clone(), app, owner, is_live, id };
+        Ok(Cached { as_of, found: Some(Arc::new(found)), dependencies })
     }
 
     async fn load_project(
@@ -171,19 +172,23 @@ impl Directory {
         organization_id: &str,
     ) -> Result<Cached<Audience>, DatabaseFailure> {
         let row = self.row(&PROJECT, instance_id, &[id, organization_id]).await?;
-        let processed = unsigned(row.get("processed"));
-        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
+        let (as_of, by_id) = (as_of(&row), (Project::NAME, id));
+        let Some(id) = row.get::<_, Option<String>>("id") else {
+            return Ok(Cached { as_of, found: None, dependencies: self.dependencies(&PROJECT, instance_id, &[by_id]) });
+        };
+        let owner: String = row.get("owner_id");
+        let dependencies = self.dependencies(&PROJECT, instance_id, &[by_id, (Organization::NAME, &owner)]);
         let found = Audience {
-            processed,
+            as_of: as_of.clone(),
             project: state(Project::NAME, instance_id, &row)?,
-            owner: Owner::organization(row.get::<_, String>("owner_id")),
+            owner: Owner::organization(owner),
             is_live: row.get("is_live"),
             is_own: row.get("is_own"),
             project_grants: row.get("project_grants"),
             apps: row.get("apps"),
             id,
         };
-        Ok(Cached { processed, found: Some(Arc::new(found)) })
+        Ok(Cached { as_of, found: Some(Arc::new(found)), dependencies })
     }
 
     async fn load_grants(&self, instance_id: &str, user_id: &str) -> Result<Cached<Grants>, DatabaseFailure> {
@@ -193,7 +198,7 @@ impl Directory {
             instance_id: instance_id.to_owned(),
             id: user_id.to_owned(),
         })?;
-        let processed = unsigned(row.get("processed"));
-        Ok(Cached { processed, found: Some(Arc::new(Grants { processed, granted })) })
+        let (as_of, dependencies) = (as_of(&row), self.dependencies(&GRANTS, instance_id, &[]));
+        Ok(Cached { found: Some(Arc::new(Grants { as_of: as_of.clone(), granted })), as_of, dependencies })
     }
 }

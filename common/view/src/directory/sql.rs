@@ -1,15 +1,23 @@
 //! The statements of the directory. Each returns one row: what it finds, and how far the read model was.
 
+use std::sync::LazyLock;
+
 use domain::{resource::signing_key::SigningKey, standard::Resource};
 
-use crate::{
-    projection::{ACCESS, Sql},
-    read_model::Select,
-};
+use crate::{projection::ACCESS, read_model::Select};
 
-pub(super) static TENANT_BY_ID: Sql = Sql::new(|| with_processed(&format!("{TENANT} where i.id = $4")));
+/// A statement that looks something up, and the kinds of objects whose rows it reads.
+pub struct Query {
+    pub(super) text: String,
+    pub(super) kinds: Vec<&'static str>,
+}
 
-pub(super) static TENANT_BY_DOMAIN: Sql = Sql::new(|| {
+/// A statement, made when it is first needed.
+pub(super) type Statement = LazyLock<Query>;
+
+pub(super) static TENANT_BY_ID: Statement = Statement::new(|| with_processed(&format!("{TENANT} where i.id = $4")));
+
+pub(super) static TENANT_BY_DOMAIN: Statement = Statement::new(|| {
     with_processed(&format!(
         "{TENANT} join {{domain}} d on d.instance_id = i.instance_id and d.owner_id = i.id \
          where d.name = $4 and d.is_verified"
@@ -20,10 +28,10 @@ pub(super) static TENANT_BY_DOMAIN: Sql = Sql::new(|| {
 const TENANT: &str = "select i.id, i.state::text, p.name as primary_domain from {instance} i \
                       join {domain} p on p.instance_id = i.instance_id and p.owner_id = i.id and p.is_primary";
 
-pub(super) static ORGANIZATION_BY_ID: Sql =
-    Sql::new(|| with_processed(&format!("{ORGANIZATION} where o.instance_id = $4 and o.id = $5")));
+pub(super) static ORGANIZATION_BY_ID: Statement =
+    Statement::new(|| with_processed(&format!("{ORGANIZATION} where o.instance_id = $4 and o.id = $5")));
 
-pub(super) static ORGANIZATION_BY_DOMAIN: Sql = Sql::new(|| {
+pub(super) static ORGANIZATION_BY_DOMAIN: Statement = Statement::new(|| {
     with_processed(&format!(
         "{ORGANIZATION} join {{domain}} d on d.instance_id = o.instance_id and d.owner_id = o.id \
          where d.instance_id = $4 and d.name = $5 and d.is_verified"
@@ -35,11 +43,11 @@ const ORGANIZATION: &str = "select o.id, o.state::text from {organization} o";
 pub(super) static KEYS: Select<SigningKey> =
     Select::new(&ACCESS, SigningKey::NAME, "where instance_id = $1 order by id");
 
-pub(super) static USER_BY_ID: Sql = Sql::new(|| with_processed(&format!("{USER} and u.id = $5")));
+pub(super) static USER_BY_ID: Statement = Statement::new(|| with_processed(&format!("{USER} and u.id = $5")));
 
 /// If nobody has the name, this finds the first user of the instance, whom the caller discards, so that a missing user
 /// takes no less time.
-pub(super) static USER_BY_NAME: Sql = Sql::new(|| {
+pub(super) static USER_BY_NAME: Statement = Statement::new(|| {
     let first = "u.id = (select min(first.id) from {user} first where first.instance_id = $4)";
     with_processed(&format!("({USER} and u.username = $5) union all ({USER} and {first}) limit 1"))
 });
@@ -51,7 +59,7 @@ const USER: &str = "select u.id, u.owner_id, u.state::text, o.is_active as is_op
                     {organization} o on o.instance_id = u.instance_id and o.id = u.owner_id where u.instance_id = $4";
 
 /// An app with its project and their organization.
-pub(super) static APP: Sql = Sql::new(|| {
+pub(super) static APP: Statement = Statement::new(|| {
     with_processed(
         "select a.id, a.owner_id, a.state::text, a.is_active and p.is_active and o.is_active as is_live from {app} a \
          join {project} p on p.instance_id = a.instance_id and p.id = a.project_id \
@@ -61,18 +69,18 @@ pub(super) static APP: Sql = Sql::new(|| {
 });
 
 /// Finds a key of an app or of a user, if its holder exists, too.
-pub(super) static APP_KEY: Sql = Sql::new(|| key("{app_key}", "{app}"));
-pub(super) static USER_KEY: Sql = Sql::new(|| key("{user_key}", "{user}"));
+pub(super) static APP_KEY: Statement = Statement::new(|| key("{app_key}", "{app}"));
+pub(super) static USER_KEY: Statement = Statement::new(|| key("{user_key}", "{user}"));
 
 /// Finds a personal access token, if its user exists, too.
-pub(super) static PERSONAL_ACCESS_TOKEN: Sql = Sql::new(|| {
+pub(super) static PERSONAL_ACCESS_TOKEN: Statement = Statement::new(|| {
     with_processed(
         "select t.id, t.state::text, floor(extract(epoch from t.created_at))::bigint as made_at from {personal_access_token} t \
          join {user} u on u.instance_id = t.instance_id and u.id = t.user_id where t.instance_id = $4 and t.id = $5",
     )
 });
 
-fn key(keys: &str, holders: &str) -> String {
+fn key(keys: &str, holders: &str) -> Query {
     with_processed(&format!(
         "select k.id, k.state::text from {keys} k \
          join {holders} h on h.instance_id = k.instance_id and h.id = k.holder_id where k.instance_id = $4 and k.id = $5"
@@ -80,7 +88,7 @@ fn key(keys: &str, holders: &str) -> String {
 }
 
 /// A project, its first 100 apps, whether the organization `$6` owns it, and the project grants to that organization.
-pub(super) static PROJECT: Sql = Sql::new(|| {
+pub(super) static PROJECT: Statement = Statement::new(|| {
     with_processed(
         "select p.id, p.owner_id, p.state::text, p.is_active and o.is_active as is_live, p.owner_id = $6 as is_own, array \
          (select g.id from {project_grant} g where g.instance_id = p.instance_id and g.organization_id = $6 \
@@ -94,7 +102,7 @@ pub(super) static PROJECT: Sql = Sql::new(|| {
 
 /// The user grants of a user that are in force: the project, its organization, the organization that granted it and the
 /// project grant exist and are switched on. Only roles that exist, and that the project grant includes, are returned.
-pub(super) static GRANTS: Sql = Sql::new(|| {
+pub(super) static GRANTS: Statement = Statement::new(|| {
     with_processed(
         "select coalesce(json_agg(json_build_object('id', g.id, 'project_id', g.project_id, 'organization_id', g.owner_id, \
          'project_grant_id', by.id, 'primary_domain', o.state->>'primary_domain', 'roles', (\
@@ -122,7 +130,7 @@ const MOST_ENTRIES: usize = MOST_METADATA / OF_ENTRY + 1;
 
 /// The entries of a user's metadata in the order of their keys, as many as fit [`MOST_METADATA`]. Their ids begin with
 /// the id of the user and a slash, and sort like the keys, so no other rows are read.
-pub(super) static METADATA: Sql = Sql::new(|| {
+pub(super) static METADATA: Statement = Statement::new(|| {
     with_processed(&format!(
         "select coalesce(json_agg(json_build_array(m.metadata_key, m.value) order by m.metadata_key) \
          filter (where m.size <= {MOST_METADATA}), '[]')::text as entries, \
@@ -137,11 +145,13 @@ pub(super) static METADATA: Sql = Sql::new(|| {
 /// Makes a statement return one row: what it finds, if anything, and the sequence that the read model had processed.
 /// That is read with or before the data, so that it promises no more than the data holds. The checkpoints are named
 /// first: a reader that waits for them during an exchange of generations must hold no tables that the exchange needs.
-fn with_processed(statement: &str) -> String {
-    ACCESS.sql(&format!(
+fn with_processed(statement: &str) -> Query {
+    let text = ACCESS.sql(&format!(
         "select c.processed, found.* from (select coalesce(max(sequence), 0) as processed from platform.checkpoints \
          where projection = $1 and version = $2 and shard = $3) as c left join ({statement}) as found on true"
-    ))
+    ));
+    let kinds = ACCESS.row_tables().iter().map(|table| table.aggregate_type);
+    Query { text, kinds: kinds.filter(|kind| statement.contains(&format!("{{{kind}}}"))).collect() }
 }
 
 #[cfg(test)]
@@ -151,8 +161,19 @@ mod tests {
     #[test]
     fn checkpoints_are_named_before_tables() {
         for statement in [&METADATA, &TENANT_BY_ID, &USER_BY_NAME, &GRANTS] {
-            let (checkpoints, table) = (statement.find("platform.checkpoints"), statement.find(&ACCESS.schema_name()));
-            assert!(checkpoints.is_some_and(|checkpoints| Some(checkpoints) < table), "{}", **statement);
+            let [checkpoints, table] =
+                ["platform.checkpoints", &ACCESS.schema_name()].map(|name| statement.text.find(name));
+            assert!(checkpoints.is_some_and(|checkpoints| Some(checkpoints) < table), "{}", statement.text);
+        }
+    }
+
+    #[test]
+    fn a_statement_names_the_kinds_of_all_its_tables() {
+        assert_eq!(USER_BY_NAME.kinds, ["organization", "user", "membership"]);
+        assert_eq!(METADATA.kinds, ["user_metadata"]);
+        for statement in [&TENANT_BY_DOMAIN, &APP, &APP_KEY, &PROJECT, &GRANTS, &PERSONAL_ACCESS_TOKEN] {
+            let tables = statement.text.matches(&format!("{}.", ACCESS.schema_name())).count();
+            assert!((2..=tables).contains(&statement.kinds.len()), "{}", statement.text);
         }
     }
 }

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use domain::{resource::personal_access_token::PersonalAccessToken, standard::Resource};
+use domain::{
+    resource::{personal_access_token::PersonalAccessToken, user::User},
+    standard::Resource,
+};
 
-use super::{Cached, Directory, Lookup, is_possible, sql::PERSONAL_ACCESS_TOKEN, state};
-use crate::{checkpoint::unsigned, database::DatabaseFailure};
+use super::{AsOf, Cached, Directory, Lookup, as_of, is_possible, sql::PERSONAL_ACCESS_TOKEN, state};
+use crate::database::DatabaseFailure;
 
 /// A personal access token as requests see it.
 #[derive(Debug)]
 pub struct PersonalToken {
-    /// The sequence that the read model had processed, at least.
-    pub processed: u64,
+    /// The sequence as of which this is so.
+    pub as_of: AsOf,
     /// The id.
     pub id: String,
     /// When it was made, in seconds since the Unix epoch.
@@ -34,9 +37,8 @@ impl Directory {
         if !is_possible(id) {
             return Ok(None);
         }
-        let key = Lookup::of("id", &[instance_id, id]);
         let load = || self.database.within(self.load_personal_access_token(instance_id, id));
-        self.personal_access_tokens.get(&key, sequence, self.processed(), load).await
+        self.personal_access_tokens.get(Lookup::of("id", &[instance_id, id]), self.required(sequence), load).await
     }
 
     async fn load_personal_access_token(
@@ -45,12 +47,15 @@ impl Directory {
         id: &str,
     ) -> Result<Cached<PersonalToken>, DatabaseFailure> {
         let row = self.row(&PERSONAL_ACCESS_TOKEN, instance_id, &[id]).await?;
-        let processed = unsigned(row.get("processed"));
-        let Some(id) = row.get::<_, Option<String>>("id") else { return Ok(Cached { processed, found: None }) };
-        let token = state(PersonalAccessToken::NAME, instance_id, &row)?;
-        Ok(Cached {
-            processed,
-            found: Some(Arc::new(PersonalToken { processed, id, created_at: row.get("made_at"), token })),
-        })
+        let (as_of, by_id) = (as_of(&row), (PersonalAccessToken::NAME, id));
+        let Some(id) = row.get::<_, Option<String>>("id") else {
+            let dependencies = self.dependencies(&PERSONAL_ACCESS_TOKEN, instance_id, &[by_id]);
+            return Ok(Cached { as_of, found: None, dependencies });
+        };
+        let token: PersonalAccessToken = state(PersonalAccessToken::NAME, instance_id, &row)?;
+        let objects = [by_id, (User::NAME, &token.user_id)];
+        let dependencies = self.dependencies(&PERSONAL_ACCESS_TOKEN, instance_id, &objects);
+        let found = PersonalToken { as_of: as_of.clone(), id, created_at: row.get("made_at"), token };
+        Ok(Cached { as_of, found: Some(Arc::new(found)), dependencies })
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct ServingOptions {
     pub(crate) system_users: SystemUsers,
     /// How long tokens are accepted while neither NATS nor Postgres can tell which have ended.
     pub(crate) silence: Duration,
+    /// How many answers of each kind the directory remembers.
+    pub(crate) directory_size: u32,
     /// The bounds of a search.
     pub(crate) searches: SearchBounds,
 }

@@ -97,7 +97,7 @@ async fn projects(
             own.id.clone()
         } else {
             match own_app::find_app(&oidc.edge, tenant, id, 0).await? {
-                Some(found) if holder::is_live_app(&oidc.edge, tenant, &found, found.processed) => {
+                Some(found) if holder::is_live_app(&oidc.edge, tenant, &found, found.as_of.get()) => {
                     found.app.project_id.clone()
                 }
                 Some(_) => continue,

@@ -107,7 +107,7 @@ fn tenant(id: &str, point: &[u8]) -> Tenant {
     };
     Tenant {
         shard: 0,
-        processed: 1,
+        as_of: 1.into(),
         id: id.to_owned(),
         instance: Instance::new(id, &format!("p{id}")),
         primary_domain: format!("{id}.example.com"),

@@ -1,0 +1,84 @@
+use domain::{
+    resource::{membership::Membership, organization::Organization, target::Target, user::User},
+    standard::Resource,
+};
+use eventlog::record::{CommitRecord, Event, Recorded};
+use jiff::Timestamp;
+
+use super::*;
+
+/// Changes that are followed by hand, from the sequence 10 on.
+pub(in crate::directory) fn changes() -> Changes {
+    Changes::new(Position { sequence: 10, stream_sequence: 10, ..Position::default() })
+}
+
+/// A record of one event, about an object of the instance `1`.
+fn record(sequence: u64, kind: &str, id: &str) -> Record {
+    let event =
+        Event { instance_id: "1".into(), aggregate_type: kind.into(), aggregate_id: id.into(), ..Event::default() };
+    let recorded = Arc::new(Recorded { sequence, committed_at: Timestamp::UNIX_EPOCH, event });
+    let commit = CommitRecord { first_sequence: sequence, ..CommitRecord::default() };
+    Record { stream_sequence: sequence, digest: [0; 32], commit, events: vec![recorded] }
+}
+
+/// Follows an event.
+pub(in crate::directory) fn follow(changes: &Changes, sequence: u64, kind: &str, id: &str) {
+    Following(Arc::downgrade(&changes.0)).apply(&record(sequence, kind, id));
+}
+
+#[test]
+fn an_answer_changes_with_its_objects_and_with_every_object_of_its_other_kinds() {
+    let changes = changes();
+    let kinds = [User::NAME, Organization::NAME, Membership::NAME];
+    let of_user = changes.dependencies(Some("1"), &kinds, &[(User::NAME, "3"), (Organization::NAME, "2")]);
+    let elsewhere = changes.dependencies(Some("7"), &kinds, &[(User::NAME, "3")]);
+    let of_all = changes.dependencies(None, &[User::NAME], &[]);
+    let (mut sequence, mut expected) = (10, Change::None);
+    for (kind, id, is_changed) in [
+        (User::NAME, "4", false),
+        (User::NAME, "3", true),
+        (Organization::NAME, "4", false),
+        (Organization::NAME, "2", true),
+        (Membership::NAME, "5", true),
+        (Target::NAME, "3", false),
+    ] {
+        sequence += 1;
+        follow(&changes, sequence, kind, id);
+        if is_changed {
+            expected = Change::At(sequence);
+            assert_eq!(changes.since(&of_user, sequence - 1), expected, "{kind} {id}");
+        }
+        assert_eq!(changes.since(&of_user, 10), expected, "{kind} {id}");
+        assert_eq!(changes.since(&of_user, sequence), Change::None, "{kind} {id}");
+        assert_eq!(changes.since(&elsewhere, 10), Change::None, "another instance");
+        assert_eq!(changes.position(), sequence);
+    }
+    assert_eq!(changes.since(&of_all, 10), Change::At(12), "the last of any instance");
+}
+
+#[test]
+fn what_is_forgotten_may_have_changed() {
+    let changes = changes();
+    let dependencies = changes.dependencies(Some("1"), &[User::NAME], &[(User::NAME, "0")]);
+    assert_eq!([9, 10].map(|sequence| changes.since(&dependencies, sequence)), [Change::Unknown, Change::None]);
+    follow(&changes, 11, User::NAME, "0");
+    let most = u64::try_from(MOST).unwrap();
+    let fill = |from: u64| (from..from + most).for_each(|at| follow(&changes, at, User::NAME, &at.to_string()));
+    fill(12);
+    assert_eq!(changes.since(&dependencies, 10), Change::At(11), "as many are remembered");
+    fill(12 + most);
+    assert_eq!(changes.since(&dependencies, 10), Change::Unknown);
+    assert_eq!(changes.since(&dependencies, 11 + most), Change::None);
+    let recent = changes.0.recent.read().unwrap();
+    assert!(recent.newer.len() + recent.older.len() <= 2 * MOST);
+}
+
+#[test]
+fn a_record_that_cannot_be_applied_may_have_changed_everything() {
+    let changes = changes();
+    let dependencies = changes.dependencies(Some("1"), &[Organization::NAME], &[]);
+    Following(Arc::downgrade(&changes.0)).skip(&record(11, User::NAME, "3"));
+    let seen = [10, 11].map(|sequence| changes.since(&dependencies, sequence));
+    assert_eq!(seen, [Change::Unknown, Change::None]);
+    assert_eq!(changes.position(), 11);
+}
