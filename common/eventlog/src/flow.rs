@@ -19,11 +19,11 @@ use async_nats::jetstream::{
     message::PublishMessage,
     stream::{RawMessageErrorKind, Stream},
 };
-use base::secret;
+use base::{clock::since_start, secret};
 use bytes::Bytes;
 use futures::TryStreamExt;
 use jiff::Timestamp;
-use moka::future::Cache;
+use quick_cache::sync::Cache;
 
 use crate::{
     cas,
@@ -41,7 +41,7 @@ pub const MOST_OF_INSTANCE: u64 = 20_000;
 /// How long a node uses its count of an instance's waiting requests before it counts again.
 const COUNTED: Duration = Duration::from_secs(5);
 /// The most instances whose counts a node caches.
-const MOST_COUNTED: u64 = 10_000;
+const MOST_COUNTED: usize = 10_000;
 /// The most digits of the sequence in a name.
 const LONGEST_SEQUENCE: usize = 20;
 
@@ -51,7 +51,15 @@ pub struct Flow {
     context: jetstream::Context,
     requests: Stream,
     codes: Store,
-    counted: Cache<String, Arc<AtomicU64>>,
+    counted: Arc<Cache<String, Counted>>,
+}
+
+/// How many requests of an instance wait.
+#[derive(Debug, Clone)]
+struct Counted {
+    waiting: Arc<AtomicU64>,
+    /// When they were counted, by [`since_start`].
+    at: Duration,
 }
 
 /// A waiting request.
@@ -80,7 +88,7 @@ impl Flow {
     pub async fn open(context: &jetstream::Context, replicas: usize) -> Result<Self, LogFailure> {
         let requests = streams::requests(context, replicas).await?;
         let codes = streams::passing_bucket(context, CODES, replicas).await?;
-        let counted = Cache::builder().max_capacity(MOST_COUNTED).time_to_live(COUNTED).build();
+        let counted = Arc::new(Cache::new(MOST_COUNTED));
         Ok(Self { context: context.clone(), requests, codes, counted })
     }
 
@@ -128,7 +136,7 @@ impl Flow {
             return Ok(());
         }
         self.requests.delete_message(sequence).await.map_err(nats)?;
-        if let Some(waiting) = self.counted.get(instance_id).await {
+        if let Some(Counted { waiting, .. }) = self.counted.get(instance_id) {
             let _ = waiting.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1));
         }
         Ok(())
@@ -174,14 +182,16 @@ impl Flow {
 
     /// Returns the number of waiting requests of an instance, as far as this node knows.
     async fn waiting(&self, instance_id: &str) -> Result<Arc<AtomicU64>, LogFailure> {
+        self.counted.remove_if(instance_id, |counted| since_start().saturating_sub(counted.at) > COUNTED);
         let count = async {
+            let at = since_start();
             let filter = streams::request_subject(instance_id, ">");
             let counts = self.requests.info_with_subjects(filter).await.map_err(nats)?;
             let counts: Vec<(String, usize)> = counts.try_collect().await.map_err(nats)?;
             let total: usize = counts.into_iter().map(|(_, count)| count).sum();
-            Ok::<_, LogFailure>(Arc::new(AtomicU64::new(total as u64)))
+            Ok::<_, LogFailure>(Counted { waiting: Arc::new(AtomicU64::new(total as u64)), at })
         };
-        self.counted.try_get_with(instance_id.to_owned(), count).await.map_err(|failure| (*failure).clone())
+        Ok(self.counted.get_or_insert_async(instance_id, count).await?.waiting)
     }
 }
 

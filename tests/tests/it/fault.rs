@@ -7,6 +7,7 @@ mod chaos;
 mod clock;
 mod commit;
 mod decided;
+mod directory;
 mod everywhere;
 pub(crate) mod failed_events;
 mod fencing;

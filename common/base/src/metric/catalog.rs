@@ -206,6 +206,12 @@ pub static POOL_CANCELLED: Family<Counter> = Family::counter(
     &["pool"],
     "Connections whose statements were cancelled, because nobody waited for their answers any more.",
 );
+/// Questions that the directory has answered.
+pub static DIRECTORY_LOOKUPS: Family<Counter> = Family::counter(
+    "platform_directory_lookups_total",
+    &["kind", "outcome"],
+    "Answers about tenants, users, apps and grants: remembered, or loaded from Postgres.",
+);
 /// Whether NATS is connected.
 pub static NATS_CONNECTED: Family<Gauge> =
     Family::gauge("platform_nats_connected", &["connection"], "1 if a connection to NATS is established.");

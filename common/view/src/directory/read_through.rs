@@ -12,7 +12,11 @@ use std::{
     time::Duration,
 };
 
-use base::{clock::since_start, explain::explain};
+use base::{
+    clock::since_start,
+    explain::explain,
+    metric::{Counter, catalog::DIRECTORY_LOOKUPS},
+};
 use futures::{
     TryFutureExt,
     future::{BoxFuture, FutureExt},
@@ -89,8 +93,11 @@ pub(super) struct ReadThrough<V> {
 }
 
 impl<V: Send + Sync + 'static> ReadThrough<V> {
-    pub(super) fn new(capacity: usize, changes: &Changes) -> Self {
-        Self { answers: Answers { slots: Cache::new(capacity), changes: changes.clone() }, found: PhantomData }
+    /// A cache for so many answers about objects of this kind.
+    pub(super) fn new(kind: &str, capacity: usize, changes: &Changes) -> Self {
+        let [remembered, loaded] = ["remembered", "loaded"].map(|outcome| DIRECTORY_LOOKUPS.with(&[kind, outcome]));
+        let slots = Cache::new(capacity);
+        Self { answers: Answers { slots, changes: changes.clone(), remembered, loaded }, found: PhantomData }
     }
 
     /// Returns an answer, loading it if there is none that will do.
@@ -102,7 +109,10 @@ impl<V: Send + Sync + 'static> ReadThrough<V> {
     ) -> Result<Option<Arc<V>>, Arc<DatabaseFailure>> {
         let slot = self.answers.slot(&lookup);
         let found = match self.answers.found(&slot, required) {
-            Some(answer) => answer.found.clone(),
+            Some(answer) => {
+                self.answers.remembered.add(1);
+                answer.found.clone()
+            }
             None => self.answers.renewed(&slot, required, load().map_ok(AnyCached::from).boxed()).await?,
         };
         // The downcast succeeds, because only values of this type are stored here.
@@ -129,6 +139,8 @@ impl<V: Send + Sync + 'static> From<Cached<V>> for AnyCached {
 struct Answers {
     slots: Cache<Key, Arc<Slot>>,
     changes: Changes,
+    remembered: &'static Counter,
+    loaded: &'static Counter,
 }
 
 /// The place of an answer.
@@ -203,6 +215,7 @@ impl Answers {
             return Ok(answer.found.clone());
         }
         let number = slot.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        self.loaded.add(1);
         let (amended, loaded_at) = (self.changes.amended(), milliseconds());
         let loaded = settle(load.await, slot.answer(), amended, loaded_at).map_err(Arc::new);
         if let Ok(answer) = &loaded {

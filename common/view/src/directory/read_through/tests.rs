@@ -18,7 +18,7 @@ struct Numbers {
 impl Numbers {
     fn new() -> Self {
         let changes = changes();
-        Self { cached: ReadThrough::new(10, &changes), changes, loads: AtomicUsize::new(0) }
+        Self { cached: ReadThrough::new("numbers", 10, &changes), changes, loads: AtomicUsize::new(0) }
     }
 
     /// What is loaded of a user by a read model that has processed a sequence.

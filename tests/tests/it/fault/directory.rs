@@ -1,0 +1,109 @@
+//! What a node remembers of tenants and their users: right until it changes, at no cost.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tests::{
+    auditor::connect,
+    client::{Client, ServiceUser, after, created, post, send},
+    eventually,
+    platform::Platform,
+    servers::Servers,
+    tenant::instance_beside,
+};
+use tokio::time::sleep;
+
+use super::scrub::{USERS, flags};
+
+/// Longer than answers are used of which nothing is known.
+const WHILE: Duration = Duration::from_secs(3);
+
+/// How many answers were loaded from Postgres.
+async fn loaded(platform: &Platform) -> f64 {
+    platform.management().sum("platform_directory_lookups_total", &["outcome=\"loaded\""]).await
+}
+
+async fn reads_its_users(client: &Client) -> bool {
+    post(client, &format!("{USERS}/_search"), json!({})).await.status == 200
+}
+
+#[tokio::test]
+async fn tenants_at_rest_cost_no_queries_and_a_change_is_seen_at_once() {
+    let platform = Platform::start().await;
+    platform.ready().await;
+    let (mut tenants, mut clients) = (vec![], vec![]);
+    for _ in 0..5 {
+        let tenant = instance_beside(&platform).await;
+        clients.push(tenant.client().await);
+        tenants.push(tenant);
+    }
+    let [changed, ..] = &tenants[..] else { panic!("there are five") };
+    let admin = changed.client().await;
+    let viewer = json!({ "username": "viewer", "service": { "name": "viewer" } });
+    let viewer_id = created(&admin, USERS, viewer).await.id();
+    let role = json!({ "userId": viewer_id, "roles": ["IAM_OWNER_VIEWER"] });
+    let role = created(&admin, "/resources/v3alpha/memberships", role).await.id();
+    let viewer = changed.log_in(&admin, &viewer_id, "viewer").await;
+    clients.push(viewer.clone());
+    let all_read = || async {
+        for client in &clients {
+            assert!(reads_its_users(client).await);
+        }
+    };
+    // What was loaded before the read model had the last change is loaded once more.
+    eventually("everything is remembered", async || {
+        let before = loaded(&platform).await;
+        all_read().await;
+        sleep(WHILE).await;
+        all_read().await;
+        (loaded(&platform).await == before).then_some(())
+    })
+    .await;
+
+    let (before, until, mut rounds) = (loaded(&platform).await, Instant::now() + WHILE, 0);
+    while Instant::now() < until {
+        all_read().await;
+        rounds += 1;
+    }
+    println!("{rounds} rounds, {} answers loaded", loaded(&platform).await - before);
+    assert!(rounds > 1);
+    assert_eq!(loaded(&platform).await, before, "nothing is asked every second");
+
+    let removed = send(admin.request(reqwest::Method::DELETE, &format!("/resources/v3alpha/memberships/{role}"))).await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
+    let since = Instant::now();
+    eventually("the role is gone", async || (!reads_its_users(&viewer).await).then_some(())).await;
+    println!("seen after {:.1?}", since.elapsed());
+    let before = loaded(&platform).await;
+    for client in &clients[1..5] {
+        assert!(reads_its_users(client).await);
+    }
+    assert_eq!(loaded(&platform).await, before, "other instances are not looked up again");
+}
+
+#[tokio::test]
+async fn a_row_that_is_repaired_is_read_again() {
+    let servers = Servers::start().await;
+    let platform = Platform::start_with(&flags(&servers), &[]).await;
+    platform.ready().await;
+    let client = platform.client().await;
+    let database = connect(&servers.places.postgres_url).await;
+    let mut refused = None;
+    // A row may be repaired before somebody needs it.
+    for number in 0..10 {
+        let name = format!("user {number}");
+        let user_id = created(&client, USERS, json!({ "username": name, "service": { "name": name } })).await.id();
+        let secret = post(&client, &format!("{USERS}/{user_id}/_generate_secret"), json!({})).await;
+        let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
+        after(&secret, client.request(reqwest::Method::GET, &format!("{USERS}/{user_id}"))).await;
+        database.execute("delete from access_10.users where id = $1", &[&user_id]).await.expect("it is lost");
+        let user = ServiceUser { user_id, client_id: name, client_secret };
+        if Client::try_log_in(&platform.bootstrap.issuer, &user).await.is_err() {
+            refused = Some(user);
+            break;
+        }
+    }
+    let user = refused.expect("somebody is refused whose row is lost");
+    let logs_in = async || Client::try_log_in(&platform.bootstrap.issuer, &user).await.ok().map(|_| ());
+    eventually("the row is repaired, and that is seen", logs_in).await;
+}
