@@ -24,6 +24,7 @@ use view::{
 use crate::{
     Oidc,
     assertion::{Assertion, Flaw, Signatory, Use},
+    current,
     error::Error,
     form::Form,
 };
@@ -63,7 +64,7 @@ pub(crate) async fn user(
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
-    let user = oidc.edge.directory.principal(&tenant.id, name(client_id), 0).await?;
+    let user = current::user(oidc, tenant, name(client_id)).await?;
     let known = user.as_ref().map(|user| (user.id.as_str(), &user.user.secrets));
     let is_right = is_right(oidc, tenant, known, &client_secret).await?;
     user.filter(|user| is_right && is_live(oidc, tenant, user)).ok_or(Error::InvalidClient)
@@ -143,7 +144,7 @@ async fn with_secret(oidc: &Oidc, tenant: &Tenant, client_id: &str, client_secre
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
-    let app = own_app::find_app(&oidc.edge, tenant, client_id, 0).await?;
+    let app = current::app(oidc, tenant, client_id).await?;
     let known = app.as_ref().map(|found| (found.id.as_str(), &found.app.secrets));
     let is_right = is_right(oidc, tenant, known, client_secret).await?;
     let has_secret = |app: &Client| app.app.config.auth_method().has_secret();
@@ -164,7 +165,7 @@ async fn public(oidc: &Oidc, tenant: &Tenant, client_id: &str) -> Result<Arc<Cli
     if !oidc.edge.ended.is_known() {
         return Err(Error::Unavailable);
     }
-    let app = own_app::find_app(&oidc.edge, tenant, client_id, 0).await?;
+    let app = current::app(oidc, tenant, client_id).await?;
     let is_public = |app: &Client| app.app.config.auth_method() == AuthMethod::None;
     app.filter(|app| is_public(app) && holder::is_live_app(&oidc.edge, tenant, app, app.as_of.get()))
         .ok_or(Error::InvalidClient)
@@ -187,10 +188,10 @@ pub(crate) async fn any(oidc: &Oidc, tenant: &Tenant, headers: &HeaderMap, form:
     let name = name(client_id);
     // Apps have no names, so none is looked up by name: without Postgres that could not be answered.
     let app = match &name {
-        Name::Id(id) => own_app::find_app(&oidc.edge, tenant, id, 0).await?,
+        Name::Id(id) => current::app(oidc, tenant, id).await?,
         Name::Username(_) => None,
     };
-    let user = oidc.edge.directory.principal(&tenant.id, name, 0).await?;
+    let user = current::user(oidc, tenant, name).await?;
     let known_app = app.as_ref().map(|found| (found.id.as_str(), &found.app.secrets));
     let known = known_app.or_else(|| user.as_ref().map(|user| (user.id.as_str(), &user.user.secrets)));
     let is_right = is_right(oidc, tenant, known, &client_secret).await?;

@@ -15,6 +15,7 @@ mod catch_up;
 mod claims;
 mod client;
 mod code;
+mod current;
 mod discovery;
 mod end_session;
 mod ending;

@@ -10,6 +10,8 @@ use edge::error::Reason::{
 };
 use proto::operation::{CREATE_TARGET, END_USER_SESSIONS, Facts, GET_USER, SEARCH_SYSTEM_EVENTS, Waived};
 
+use view::directory::AsOf;
+
 use super::*;
 use crate::scene::{INSTANCE, ORGANIZATION, PERSON, Scene, key};
 

@@ -93,8 +93,10 @@ pub(crate) enum Beat {
 impl LogEnd {
     /// Asks where the log ends. If the state has what was the end one beat ago, it knew everything then.
     pub(crate) async fn check(&mut self, completeness: &Completeness, log: &Log, patience: Duration) -> Beat {
-        let requested_at = since_start();
+        let (requested_at, reached) = (since_start(), completeness.reached.load(Ordering::Acquire));
         let end = timeout(patience, log.end()).await.ok().and_then(Result::ok);
+        // A log that ends before what was read of it is another one.
+        let end = end.filter(|end| *end >= reached);
         let is_first = self.before.is_none() && end.is_some();
         let before = std::mem::replace(&mut self.before, end.map(|end| (requested_at, end)));
         let complete_at = match before.filter(|(_, end)| completeness.has(*end)) {

@@ -8,6 +8,7 @@ mod as_of;
 mod changes;
 mod key;
 mod metadata;
+mod principal;
 mod project;
 mod read_through;
 mod sql;
@@ -15,18 +16,14 @@ mod token;
 
 use std::{
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
 
 use domain::{
-    context::{Owner, Part},
-    resource::{
-        instance::Instance, membership::Membership, organization::Organization, signing_key::SigningKey, user::User,
-    },
-    rights::permits,
+    resource::{instance::Instance, organization::Organization, signing_key::SigningKey},
     standard::Resource,
 };
 use eventlog::log::{Log, LogFailure};
@@ -38,19 +35,16 @@ pub use self::{
     as_of::AsOf,
     key::{HeldKey, Signer},
     metadata::Metadata,
+    principal::{Name, Principal},
     project::{Audience, Client, Granted, GrantedRole, Grants},
     token::PersonalToken,
 };
 use self::{
     changes::{Changes, Dependencies},
-    read_through::{Cached, Lookup, ReadThrough, Required},
-    sql::{
-        KEYS, ORGANIZATION_BY_DOMAIN, ORGANIZATION_BY_ID, Query, TENANT_BY_DOMAIN, TENANT_BY_ID, USER_BY_ID,
-        USER_BY_NAME,
-    },
+    read_through::{Answers, Cached, Lookup, ReadThrough, Required, Source, forget_idle},
+    sql::{KEYS, ORGANIZATION_BY_DOMAIN, ORGANIZATION_BY_ID, Query, TENANT_BY_DOMAIN, TENANT_BY_ID},
 };
 use crate::{
-    checkpoint::unsigned,
     database::{Database, DatabaseFailure},
     progress::Progress,
     projection::ACCESS,
@@ -63,7 +57,7 @@ const LONGEST_NAME: usize = 800;
 /// The longest host name, in bytes (RFC 1035, section 2.3.4).
 const LONGEST_HOST: usize = 255;
 
-/// How many answers of each kind a directory remembers by default: what 20,000 active instances need.
+/// How many answers of each kind a directory remembers by default.
 pub const SIZE: u32 = 50_000;
 /// By how much fewer of metadata, which may be long.
 const METADATA: usize = 50;
@@ -85,23 +79,6 @@ pub struct Tenant {
     pub signing_keys: Vec<(String, SigningKey)>,
 }
 
-/// A user as requests see it.
-#[derive(Debug)]
-pub struct Principal {
-    /// The sequence as of which this is so.
-    pub as_of: AsOf,
-    /// The id.
-    pub id: String,
-    /// The user.
-    pub user: User,
-    /// The organization it belongs to.
-    pub owner: Owner,
-    /// Whether it and its organization are switched on.
-    pub is_live: bool,
-    /// Its roles.
-    pub memberships: Vec<Membership>,
-}
-
 /// An organization as requests see it.
 #[derive(Debug)]
 pub struct Tenancy {
@@ -120,31 +97,12 @@ pub enum Locator {
     Domain(String),
 }
 
-/// How a user is named.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Name {
-    /// By id.
-    Id(String),
-    /// By user name, which is the `client_id` of a service user.
-    Username(String),
-}
-
 impl Locator {
     /// What kind of name it is, and the name.
     fn parts(&self) -> (&'static str, &str) {
         match self {
             Self::Id(text) => ("id", text),
             Self::Domain(text) => ("domain", text),
-        }
-    }
-}
-
-impl Name {
-    /// What kind of name it is, and the name.
-    fn parts(&self) -> (&'static str, &str) {
-        match self {
-            Self::Id(text) => ("id", text),
-            Self::Username(text) => ("username", text),
         }
     }
 }
@@ -198,7 +156,7 @@ impl Directory {
     ) -> Result<Self, LogFailure> {
         let changes = Changes::follow(log, database.clone(), shard).await?;
         let size = usize::try_from(size).unwrap_or(usize::MAX);
-        Ok(Self {
+        let directory = Self {
             database,
             progress,
             looked: Arc::default(),
@@ -213,12 +171,28 @@ impl Directory {
             grants: Arc::new(ReadThrough::new("grants", size, &changes)),
             metadata: Arc::new(ReadThrough::new("metadata", size / METADATA, &changes)),
             changes,
-        })
+        };
+        tokio::spawn(forget_idle(directory.answers()));
+        Ok(directory)
+    }
+
+    /// The answers of each kind.
+    fn answers(&self) -> Vec<Weak<Answers>> {
+        let of_instance = [self.tenants.answers(), self.organizations.answers(), self.principals.answers()];
+        let of_tokens = [self.apps.answers(), self.keys.answers(), self.personal_access_tokens.answers()];
+        let of_projects = [self.projects.answers(), self.grants.answers(), self.metadata.answers()];
+        [of_instance, of_tokens, of_projects].concat()
     }
 
     /// The highest sequence that the read model is known to have processed.
     fn processed(&self) -> u64 {
         self.progress.of(&ACCESS).borrow().sequence.max(self.looked.load(Relaxed))
+    }
+
+    /// The sequence at which an object last changed after it was read, as far as this node has followed the log and
+    /// remembers.
+    pub fn changed_since(&self, instance_id: &str, kind: &'static str, id: &str, as_of: &AsOf) -> Option<u64> {
+        self.changes.of_object(instance_id, kind, id, as_of.get())
     }
 
     /// What is required of an answer as of a sequence.
@@ -273,21 +247,6 @@ impl Directory {
         self.organizations.get(Lookup::of(kind, &[instance_id, text]), self.required(sequence), load).await
     }
 
-    /// A user of an instance, as of `sequence` or later if the read model has it.
-    pub async fn principal(
-        &self,
-        instance_id: &str,
-        name: Name,
-        sequence: u64,
-    ) -> Result<Option<Arc<Principal>>, Arc<DatabaseFailure>> {
-        let (kind, text) = name.parts();
-        if !is_possible(text) {
-            return Ok(None);
-        }
-        let load = || self.database.within(self.load_principal(instance_id, &name));
-        self.principals.get(Lookup::of(kind, &[instance_id, text]), self.required(sequence), load).await
-    }
-
     async fn load_tenant(&self, host: &Locator) -> Result<Cached<Tenant>, DatabaseFailure> {
         let connection = self.database.connection().await?;
         let (query, value) = match host {
@@ -297,23 +256,23 @@ impl Directory {
         let statement = connection.prepare_cached(&query.text).await?;
         let parameters: [&(dyn ToSql + Sync); 4] = [&ACCESS.name, &ACCESS.version, &i32::from(self.shard), &value];
         let row = connection.query_one(&statement, &parameters).await?;
-        let as_of = as_of(&row);
+        let source = Source::of(&row);
         let Some(id) = row.get::<_, Option<String>>("id") else {
             let dependencies = self.changes.dependencies(None, &query.kinds, &[]);
-            return Ok(Cached { as_of, found: None, dependencies });
+            return Ok(Cached { source, found: None, dependencies });
         };
         let signing_keys = KEYS.rows(&*connection, &[&id]).await?.into_iter().map(|Stored { found, .. }| found);
         let kinds = [query.kinds.as_slice(), &[SigningKey::NAME]].concat();
         let dependencies = self.changes.dependencies(Some(&id), &kinds, &[(Instance::NAME, &id)]);
         let found = Tenant {
-            as_of: as_of.clone(),
+            as_of: source.as_of.clone(),
             shard: self.shard,
             instance: state(Instance::NAME, &id, &row)?,
             primary_domain: row.get("primary_domain"),
             signing_keys: signing_keys.map(|key| (key.id, key.state)).collect(),
             id,
         };
-        Ok(Cached { as_of, found: Some(Arc::new(found)), dependencies })
+        Ok(Cached { source, found: Some(Arc::new(found)), dependencies })
     }
 
     /// What depends on the rows of an instance that a statement reads: for a kind of which objects are given, only on
@@ -345,41 +304,7 @@ impl Directory {
             Some(id) => Some(Arc::new(Tenancy { organization: state(Organization::NAME, instance_id, &row)?, id })),
             None => None,
         };
-        Ok(Cached { as_of: as_of(&row), found, dependencies })
-    }
-
-    async fn load_principal(&self, instance_id: &str, name: &Name) -> Result<Cached<Principal>, DatabaseFailure> {
-        let (query, value) = match name {
-            Name::Id(id) => (&USER_BY_ID, id),
-            Name::Username(username) => (&USER_BY_NAME, username),
-        };
-        let row = self.row(query, instance_id, &[value]).await?;
-        let as_of = as_of(&row);
-        let Some(id) = row.get::<_, Option<String>>("id") else {
-            return Ok(Cached { as_of, found: None, dependencies: self.dependencies(query, instance_id, &[]) });
-        };
-        let owner: String = row.get("owner_id");
-        let memberships = serde_json::from_str(row.get("memberships")).map_err(|_| DatabaseFailure::Inconsistent {
-            table: Membership::NAME,
-            instance_id: instance_id.to_owned(),
-            id: id.clone(),
-        })?;
-        let user: User = state(User::NAME, instance_id, &row)?;
-        let objects = [(User::NAME, id.as_str()), (Organization::NAME, &owner)];
-        let is_wanted = match name {
-            Name::Id(_) => true,
-            Name::Username(username) => user.username == *username,
-        };
-        let dependencies = self.dependencies(query, instance_id, if is_wanted { &objects } else { &[] });
-        let found = Principal {
-            as_of: as_of.clone(),
-            is_live: user.is_live() && row.get::<_, bool>("is_open"),
-            user,
-            owner: Owner::organization(owner),
-            memberships,
-            id,
-        };
-        Ok(Cached { as_of, found: is_wanted.then(|| Arc::new(found)), dependencies })
+        Ok(Cached { source: Source::of(&row), found, dependencies })
     }
 }
 
@@ -388,42 +313,10 @@ fn is_possible(id: &str) -> bool {
     !id.contains('\0') && id.len() <= LONGEST_NAME
 }
 
-/// How far the read model was when it answered.
-fn as_of(row: &Row) -> AsOf {
-    unsigned(row.get("processed")).into()
-}
-
 fn state<R: DeserializeOwned>(table: &'static str, instance_id: &str, row: &Row) -> Result<R, DatabaseFailure> {
     serde_json::from_str(row.get("state")).map_err(|_| DatabaseFailure::Inconsistent {
         table,
         instance_id: instance_id.to_owned(),
         id: row.get("id"),
     })
-}
-
-impl Principal {
-    /// Whether the user's roles permit something in any of the contexts.
-    pub fn may(&self, permission: &str, contexts: &[Owner]) -> bool {
-        self.contexts(permission).any(|context| contexts.contains(context))
-    }
-
-    /// The contexts in which, and below which, the user's roles permit something.
-    pub fn contexts(&self, permission: &str) -> impl Iterator<Item = &Owner> {
-        self.permitting(permission).filter(|held| held.part.is_none()).map(|held| &held.context)
-    }
-
-    /// The parts of contexts in which the user's roles permit something.
-    pub fn parts(&self, permission: &str) -> impl Iterator<Item = (&Owner, &Part)> {
-        self.permitting(permission).filter_map(|held| Some((&held.context, held.part.as_ref()?)))
-    }
-
-    /// Whether the user's roles permit something in any context or part of one.
-    pub fn may_somewhere(&self, permission: &str) -> bool {
-        self.permitting(permission).next().is_some()
-    }
-
-    fn permitting(&self, permission: &str) -> impl Iterator<Item = &Membership> {
-        let gives = move |held: &&Membership| permits(held.roles.iter().map(String::as_str), permission);
-        self.memberships.iter().filter(gives)
-    }
 }

@@ -174,7 +174,7 @@ impl Ended {
 
     /// Adapts rows that were loaded again, unless the log was read as far and it is known what the rows lack.
     fn adapt(&self, loaded: Loaded) -> Loaded {
-        let has_all = *self.0.reached.changes().borrow() >= loaded.baseline.processed;
+        let has_all = self.0.reached.sequence() >= loaded.baseline.processed;
         if has_all { loaded } else { loaded.without_log() }
     }
 

@@ -103,7 +103,7 @@ impl Revoked {
 
     /// The sequence that newly issued tokens carry.
     pub fn sequence(&self) -> u64 {
-        *self.0.reached.changes().borrow()
+        self.0.reached.sequence()
     }
 
     /// Whether a token was revoked.

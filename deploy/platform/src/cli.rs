@@ -327,7 +327,7 @@ pub(crate) struct Serving {
     /// For how many seconds tokens are accepted while this node cannot learn from NATS or Postgres which have ended
     #[arg(long, env = "PLATFORM_SILENCE_LIMIT", default_value_t = SILENCE.as_secs(), value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(2..=3600))]
     pub(crate) silence_limit: u64,
-    /// How many tenants, and objects of each kind that tokens depend on, this node remembers
+    /// How many answers of each kind this node remembers: about instances, organizations, users, apps, grants and so on
     #[arg(long, env = "PLATFORM_DIRECTORY_SIZE", default_value_t = directory::SIZE, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(100..=10_000_000))]
     pub(crate) directory_size: u32,
     #[command(flatten)]

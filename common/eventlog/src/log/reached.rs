@@ -22,6 +22,11 @@ impl Reached {
         self.0.send_replace(sequence);
     }
 
+    /// Returns the position.
+    pub fn sequence(&self) -> u64 {
+        *self.0.borrow()
+    }
+
     /// Watches the position.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
@@ -29,12 +34,12 @@ impl Reached {
 
     /// Returns the position once the state has an event, or when the time is over.
     pub async fn processed_by(&self, sequence: u64, wait: Duration) -> u64 {
-        let known = *self.0.borrow();
+        let known = self.sequence();
         if known >= sequence {
             return known;
         }
         let _ = timeout(wait, self.wait_for(sequence)).await;
-        *self.0.borrow()
+        self.sequence()
     }
 
     /// Waits until the state has an event, without a time limit.

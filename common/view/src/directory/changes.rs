@@ -1,21 +1,21 @@
 //! What has changed of what the directory reads. As long as nothing changes that an answer depends on, it stays right,
 //! however old it is: a tenant at rest costs no queries.
 //!
-//! The log says what changes, and NATS is asked where it ends, so that silence is not taken for rest. Rows can also be
-//! written without a new event, for example when a failed event is tried again; Postgres is asked once a second
-//! whether that has happened, for all of them together.
+//! The log says what changes, and NATS is asked where it ends, so that silence is not taken for rest. The scrubber and an
+//! exchange of generations change rows without a new event; Postgres is asked once a second whether that has happened,
+//! for all of them together.
 
 use std::{
     collections::{HashMap, hash_map::RandomState},
     hash::BuildHasher,
     sync::{
-        Arc, PoisonError, RwLock, Weak,
+        Arc, Mutex, PoisonError, RwLock, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
-use base::explain::explain;
+use base::{clock::since_start, explain::explain};
 use deadpool_postgres::GenericClient;
 use eventlog::{
     log::{self, Follower, Log, LogFailure},
@@ -38,15 +38,15 @@ const BEAT: Duration = Duration::from_millis(400);
 /// How often Postgres is asked whether rows were amended.
 const AMENDED_EVERY: Duration = Duration::from_secs(1);
 
-/// Changes when rows of the directory were written without a new event: by a failed event that was processed after
-/// all, by the scrubber, or because another generation answers now.
+/// How long ago Postgres may have been asked for the last time: as long as old answers are used while it is down.
+const AMENDED_KNOWN_FOR: Duration = Duration::from_mins(5);
+
+/// Is another text, which never was before, when the scrubber has repaired rows or another generation answers.
 const AMENDED: &str = "\
-select hashtextextended(concat_ws('|', \
-(select concat_ws(' ', count(*), sum(hashint8extended(sequence, 0)::numeric)) from platform.failed_events \
-where projection = $1 and version = $2 and shard = $3), \
+select concat_ws('|', \
 (select concat_ws(' ', repaired, repaired_at) from platform.scrubs where projection = $1 and version = $2 and shard = $3), \
 (select string_agg(concat_ws(' ', place, since), ' ' order by place) from platform.generations \
-where projection = $1 and version = $2)), 0)";
+where projection = $1 and version = $2))";
 
 /// What has changed lately.
 #[derive(Clone)]
@@ -60,17 +60,28 @@ struct State {
     /// The sequence up to which the log was read.
     position: AtomicU64,
     completeness: Completeness,
+    traces: Mutex<Traces>,
+    /// When Postgres told of amended rows, in milliseconds by [`since_start`].
+    amended_at: AtomicU64,
+    /// How often rows were amended.
+    amendments: AtomicU64,
+}
+
+/// The traces of amended rows.
+#[derive(Default)]
+struct Traces {
     /// What [`AMENDED`] returned.
-    amended: AtomicU64,
+    last: Option<String>,
+    is_failing: bool,
 }
 
 /// The sequences of the last changes, by what changed.
 #[derive(Default)]
 struct Recent {
     newer: HashMap<u64, u64>,
-    /// Those up to `turned`.
     older: HashMap<u64, u64>,
-    turned: u64,
+    /// The sequence of the last change in `older`.
+    older_until: u64,
     /// The sequence up to which changes are forgotten.
     forgotten: u64,
 }
@@ -96,7 +107,7 @@ impl Changes {
     /// When the log cannot be read.
     pub(super) async fn follow(log: Log, database: Database, shard: u16) -> Result<Self, LogFailure> {
         let at = log.last().await?.map(|record| record.position()).unwrap_or_default();
-        let changes = Self::new(at);
+        let changes = Self::new(at, TOLERANCE);
         changes.0.look_for_amended(&database, shard).await;
         let state = Arc::downgrade(&changes.0);
         tokio::spawn(log::keep_updated(log.clone(), Following(state.clone()), at).await?);
@@ -105,15 +116,17 @@ impl Changes {
         Ok(changes)
     }
 
-    fn new(at: Position) -> Self {
-        let recent = Recent { turned: at.sequence, forgotten: at.sequence, ..Recent::default() };
+    fn new(at: Position, tolerance: Duration) -> Self {
+        let recent = Recent { older_until: at.sequence, forgotten: at.sequence, ..Recent::default() };
         Self(Arc::new(State {
             hasher: RandomState::new(),
             recent: RwLock::new(recent),
             last: at.sequence.into(),
             position: at.sequence.into(),
-            completeness: Completeness::new(at, TOLERANCE),
-            amended: AtomicU64::new(0),
+            completeness: Completeness::new(at, tolerance),
+            traces: Mutex::default(),
+            amended_at: milliseconds().into(),
+            amendments: AtomicU64::new(0),
         }))
     }
 
@@ -125,6 +138,7 @@ impl Changes {
         kinds: &[&'static str],
         objects: &[(&'static str, &str)],
     ) -> Dependencies {
+        debug_assert!(objects.iter().all(|(kind, _)| kinds.contains(kind)), "{objects:?} of {kinds:?}");
         let keys = kinds.iter().flat_map(|kind| {
             let of_kind = objects.iter().filter(|(of, _)| of == kind);
             let mut keys: Vec<_> = of_kind.map(|(_, id)| self.0.key(instance_id, kind, Some(id))).collect();
@@ -150,23 +164,31 @@ impl Changes {
         if sequence < recent.forgotten {
             return Change::Unknown;
         }
-        let changed = dependencies.iter().filter_map(|key| recent.newer.get(key).or_else(|| recent.older.get(key)));
-        changed.copied().max().filter(|at| *at > sequence).map_or(Change::None, Change::At)
+        let changed = dependencies.iter().filter_map(|key| recent.of(*key));
+        changed.max().filter(|at| *at > sequence).map_or(Change::None, Change::At)
     }
 
-    /// Whether everything is known that was in the log a second ago.
+    /// The last change of an object after a sequence, as far as it is known.
+    pub(super) fn of_object(&self, instance_id: &str, kind: &'static str, id: &str, sequence: u64) -> Option<u64> {
+        let recent = self.0.recent.read().unwrap_or_else(PoisonError::into_inner);
+        recent.of(self.0.key(Some(instance_id), kind, Some(id))).filter(|at| *at > sequence)
+    }
+
+    /// Whether everything is known that was in the log a second ago, and that has become of rows meanwhile.
     pub(super) fn is_known(&self) -> bool {
-        self.0.completeness.is_known()
+        let amended_at = self.0.amended_at.load(Ordering::Acquire);
+        let is_amended_known = Duration::from_millis(milliseconds().saturating_sub(amended_at)) <= AMENDED_KNOWN_FOR;
+        is_amended_known && self.0.completeness.is_known()
+    }
+
+    /// How often rows were found to be written without a new event.
+    pub(super) fn amendments(&self) -> u64 {
+        self.0.amendments.load(Ordering::Acquire)
     }
 
     #[cfg(test)]
-    pub(super) fn amend(&self, amended: u64) {
-        self.0.amended.store(amended, Ordering::Release);
-    }
-
-    /// Differs from what it was when rows have been written without a new event.
-    pub(super) fn amended(&self) -> u64 {
-        self.0.amended.load(Ordering::Acquire)
+    pub(super) fn amend(&self, traces: &str) {
+        self.0.note_amended(Ok(traces.to_owned()));
     }
 }
 
@@ -187,24 +209,46 @@ impl State {
     }
 
     async fn look_for_amended(&self, database: &Database, shard: u16) {
-        match database.within(amended(database, shard)).await {
-            Ok(amended) => self.amended.store(amended, Ordering::Release),
-            Err(error) => tracing::debug!(error = explain(&error), "it is unknown whether rows were amended"),
+        self.note_amended(database.within(amended(database, shard)).await);
+    }
+
+    fn note_amended(&self, found: Result<String, DatabaseFailure>) {
+        let mut traces = self.traces.lock().unwrap_or_else(PoisonError::into_inner);
+        match found {
+            Ok(found) => {
+                traces.is_failing = false;
+                self.amended_at.store(milliseconds(), Ordering::Release);
+                if traces.last.replace(found.clone()).is_some_and(|last| last != found) {
+                    self.amendments.fetch_add(1, Ordering::AcqRel);
+                }
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut traces.is_failing, true) {
+                    tracing::warn!(
+                        error = explain(&error),
+                        "it is unknown whether rows of the directory were repaired"
+                    );
+                }
+            }
         }
     }
 }
 
 impl Recent {
+    fn of(&self, key: u64) -> Option<u64> {
+        self.newer.get(&key).or_else(|| self.older.get(&key)).copied()
+    }
+
     fn note(&mut self, keys: [u64; 3], sequence: u64) {
         self.newer.extend(keys.map(|key| (key, sequence)));
         if self.newer.len() >= MOST {
             self.older = std::mem::take(&mut self.newer);
-            self.forgotten = std::mem::replace(&mut self.turned, sequence);
+            self.forgotten = std::mem::replace(&mut self.older_until, sequence);
         }
     }
 }
 
-/// Updates the state for as long as somebody uses it.
+/// Updates the state, and ignores records once nobody uses it.
 struct Following(Weak<State>);
 
 impl Follower for Following {
@@ -229,8 +273,15 @@ impl Follower for Following {
     fn skip(&mut self, record: &Record) {
         let Some(state) = self.0.upgrade() else { return };
         let sequence = record.position().sequence;
-        state.take_up(record, |recent| *recent = Recent { turned: sequence, forgotten: sequence, ..Recent::default() });
+        state.take_up(record, |recent| {
+            *recent = Recent { older_until: sequence, forgotten: sequence, ..Recent::default() }
+        });
     }
+}
+
+/// The time by [`since_start`] in milliseconds.
+pub(super) fn milliseconds() -> u64 {
+    u64::try_from(since_start().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Checks at every beat that nothing is missing, for as long as somebody uses the state.
@@ -256,11 +307,11 @@ async fn watch_rows(state: Weak<State>, database: Database, shard: u16) {
     }
 }
 
-async fn amended(database: &Database, shard: u16) -> Result<u64, DatabaseFailure> {
+async fn amended(database: &Database, shard: u16) -> Result<String, DatabaseFailure> {
     let connection = database.connection().await?;
     let statement = connection.prepare_cached(AMENDED).await?;
     let row = connection.query_one(&statement, &[&ACCESS.name, &ACCESS.version, &i32::from(shard)]).await?;
-    Ok(row.get::<_, i64>(0).cast_unsigned())
+    Ok(row.get(0))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use domain::{
 use serde_json::Value;
 
 use super::{
-    AsOf, Cached, Directory, Lookup, as_of, is_possible,
+    AsOf, Cached, Directory, Lookup, Source, is_possible,
     sql::{APP_KEY, Statement, USER_KEY},
     state,
 };
@@ -68,15 +68,15 @@ impl Directory {
 
     async fn load_key<H: Signer>(&self, instance_id: &str, id: &str) -> Result<Cached<HeldKey>, DatabaseFailure> {
         let row = self.row(H::KEY_BY_ID, instance_id, &[id]).await?;
-        let as_of = as_of(&row);
+        let source = Source::of(&row);
         let dependencies = self.dependencies(H::KEY_BY_ID, instance_id, &[(Key::<H>::NAME, id)]);
         let Some(id) = row.get::<_, Option<String>>("id") else {
-            return Ok(Cached { as_of, found: None, dependencies });
+            return Ok(Cached { source, found: None, dependencies });
         };
         let Key { holder_id, public, expires_at, .. } = state::<Key<H>>(Key::<H>::NAME, instance_id, &row)?;
         let objects = [(Key::<H>::NAME, id.as_str()), (H::NAME, &holder_id)];
         let dependencies = self.dependencies(H::KEY_BY_ID, instance_id, &objects);
-        let found = HeldKey { as_of: as_of.clone(), id, holder_id, public, expires_at };
-        Ok(Cached { as_of, found: Some(Arc::new(found)), dependencies })
+        let found = HeldKey { as_of: source.as_of.clone(), id, holder_id, public, expires_at };
+        Ok(Cached { source, found: Some(Arc::new(found)), dependencies })
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use domain::{resource::user_metadata::UserMetadata, standard::Resource};
 
-use super::{Cached, Directory, Lookup, as_of, sql};
+use super::{Cached, Directory, Lookup, Source, sql};
 use crate::database::DatabaseFailure;
 
 /// The metadata of a user.
@@ -55,7 +55,7 @@ impl Directory {
         })?;
         let found = Metadata { entries, is_all: row.get("is_all") };
         let dependencies = self.dependencies(&sql::METADATA, instance_id, &[]);
-        Ok(Cached { as_of: as_of(&row), found: Some(Arc::new(found)), dependencies })
+        Ok(Cached { source: Source::of(&row), found: Some(Arc::new(found)), dependencies })
     }
 }
 

@@ -10,7 +10,7 @@ use domain::{
 use serde::Deserialize;
 
 use super::{
-    AsOf, Cached, Directory, Lookup, as_of, is_possible,
+    AsOf, Cached, Directory, Lookup, Source, is_possible,
     sql::{APP, GRANTS, PROJECT},
     state,
 };
@@ -153,16 +153,16 @@ impl Directory {
 
     async fn load_app(&self, instance_id: &str, id: &str) -> Result<Cached<Client>, DatabaseFailure> {
         let row = self.row(&APP, instance_id, &[id]).await?;
-        let (as_of, by_id) = (as_of(&row), (App::NAME, id));
+        let (source, by_id) = (Source::of(&row), (App::NAME, id));
         let Some(id) = row.get::<_, Option<String>>("id") else {
-            return Ok(Cached { as_of, found: None, dependencies: self.dependencies(&APP, instance_id, &[by_id]) });
+            return Ok(Cached { source, found: None, dependencies: self.dependencies(&APP, instance_id, &[by_id]) });
         };
         let (app, owner): (App, String) = (state(App::NAME, instance_id, &row)?, row.get("owner_id"));
         let objects = [by_id, (Project::NAME, &app.project_id), (Organization::NAME, &owner)];
         let dependencies = self.dependencies(&APP, instance_id, &objects);
         let (owner, is_live) = (Owner::organization(owner), row.get("is_live"));
-        let found = Client { as_of: as_of.clone(), app, owner, is_live, id };
-        Ok(Cached { as_of, found: Some(Arc::new(found)), dependencies })
+        let found = Client { as_of: source.as_of.clone(), app, owner, is_live, id };
+        Ok(Cached { source, found: Some(Arc::new(found)), dependencies })
     }
 
     async fn load_project(
@@ -172,14 +172,18 @@ impl Directory {
         organization_id: &str,
     ) -> Result<Cached<Audience>, DatabaseFailure> {
         let row = self.row(&PROJECT, instance_id, &[id, organization_id]).await?;
-        let (as_of, by_id) = (as_of(&row), (Project::NAME, id));
+        let (source, by_id) = (Source::of(&row), (Project::NAME, id));
         let Some(id) = row.get::<_, Option<String>>("id") else {
-            return Ok(Cached { as_of, found: None, dependencies: self.dependencies(&PROJECT, instance_id, &[by_id]) });
+            return Ok(Cached {
+                source,
+                found: None,
+                dependencies: self.dependencies(&PROJECT, instance_id, &[by_id]),
+            });
         };
         let owner: String = row.get("owner_id");
         let dependencies = self.dependencies(&PROJECT, instance_id, &[by_id, (Organization::NAME, &owner)]);
         let found = Audience {
-            as_of: as_of.clone(),
+            as_of: source.as_of.clone(),
             project: state(Project::NAME, instance_id, &row)?,
             owner: Owner::organization(owner),
             is_live: row.get("is_live"),
@@ -188,7 +192,7 @@ impl Directory {
             apps: row.get("apps"),
             id,
         };
-        Ok(Cached { as_of, found: Some(Arc::new(found)), dependencies })
+        Ok(Cached { source, found: Some(Arc::new(found)), dependencies })
     }
 
     async fn load_grants(&self, instance_id: &str, user_id: &str) -> Result<Cached<Grants>, DatabaseFailure> {
@@ -198,7 +202,7 @@ impl Directory {
             instance_id: instance_id.to_owned(),
             id: user_id.to_owned(),
         })?;
-        let (as_of, dependencies) = (as_of(&row), self.dependencies(&GRANTS, instance_id, &[]));
-        Ok(Cached { found: Some(Arc::new(Grants { as_of: as_of.clone(), granted })), as_of, dependencies })
+        let (source, dependencies) = (Source::of(&row), self.dependencies(&GRANTS, instance_id, &[]));
+        Ok(Cached { found: Some(Arc::new(Grants { as_of: source.as_of.clone(), granted })), source, dependencies })
     }
 }

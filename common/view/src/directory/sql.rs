@@ -1,4 +1,5 @@
-//! The statements of the directory. Each returns one row: what it finds, and how far the read model was.
+//! The statements of the directory. Each returns one row: what it finds, how far the read model was, and whether rows of it
+//! lack events that could not be processed.
 
 use std::sync::LazyLock;
 
@@ -142,12 +143,14 @@ pub(super) static METADATA: Statement = Statement::new(|| {
     ))
 });
 
-/// Makes a statement return one row: what it finds, if anything, and the sequence that the read model had processed.
+/// Makes a statement return one row: what it finds, if anything, the sequence that the read model had processed, and
+/// whether events failed there, which may be processed later.
 /// That is read with or before the data, so that it promises no more than the data holds. The checkpoints are named
 /// first: a reader that waits for them during an exchange of generations must hold no tables that the exchange needs.
 fn with_processed(statement: &str) -> Query {
     let text = ACCESS.sql(&format!(
-        "select c.processed, found.* from (select coalesce(max(sequence), 0) as processed from platform.checkpoints \
+        "select c.*, found.* from (select coalesce(max(sequence), 0) as processed, exists (select from platform.failed_events \
+         where projection = $1 and version = $2 and shard = $3) as lacks_events from platform.checkpoints \
          where projection = $1 and version = $2 and shard = $3) as c left join ({statement}) as found on true"
     ));
     let kinds = ACCESS.row_tables().iter().map(|table| table.aggregate_type);
@@ -156,6 +159,8 @@ fn with_processed(statement: &str) -> Query {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -171,9 +176,29 @@ mod tests {
     fn a_statement_names_the_kinds_of_all_its_tables() {
         assert_eq!(USER_BY_NAME.kinds, ["organization", "user", "membership"]);
         assert_eq!(METADATA.kinds, ["user_metadata"]);
-        for statement in [&TENANT_BY_DOMAIN, &APP, &APP_KEY, &PROJECT, &GRANTS, &PERSONAL_ACCESS_TOKEN] {
-            let tables = statement.text.matches(&format!("{}.", ACCESS.schema_name())).count();
-            assert!((2..=tables).contains(&statement.kinds.len()), "{}", statement.text);
+        let all = [
+            &TENANT_BY_ID,
+            &TENANT_BY_DOMAIN,
+            &ORGANIZATION_BY_ID,
+            &ORGANIZATION_BY_DOMAIN,
+            &USER_BY_ID,
+            &USER_BY_NAME,
+            &APP,
+            &APP_KEY,
+            &USER_KEY,
+            &PERSONAL_ACCESS_TOKEN,
+            &PROJECT,
+            &GRANTS,
+            &METADATA,
+        ];
+        for Query { text, kinds } in all.map(|statement| &**statement) {
+            let schema = format!("{}.", ACCESS.schema_name());
+            let is_of_name = |char: char| char.is_ascii_lowercase() || char == '_';
+            let tables = text.split(&schema).skip(1).map(|rest| &rest[..rest.find(|char| !is_of_name(char)).unwrap()]);
+            let of_kinds = kinds.iter().map(|kind| (ACCESS.table(kind).expect("it is one of its kinds").name)());
+            let (tables, of_kinds): (BTreeSet<_>, BTreeSet<_>) =
+                (tables.map(str::to_owned).collect(), of_kinds.collect());
+            assert_eq!(tables, of_kinds, "{text}");
         }
     }
 }

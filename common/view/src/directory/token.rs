@@ -7,7 +7,7 @@ use domain::{
     standard::Resource,
 };
 
-use super::{AsOf, Cached, Directory, Lookup, as_of, is_possible, sql::PERSONAL_ACCESS_TOKEN, state};
+use super::{AsOf, Cached, Directory, Lookup, Source, is_possible, sql::PERSONAL_ACCESS_TOKEN, state};
 use crate::database::DatabaseFailure;
 
 /// A personal access token as requests see it.
@@ -47,15 +47,15 @@ impl Directory {
         id: &str,
     ) -> Result<Cached<PersonalToken>, DatabaseFailure> {
         let row = self.row(&PERSONAL_ACCESS_TOKEN, instance_id, &[id]).await?;
-        let (as_of, by_id) = (as_of(&row), (PersonalAccessToken::NAME, id));
+        let (source, by_id) = (Source::of(&row), (PersonalAccessToken::NAME, id));
         let Some(id) = row.get::<_, Option<String>>("id") else {
             let dependencies = self.dependencies(&PERSONAL_ACCESS_TOKEN, instance_id, &[by_id]);
-            return Ok(Cached { as_of, found: None, dependencies });
+            return Ok(Cached { source, found: None, dependencies });
         };
         let token: PersonalAccessToken = state(PersonalAccessToken::NAME, instance_id, &row)?;
         let objects = [by_id, (User::NAME, &token.user_id)];
         let dependencies = self.dependencies(&PERSONAL_ACCESS_TOKEN, instance_id, &objects);
-        let found = PersonalToken { as_of: as_of.clone(), id, created_at: row.get("made_at"), token };
-        Ok(Cached { as_of, found: Some(Arc::new(found)), dependencies })
+        let found = PersonalToken { as_of: source.as_of.clone(), id, created_at: row.get("made_at"), token };
+        Ok(Cached { source, found: Some(Arc::new(found)), dependencies })
     }
 }

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tests::{
     auditor::connect,
-    client::{Client, ServiceUser, after, created, post, send},
+    client::{Client, ServiceUser, after, created, done, post, send, service_user},
+    cluster::Cluster,
     eventually,
     platform::Platform,
     servers::Servers,
@@ -66,10 +68,10 @@ async fn tenants_at_rest_cost_no_queries_and_a_change_is_seen_at_once() {
         rounds += 1;
     }
     println!("{rounds} rounds, {} answers loaded", loaded(&platform).await - before);
-    assert!(rounds > 1);
+    assert!(rounds > 1 && before > 0.0, "{rounds} rounds");
     assert_eq!(loaded(&platform).await, before, "nothing is asked every second");
 
-    let removed = send(admin.request(reqwest::Method::DELETE, &format!("/resources/v3alpha/memberships/{role}"))).await;
+    let removed = send(admin.request(Method::DELETE, &format!("/resources/v3alpha/memberships/{role}"))).await;
     assert_eq!(removed.status, 200, "{}", removed.body);
     let since = Instant::now();
     eventually("the role is gone", async || (!reads_its_users(&viewer).await).then_some(())).await;
@@ -79,6 +81,42 @@ async fn tenants_at_rest_cost_no_queries_and_a_change_is_seen_at_once() {
         assert!(reads_its_users(client).await);
     }
     assert_eq!(loaded(&platform).await, before, "other instances are not looked up again");
+}
+
+/// Returns the status of an attempt to log in; `None` if it succeeds.
+async fn refusal(url: &str, user: &ServiceUser) -> Option<StatusCode> {
+    Client::try_log_in(url, user).await.err().map(|answer| answer.status)
+}
+
+#[tokio::test]
+async fn a_secret_that_was_replaced_does_not_count_although_the_read_model_stands_still() {
+    let cluster = Cluster::start().await;
+    let [command, projector, oidc] = ["command", "projector", "oidc"].map(|role| cluster.node(role, role, &[], &[]));
+    cluster.writes(&command).await;
+    cluster.is_ready(&oidc).await;
+    let admin = cluster.client(&command);
+    let [user, other] = [
+        service_user(&admin, ("replaced", json!({})), "").await,
+        service_user(&admin, ("untouched", json!({})), "").await,
+    ];
+    for known in [&user, &other] {
+        let logs_in = async || refusal(&oidc.url, known).await.is_none().then_some(());
+        eventually("the node knows the secret", logs_in).await;
+    }
+    drop(projector);
+    let secret = done(&admin, &format!("{USERS}/{}/_generate_secret", user.user_id), json!({})).await;
+    let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
+    let renewed = ServiceUser { client_secret, ..user.clone() };
+    let is_refused = async |user, status| (refusal(&oidc.url, user).await == Some(status)).then_some(());
+    for of_user in [&user, &renewed] {
+        let waits = || is_refused(of_user, StatusCode::SERVICE_UNAVAILABLE);
+        eventually("neither secret counts as long as the read model has one and the log has the other", waits).await;
+    }
+    assert_eq!(refusal(&oidc.url, &other).await, None, "others are not concerned");
+
+    let _projector = cluster.node("projector", "another", &[], &[]);
+    eventually("the new one counts", async || refusal(&oidc.url, &renewed).await.is_none().then_some(())).await;
+    assert_eq!(refusal(&oidc.url, &user).await, Some(StatusCode::UNAUTHORIZED));
 }
 
 #[tokio::test]
@@ -95,7 +133,7 @@ async fn a_row_that_is_repaired_is_read_again() {
         let user_id = created(&client, USERS, json!({ "username": name, "service": { "name": name } })).await.id();
         let secret = post(&client, &format!("{USERS}/{user_id}/_generate_secret"), json!({})).await;
         let client_secret = secret.body["clientSecret"].as_str().expect("it is shown").to_owned();
-        after(&secret, client.request(reqwest::Method::GET, &format!("{USERS}/{user_id}"))).await;
+        after(&secret, client.request(Method::GET, &format!("{USERS}/{user_id}"))).await;
         database.execute("delete from access_10.users where id = $1", &[&user_id]).await.expect("it is lost");
         let user = ServiceUser { user_id, client_id: name, client_secret };
         if Client::try_log_in(&platform.bootstrap.issuer, &user).await.is_err() {

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use super::*;
 
-/// Changes that are followed by hand, from the sequence 10 on.
-pub(in crate::directory) fn changes() -> Changes {
-    Changes::new(Position { sequence: 10, stream_sequence: 10, ..Position::default() })
+/// Changes that are followed by hand, from the sequence 10 on, and of which it is known for so long that none is missing.
+pub(in crate::directory) fn changes(tolerance: Duration) -> Changes {
+    Changes::new(Position { sequence: 10, stream_sequence: 10, ..Position::default() }, tolerance)
 }
 
 /// A record of one event, about an object of the instance `1`.
@@ -28,7 +28,7 @@ pub(in crate::directory) fn follow(changes: &Changes, sequence: u64, kind: &str,
 
 #[test]
 fn an_answer_changes_with_its_objects_and_with_every_object_of_its_other_kinds() {
-    let changes = changes();
+    let changes = changes(TOLERANCE);
     let kinds = [User::NAME, Organization::NAME, Membership::NAME];
     let of_user = changes.dependencies(Some("1"), &kinds, &[(User::NAME, "3"), (Organization::NAME, "2")]);
     let elsewhere = changes.dependencies(Some("7"), &kinds, &[(User::NAME, "3")]);
@@ -58,7 +58,7 @@ fn an_answer_changes_with_its_objects_and_with_every_object_of_its_other_kinds()
 
 #[test]
 fn what_is_forgotten_may_have_changed() {
-    let changes = changes();
+    let changes = changes(TOLERANCE);
     let dependencies = changes.dependencies(Some("1"), &[User::NAME], &[(User::NAME, "0")]);
     assert_eq!([9, 10].map(|sequence| changes.since(&dependencies, sequence)), [Change::Unknown, Change::None]);
     follow(&changes, 11, User::NAME, "0");
@@ -75,10 +75,29 @@ fn what_is_forgotten_may_have_changed() {
 
 #[test]
 fn a_record_that_cannot_be_applied_may_have_changed_everything() {
-    let changes = changes();
+    let changes = changes(TOLERANCE);
     let dependencies = changes.dependencies(Some("1"), &[Organization::NAME], &[]);
     Following(Arc::downgrade(&changes.0)).skip(&record(11, User::NAME, "3"));
     let seen = [10, 11].map(|sequence| changes.since(&dependencies, sequence));
     assert_eq!(seen, [Change::Unknown, Change::None]);
     assert_eq!(changes.position(), 11);
+}
+
+#[test]
+fn the_last_change_of_an_object_is_known_to_those_who_have_not_seen_it() {
+    let changes = changes(TOLERANCE);
+    follow(&changes, 11, User::NAME, "3");
+    follow(&changes, 12, User::NAME, "4");
+    let of = |instance_id, id, sequence| changes.of_object(instance_id, User::NAME, id, sequence);
+    assert_eq!([of("1", "3", 10), of("1", "3", 11), of("1", "5", 10), of("7", "3", 10)], [Some(11), None, None, None]);
+}
+
+#[test]
+fn rows_are_amended_whenever_their_traces_are_others() {
+    let changes = changes(TOLERANCE);
+    let amendments = ["a", "a", "b", "b", "a"].map(|traces| {
+        changes.amend(traces);
+        changes.amendments()
+    });
+    assert_eq!(amendments, [0, 0, 1, 1, 2], "each time, even if they are as they once were");
 }
