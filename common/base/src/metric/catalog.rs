@@ -322,6 +322,7 @@ pub static ALL: &[&dyn Metric] = &[
     &POOL_IN_USE,
     &POOL_WAITS,
     &POOL_CANCELLED,
+    &DIRECTORY_LOOKUPS,
     &NATS_CONNECTED,
     &NATS_RECONNECTS,
     &COMPONENT_STATE,

@@ -211,7 +211,7 @@ async fn many_who_find_nothing_share_a_load_and_its_failure() {
     assert!(join_all(callers).await.into_iter().all(|answer| answer.is_err()));
     assert_eq!(numbers.loads(), 1);
     // The next one tries anew, and who takes over from a caller that has gone loads it, too.
-    let gone = Box::pin(numbers.cached.get(Lookup::of("id", &parts), required, || pending()));
+    let gone = Box::pin(numbers.cached.get(Lookup::of("id", &parts), required, pending));
     let mut waiting = Box::pin(numbers.get(0, 10, Ok(1)));
     let mut gone = Some(gone);
     assert!(poll!(gone.as_mut().unwrap()).is_pending() && poll!(&mut waiting).is_pending());
