@@ -30,15 +30,13 @@ impl Subject {
         user: Arc<Principal>,
         projects: &[&str],
     ) -> Result<Self, Error> {
-        // What ends after what this node knows of by now ends the token, too.
-        let known = oidc.edge.ended.position().sequence();
         let mut subject = Self { tenant, user, grants: vec![], projects: BTreeMap::new(), sequence: 0 };
         // What is read last may be newer than what was known before, which is read again then.
         subject.refresh(oidc, projects).await?;
         subject.refresh(oidc, projects).await?;
         let Self { tenant, user, projects, .. } = &subject;
         let seen = projects.values().map(|project| project.as_of.get());
-        let sequence = seen.fold(user.as_of.get().min(tenant.as_of.get()).min(known), u64::min);
+        let sequence = seen.fold(user.as_of.get().min(tenant.as_of.get()), u64::min);
         if !user.is_live || oidc.edge.ended.is_dead(&tenant.id, &user.owner, &[(User::NAME, &user.id)], sequence) {
             return Err(Error::InvalidClient);
         }

@@ -58,8 +58,8 @@ pub struct Flow {
 #[derive(Debug, Clone)]
 struct Counted {
     waiting: Arc<AtomicU64>,
-    /// When they were counted, by [`since_start`].
-    at: Duration,
+    /// When they were counted, in milliseconds by [`since_start`].
+    at: Arc<AtomicU64>,
 }
 
 /// A waiting request.
@@ -180,18 +180,28 @@ impl Flow {
         Ok(cas::publish(&self.context, format!("$KV.{CODES}.{name}"), message).await?.is_some())
     }
 
-    /// Returns the number of waiting requests of an instance, as far as this node knows.
+    /// Returns the number of waiting requests of an instance, as far as this node knows. While one caller counts again,
+    /// others use the last count.
     async fn waiting(&self, instance_id: &str) -> Result<Arc<AtomicU64>, LogFailure> {
-        self.counted.remove_if(instance_id, |counted| since_start().saturating_sub(counted.at) > COUNTED);
-        let count = async {
-            let at = since_start();
-            let filter = streams::request_subject(instance_id, ">");
-            let counts = self.requests.info_with_subjects(filter).await.map_err(nats)?;
-            let counts: Vec<(String, usize)> = counts.try_collect().await.map_err(nats)?;
-            let total: usize = counts.into_iter().map(|(_, count)| count).sum();
-            Ok::<_, LogFailure>(Counted { waiting: Arc::new(AtomicU64::new(total as u64)), at })
+        let now = u64::try_from(since_start().as_millis()).unwrap_or(u64::MAX);
+        let Some(counted) = self.counted.get(instance_id) else {
+            let waiting = Arc::new(AtomicU64::new(self.count(instance_id).await?));
+            self.counted.insert(instance_id.to_owned(), Counted { waiting: waiting.clone(), at: Arc::new(now.into()) });
+            return Ok(waiting);
         };
-        Ok(self.counted.get_or_insert_async(instance_id, count).await?.waiting)
+        let at = counted.at.load(Relaxed);
+        let is_old = Duration::from_millis(now.saturating_sub(at)) > COUNTED;
+        if is_old && counted.at.compare_exchange(at, now, Relaxed, Relaxed).is_ok() {
+            counted.waiting.store(self.count(instance_id).await?, Relaxed);
+        }
+        Ok(counted.waiting)
+    }
+
+    async fn count(&self, instance_id: &str) -> Result<u64, LogFailure> {
+        let filter = streams::request_subject(instance_id, ">");
+        let counts = self.requests.info_with_subjects(filter).await.map_err(nats)?;
+        let counts: Vec<(String, usize)> = counts.try_collect().await.map_err(nats)?;
+        Ok(counts.into_iter().map(|(_, count)| count as u64).sum())
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether a state in memory is up to date with its log. Every second NATS is asked where the log ends. Where it does
+//! Whether a state in memory is up to date with its log. NATS is asked regularly where the log ends. Where it does
 //! not answer, or the reader lags, the read model is read instead, with the time at which it had everything in the log.
 
 use std::{

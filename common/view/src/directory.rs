@@ -26,7 +26,7 @@ use domain::{
     resource::{instance::Instance, organization::Organization, signing_key::SigningKey},
     standard::Resource,
 };
-use eventlog::log::{Log, LogFailure};
+use eventlog::log::{Log, LogFailure, Reached};
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tokio_postgres::{Row, types::ToSql};
@@ -107,6 +107,16 @@ impl Locator {
     }
 }
 
+/// What tells a directory of changes.
+pub struct Sources {
+    /// The log of what changes.
+    pub log: Log,
+    /// How far the read models are.
+    pub progress: Progress,
+    /// How far it is known what has ended.
+    pub ended: Reached,
+}
+
 /// The directory of a node.
 #[derive(Clone)]
 pub struct Directory {
@@ -142,19 +152,13 @@ impl std::fmt::Debug for Directory {
 }
 
 impl Directory {
-    /// Opens the directory of a shard, which reads from this database, follows the log, and remembers this many answers
-    /// of each kind.
+    /// Opens the directory of a shard, which reads from this database and remembers this many answers of each kind.
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub async fn open(
-        log: Log,
-        database: Database,
-        progress: Progress,
-        shard: u16,
-        size: u32,
-    ) -> Result<Self, LogFailure> {
-        let changes = Changes::follow(log, database.clone(), shard).await?;
+    pub async fn open(sources: Sources, database: Database, shard: u16, size: u32) -> Result<Self, LogFailure> {
+        let Sources { log, progress, ended } = sources;
+        let changes = Changes::follow(log, database.clone(), shard, ended).await?;
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         let directory = Self {
             database,

@@ -51,7 +51,7 @@ use query::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use view::{
     database::{AUDITS, Database, Pools},
-    directory::Directory,
+    directory::{Directory, Sources},
     ended::Ended,
     keyring::Keyring,
     persons::Persons,
@@ -250,8 +250,10 @@ impl Node {
         let executions = ExecutionIndex::open(adapters.log.clone(), &adapters.pools.admission, SHARD).await?;
         let ended = Ended::open(adapters.logs(), &adapters.pools.admission, SHARD, options.silence).await?;
         let settings = SettingsIndex::open(adapters.log.clone(), &adapters.pools.admission, SHARD).await?;
-        let (log, database) = (adapters.log.clone(), adapters.pools.admission.clone());
-        let directory = Directory::open(log, database, progress.clone(), SHARD, options.directory_size).await?;
+        let sources =
+            Sources { log: adapters.log.clone(), progress: progress.clone(), ended: ended.position().clone() };
+        let database = adapters.pools.admission.clone();
+        let directory = Directory::open(sources, database, SHARD, options.directory_size).await?;
         let client = Arc::new(Client::new(targets.clone(), keyring.clone())?);
         Ok(Self {
             unproved: (!is_proved).then(|| file.clone()),

@@ -18,7 +18,7 @@ use std::{
 use base::{clock::since_start, explain::explain};
 use deadpool_postgres::GenericClient;
 use eventlog::{
-    log::{self, Follower, Log, LogFailure},
+    log::{self, Follower, Log, LogFailure, Reached},
     record::{Position, Record},
 };
 use tokio::time::{MissedTickBehavior, interval};
@@ -27,14 +27,15 @@ use crate::{
     completeness::{Completeness, LogEnd},
     database::{Database, DatabaseFailure},
     projection::ACCESS,
+    read_model::ReadModel,
 };
 
 /// How many changes are remembered at least.
 const MOST: usize = 50_000;
 /// How long ago it may be that everything was known.
 const TOLERANCE: Duration = Duration::from_secs(1);
-/// How often NATS is asked where the log ends: two of these are within the tolerance.
-const BEAT: Duration = Duration::from_millis(400);
+/// How often NATS is asked where the log ends: some of these are within the tolerance.
+const BEAT: Duration = Duration::from_millis(250);
 /// How often Postgres is asked whether rows were amended.
 const AMENDED_EVERY: Duration = Duration::from_secs(1);
 
@@ -59,6 +60,8 @@ struct State {
     last: AtomicU64,
     /// The sequence up to which the log was read.
     position: AtomicU64,
+    /// How far it is known what has ended.
+    ended: Reached,
     completeness: Completeness,
     traces: Mutex<Traces>,
     /// When Postgres told of amended rows, in milliseconds by [`since_start`].
@@ -101,13 +104,18 @@ pub(super) enum Change {
 }
 
 impl Changes {
-    /// Follows the log from its end on.
+    /// Follows the log, from where the read model is on: what it lacks has changed. Nothing counts as seen that is not
+    /// known to those who know what has ended.
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub(super) async fn follow(log: Log, database: Database, shard: u16) -> Result<Self, LogFailure> {
-        let at = log.last().await?.map(|record| record.position()).unwrap_or_default();
-        let changes = Self::new(at, TOLERANCE);
+    pub(super) async fn follow(log: Log, database: Database, shard: u16, ended: Reached) -> Result<Self, LogFailure> {
+        let processed = database.within(processed(&database, shard)).await.ok().flatten();
+        let at = match processed {
+            Some(at) if log.has(at).await? => at,
+            _ => log.last().await?.map(|record| record.position()).unwrap_or_default(),
+        };
+        let changes = Self::new(at, TOLERANCE, ended);
         changes.0.look_for_amended(&database, shard).await;
         let state = Arc::downgrade(&changes.0);
         tokio::spawn(log::keep_updated(log.clone(), Following(state.clone()), at).await?);
@@ -116,13 +124,14 @@ impl Changes {
         Ok(changes)
     }
 
-    fn new(at: Position, tolerance: Duration) -> Self {
+    fn new(at: Position, tolerance: Duration, ended: Reached) -> Self {
         let recent = Recent { older_until: at.sequence, forgotten: at.sequence, ..Recent::default() };
         Self(Arc::new(State {
             hasher: RandomState::new(),
             recent: RwLock::new(recent),
             last: at.sequence.into(),
             position: at.sequence.into(),
+            ended,
             completeness: Completeness::new(at, tolerance),
             traces: Mutex::default(),
             amended_at: milliseconds().into(),
@@ -150,9 +159,10 @@ impl Changes {
         keys.collect()
     }
 
-    /// The sequence up to which the log was read.
+    /// The sequence up to which the log was read, also by those who know what has ended: tokens take their position in
+    /// the log from answers, and must not be newer than what would end them.
     pub(super) fn position(&self) -> u64 {
-        self.0.position.load(Ordering::Acquire)
+        self.0.position.load(Ordering::Acquire).min(self.0.ended.sequence())
     }
 
     /// What has changed after a sequence of what something depends on.
@@ -168,10 +178,11 @@ impl Changes {
         changed.max().filter(|at| *at > sequence).map_or(Change::None, Change::At)
     }
 
-    /// The last change of an object after a sequence, as far as it is known.
+    /// The last change of an object after a sequence; if changes since then are forgotten, the last of those.
     pub(super) fn of_object(&self, instance_id: &str, kind: &'static str, id: &str, sequence: u64) -> Option<u64> {
         let recent = self.0.recent.read().unwrap_or_else(PoisonError::into_inner);
-        recent.of(self.0.key(Some(instance_id), kind, Some(id))).filter(|at| *at > sequence)
+        let changed = recent.of(self.0.key(Some(instance_id), kind, Some(id))).unwrap_or_default();
+        Some(changed.max(recent.forgotten)).filter(|at| *at > sequence)
     }
 
     /// Whether everything is known that was in the log a second ago, and that has become of rows meanwhile.
@@ -218,7 +229,7 @@ impl State {
             Ok(found) => {
                 traces.is_failing = false;
                 self.amended_at.store(milliseconds(), Ordering::Release);
-                if traces.last.replace(found.clone()).is_some_and(|last| last != found) {
+                if traces.last.replace(found.clone()).is_none_or(|last| last != found) {
                     self.amendments.fetch_add(1, Ordering::AcqRel);
                 }
             }
@@ -305,6 +316,12 @@ async fn watch_rows(state: Weak<State>, database: Database, shard: u16) {
         let Some(state) = state.upgrade() else { return };
         state.look_for_amended(&database, shard).await;
     }
+}
+
+/// How far the read model is.
+async fn processed(database: &Database, shard: u16) -> Result<Option<Position>, DatabaseFailure> {
+    let connection = database.connection().await?;
+    Ok(ReadModel::new(&ACCESS, shard).checkpoint(&*connection).await?.map(|checkpoint| checkpoint.position))
 }
 
 async fn amended(database: &Database, shard: u16) -> Result<String, DatabaseFailure> {

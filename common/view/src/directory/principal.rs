@@ -101,7 +101,10 @@ impl Directory {
             Name::Username(username) => (&USER_BY_NAME, username),
         };
         let row = self.row(query, instance_id, &[value]).await?;
+        // A name that somebody has must not be found faster than one that nobody has.
+        let lasts = matches!(name, Name::Id(_));
         let source = Source::of(&row);
+        let source = Source { lasts: lasts && source.lasts, ..source };
         let Some(id) = row.get::<_, Option<String>>("id") else {
             return Ok(Cached { source, found: None, dependencies: self.dependencies(query, instance_id, &[]) });
         };

@@ -84,13 +84,14 @@ pub(super) struct Required {
 pub(super) struct Source {
     /// The sequence that the read model had processed, at least.
     pub(super) as_of: AsOf,
-    /// Whether some of its rows lack events that could not be processed: they may get them at any time.
-    pub(super) lacks_events: bool,
+    /// Whether it may be remembered for longer than a second. Rows that lack events which could not be processed may get
+    /// them at any time.
+    pub(super) lasts: bool,
 }
 
 impl Source {
     pub(super) fn of(row: &Row) -> Self {
-        Self { as_of: unsigned(row.get("processed")).into(), lacks_events: row.get("lacks_events") }
+        Self { as_of: unsigned(row.get("processed")).into(), lasts: !row.get::<_, bool>("lacks_events") }
     }
 }
 
@@ -234,7 +235,7 @@ impl Answers {
     /// Whether an answer is right if nothing has changed.
     fn is_confirmed(&self, answer: &Answer) -> bool {
         let is_amended = answer.amendments != self.changes.amendments();
-        !answer.source.lacks_events && !is_amended && self.changes.is_known()
+        answer.source.lasts && !is_amended && self.changes.is_known()
     }
 
     /// Loads an answer, once for all tasks that need it.

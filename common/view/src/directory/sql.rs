@@ -144,9 +144,8 @@ pub(super) static METADATA: Statement = Statement::new(|| {
 });
 
 /// Makes a statement return one row: what it finds, if anything, the sequence that the read model had processed, and
-/// whether events failed there, which may be processed later.
-/// That is read with or before the data, so that it promises no more than the data holds. The checkpoints are named
-/// first: a reader that waits for them during an exchange of generations must hold no tables that the exchange needs.
+/// whether events failed there, which may be processed later. The sequence is read with or before the data, so that it
+/// promises no more than the data holds. The checkpoints are named first: a reader that waits for them during an exchange of generations must hold no tables that the exchange needs.
 fn with_processed(statement: &str) -> Query {
     let text = ACCESS.sql(&format!(
         "select c.*, found.* from (select coalesce(max(sequence), 0) as processed, exists (select from platform.failed_events \

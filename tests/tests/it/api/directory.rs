@@ -7,11 +7,11 @@ use std::{
 
 use base::health::Reached;
 use domain::log_class::LogClass;
-use eventlog::log::Log;
+use eventlog::log::{self, Log};
 use tests::{auditor::connect, eventually, platform::Platform, servers::Servers};
 use view::{
     database::Database,
-    directory::{Directory, Name, SIZE},
+    directory::{Directory, Name, SIZE, Sources},
     keyring::{Keyring, MasterKeys, OF_INSTANCE},
     progress::{Announcer, Progress},
     projection::ACCESS,
@@ -58,7 +58,9 @@ async fn what_many_find_too_old_is_loaded_once() {
         eventually("it is heard", || async { (*heard.borrow() == reached).then_some(()) }).await;
 
         let database = Database::new(url, 16).expect("the address is right");
-        let opened = Directory::open(log.clone(), database, progress.clone(), 0, SIZE).await;
+        let ended = log::Reached::new(last.sequence);
+        let sources = Sources { log: log.clone(), progress: progress.clone(), ended };
+        let opened = Directory::open(sources, database, 0, SIZE).await;
         let directory = opened.expect("the log can be read");
         let ask = || directory.principal(instance, Name::Id(user.clone()), required);
         assert!(ask().await.expect("Postgres is there").is_some());

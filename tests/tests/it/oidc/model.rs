@@ -20,7 +20,7 @@ use super::{
 /// How many changes are made, and how many between two comparisons of everything.
 const STEPS: usize = 45;
 const STEPS_A_LOOK: usize = 9;
-/// The time after which nothing is answered from a cache: the basis of tokens is cached for a second.
+/// The time after which a cache answers nothing that has changed.
 const FORGOTTEN: Duration = Duration::from_millis(1200);
 /// The keys of roles, the same in both projects.
 const KEYS: [&str; 4] = ["admin", "clerk", "guest", "owner"];

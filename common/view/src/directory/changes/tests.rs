@@ -9,7 +9,11 @@ use super::*;
 
 /// Changes that are followed by hand, from the sequence 10 on, and of which it is known for so long that none is missing.
 pub(in crate::directory) fn changes(tolerance: Duration) -> Changes {
-    Changes::new(Position { sequence: 10, stream_sequence: 10, ..Position::default() }, tolerance)
+    Changes::new(
+        Position { sequence: 10, stream_sequence: 10, ..Position::default() },
+        tolerance,
+        Reached::new(u64::MAX),
+    )
 }
 
 /// A record of one event, about an object of the instance `1`.
@@ -90,6 +94,7 @@ fn the_last_change_of_an_object_is_known_to_those_who_have_not_seen_it() {
     follow(&changes, 12, User::NAME, "4");
     let of = |instance_id, id, sequence| changes.of_object(instance_id, User::NAME, id, sequence);
     assert_eq!([of("1", "3", 10), of("1", "3", 11), of("1", "5", 10), of("7", "3", 10)], [Some(11), None, None, None]);
+    assert_eq!(of("1", "5", 9), Some(10), "it may have changed before");
 }
 
 #[test]
@@ -99,5 +104,15 @@ fn rows_are_amended_whenever_their_traces_are_others() {
         changes.amend(traces);
         changes.amendments()
     });
-    assert_eq!(amendments, [0, 0, 1, 1, 2], "each time, even if they are as they once were");
+    assert_eq!(amendments, [1, 1, 2, 2, 3], "each time, even if they are as they once were");
+}
+
+#[test]
+fn nothing_counts_as_seen_before_it_is_known_what_has_ended() {
+    let ended = Reached::new(10);
+    let changes = Changes::new(Position { sequence: 10, ..Position::default() }, TOLERANCE, ended.clone());
+    follow(&changes, 11, User::NAME, "3");
+    assert_eq!(changes.position(), 10);
+    ended.advance(12);
+    assert_eq!(changes.position(), 11);
 }
