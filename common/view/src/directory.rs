@@ -193,8 +193,8 @@ impl Directory {
         self.progress.of(&ACCESS).borrow().sequence.max(self.looked.load(Relaxed))
     }
 
-    /// The sequence at which an object last changed after it was read, as far as this node has followed the log and
-    /// remembers.
+    /// The sequence at which an object last changed after it was read, as far as this node has followed the log. Where
+    /// that is forgotten, it counts as changed.
     pub fn changed_since(&self, instance_id: &str, kind: &'static str, id: &str, as_of: &AsOf) -> Option<u64> {
         self.changes.of_object(instance_id, kind, id, as_of.get())
     }
@@ -279,8 +279,8 @@ impl Directory {
         Ok(Cached { source, found: Some(Arc::new(found)), dependencies })
     }
 
-    /// What depends on the rows of an instance that a statement reads: for a kind of which objects are given, only on
-    /// these.
+    /// What an answer depends on that a statement reads from rows of an instance: for a kind of which objects are given,
+    /// only these.
     fn dependencies(&self, query: &Query, instance_id: &str, objects: &[(&'static str, &str)]) -> Dependencies {
         self.changes.dependencies(Some(instance_id), &query.kinds, objects)
     }

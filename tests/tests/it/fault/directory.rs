@@ -33,7 +33,7 @@ async fn reads_its_users(client: &Client) -> bool {
 }
 
 #[tokio::test]
-async fn tenants_at_rest_cost_no_queries_and_a_change_is_seen_at_once() {
+async fn tenants_at_rest_cost_no_queries_and_a_change_is_seen() {
     let platform = Platform::start().await;
     platform.ready().await;
     let (mut tenants, mut clients) = (vec![], vec![]);
