@@ -85,6 +85,8 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.other::<Disclosure>();
     visitor.other::<TokenRevocation>();
     visitor.other::<RefreshFamily>();
+    #[cfg(feature = "kinds")]
+    crate::resource::sample::visit(visitor);
 }
 
 /// Every aggregate of the log that is retained for ever: its name, and the names of its events. Executions and the

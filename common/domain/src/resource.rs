@@ -13,6 +13,8 @@ pub mod personal_access_token;
 pub mod project;
 pub mod project_grant;
 pub mod project_role;
+#[cfg(feature = "kinds")]
+pub mod sample;
 pub mod session;
 pub mod signing_key;
 pub mod system;

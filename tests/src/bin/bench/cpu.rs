@@ -53,6 +53,12 @@ pub(crate) fn peak_mib(pid: Pid) -> u64 {
     memory_mib(pid, "VmHWM:")
 }
 
+/// Returns the number of threads of a process.
+pub(crate) fn threads(pid: Pid) -> u32 {
+    fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero()))
+        .map_or(0, |tasks| u32::try_from(tasks.count()).unwrap_or(u32::MAX))
+}
+
 /// Resets the peak of the memory of a process.
 pub(crate) fn forget_peak(pid: Pid) {
     fs::write(format!("/proc/{}/clear_refs", pid.as_raw_nonzero()), "5").expect("it is a process of this user");

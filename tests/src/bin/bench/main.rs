@@ -10,7 +10,9 @@ mod cpu;
 mod enumeration;
 mod fair;
 mod generations;
+mod generator;
 mod index;
+mod kinds;
 mod load;
 mod logins;
 mod machine;
@@ -76,6 +78,7 @@ async fn main() {
         Some("providers") => return providers::measure(),
         Some("fair") => return fair::measure().await,
         Some("settings") => return settings::measure(),
+        Some("kinds") => return kinds::measure().await,
         Some("index") => return index::measure().await,
         Some("apart") => return nodes::apart().await,
         Some("parking") => return parking::measure().await,

@@ -1,11 +1,7 @@
 //! Rebuild: the read models of a long log, of ten kinds of objects, are built again after all of Postgres is lost.
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use async_nats::jetstream::{self, context::PublishAckFuture};
 use base::secret;
 use domain::log_class::LogClass;
 use eventlog::{
@@ -14,14 +10,12 @@ use eventlog::{
 };
 use index::{Folder, Layout, Writer};
 use jiff::Timestamp;
-use prost::Message;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tests::{
     auditor::connect,
     client::{Client, done, send, target},
     cluster::Cluster,
-    forge::next,
     idp::config,
     process::server,
     servers::drop_indexes,
@@ -32,15 +26,13 @@ use view::{
     table::Table,
 };
 
-use crate::cpu;
+use crate::{cpu, generator::Generator};
 
 /// How many events a record has, and how many an object.
 const OF_RECORD: usize = 20;
 const OF_OBJECT: usize = 4;
 /// How many objects change in turns.
 const IN_TURNS: usize = 1000;
-/// How many records are published without waiting for the first of them.
-const IN_FLIGHT: usize = 256;
 /// The first id of a copied object.
 const FIRST_ID: u64 = 900_000_000_000_000_000;
 /// How often to check whether everything is there.
@@ -150,7 +142,8 @@ async fn changed(client: &Client, path: &str, change: &Value) {
     assert!(answer.status.is_success(), "{path} {change}: {}", answer.body);
 }
 
-async fn records(log: &Log) -> Vec<Record> {
+/// Reads the complete log.
+pub(crate) async fn records(log: &Log) -> Vec<Record> {
     let end = log.end().await.expect("it can be read");
     let mut found = vec![];
     for stream_sequence in 1..=end {
@@ -161,24 +154,23 @@ async fn records(log: &Log) -> Vec<Record> {
 
 /// Appends copies of objects to the log, whose events come in turns.
 async fn generate(log: &Log, templates: &[Vec<Event>], events: usize) {
-    let last = log.last().await.expect("the log can be read").expect("the log was set up");
-    let mut writer =
-        Generator { context: jetstream::new(log.client()), last, waiting: VecDeque::new(), filled: vec![] };
-    writer.put(vec![]).await;
+    let mut writer = Generator::begin(log).await;
     let turns: Vec<Vec<&Event>> =
         (0..OF_OBJECT).map(|turn| templates.iter().map(|events| &events[turn]).collect()).collect();
-    let mut objects = 0;
+    let (mut objects, mut filled) = (0, vec![]);
     while objects * OF_OBJECT < events {
         for (turn, events) in turns.iter().enumerate() {
             for number in objects..objects + IN_TURNS {
-                writer.add(copied(events[number % events.len()], turn, number as u64)).await;
+                filled.push(copied(events[number % events.len()], turn, number as u64));
+                if filled.len() == OF_RECORD {
+                    writer.put(std::mem::take(&mut filled)).await;
+                }
             }
         }
         objects += IN_TURNS;
     }
-    for waiting in writer.waiting {
-        waiting.await.expect("NATS stores it");
-    }
+    writer.put(filled).await;
+    writer.stored().await;
 }
 
 /// Returns an event of a template as one of another object.
@@ -197,40 +189,6 @@ fn copied(template: &Event, turn: usize, number: u64) -> Event {
         claims_taken,
         claims_released,
         ..template.clone()
-    }
-}
-
-struct Generator {
-    context: jetstream::Context,
-    last: Record,
-    waiting: VecDeque<PublishAckFuture>,
-    filled: Vec<Event>,
-}
-
-impl Generator {
-    async fn add(&mut self, event: Event) {
-        self.filled.push(event);
-        if self.filled.len() == OF_RECORD {
-            let events = std::mem::take(&mut self.filled);
-            self.put(events).await;
-        }
-    }
-
-    /// Publishes a record. The first one has an epoch of its own.
-    async fn put(&mut self, events: Vec<Event>) {
-        let last = &self.last;
-        let epoch = last.commit.epoch + u64::from(events.is_empty());
-        let record = next(last, epoch, events);
-        let bytes = record.encode_to_vec();
-        let digest = secret::sha256(&bytes);
-        let published = self.context.publish("events.0", bytes.into()).await.expect("NATS is there");
-        self.waiting.push_back(published);
-        if self.waiting.len() > IN_FLIGHT
-            && let Some(oldest) = self.waiting.pop_front()
-        {
-            oldest.await.expect("NATS stores it");
-        }
-        self.last = Record::new(last.stream_sequence + 1, digest, record);
     }
 }
 
