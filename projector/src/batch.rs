@@ -83,6 +83,22 @@ impl<S: Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin> Batches<S> {
         }
     }
 
+    /// Adds the records that come until then to a batch, as far as it has room.
+    pub(crate) async fn gathered(&mut self, batch: Batch, until: Instant) -> Batch {
+        self.arrived = batch;
+        while !self.is_full() {
+            match timeout_at(until, self.records.next()).await {
+                Ok(Some(Ok(record))) => self.push(record, false),
+                Ok(Some(Err(failure))) => {
+                    self.failed = Some(failure);
+                    break;
+                }
+                Ok(None) | Err(_) => break,
+            }
+        }
+        std::mem::take(&mut self.arrived)
+    }
+
     fn push(&mut self, record: Arc<Record>, is_first: bool) {
         let now = Instant::now();
         if is_first {
@@ -95,16 +111,24 @@ impl<S: Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin> Batches<S> {
 
     /// Returns a further record for the batch; `None` if it has enough, or if there is none.
     async fn further(&mut self) -> Option<Result<Arc<Record>, LogFailure>> {
-        // By the log, not by the clock: a batch of a node whose clock is ahead must not wait.
-        let is_behind = self.arrived.end.stream_sequence < self.end;
-        let most = if is_behind || self.arrived.is_old() { self.most_old } else { MOST_EVENTS };
-        if self.arrived.events.len() >= most || self.bytes >= MOST_BYTES || Instant::now() > self.until.1 {
+        if self.is_full() || Instant::now() > self.until.1 {
             return None;
         }
         match self.records.next().now_or_never() {
-            None if is_behind => timeout_at(self.until.0, self.records.next()).await.ok().flatten(),
+            None if self.is_behind() => timeout_at(self.until.0, self.records.next()).await.ok().flatten(),
             ready => ready.flatten(),
         }
+    }
+
+    fn is_full(&self) -> bool {
+        let most = if self.is_behind() || self.arrived.is_old() { self.most_old } else { MOST_EVENTS };
+        self.arrived.events.len() >= most || self.bytes >= MOST_BYTES
+    }
+
+    /// Whether further records were there already when the log was followed. The clock does not tell: a batch of a node
+    /// whose clock is ahead must not wait.
+    fn is_behind(&self) -> bool {
+        self.arrived.end.stream_sequence < self.end
     }
 }
 

@@ -29,7 +29,7 @@ use view::{
     projection::Kind,
 };
 
-use crate::{Projector, index, unit::work as keep};
+use crate::{Joint, Projector, index, unit::work as keep};
 
 /// How often the requests of operators are checked.
 const EVERY: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ pub(crate) async fn work(projector: Projector, indexes: IndexGenerations, shutdo
     let leases = projector.leases.clone();
     let mut verifier = Verifier { projector: projector.clone(), indexes: indexes.clone() };
     // Generations use other connections than those that answer.
-    let beside = Projector { database: projector.beside.clone(), ..projector };
+    let beside = Projector { database: projector.beside.clone(), joint: Joint::default(), ..projector };
     let mut keeper = Keeper { beside, indexes, units: JoinSet::new(), kept: HashMap::new(), shutdown: &shutdown };
     tokio::join!(keeper.keep_all(), supervise(&mut verifier, &leases, &shutdown));
 }

@@ -40,7 +40,10 @@ use view::{
     table::Table,
 };
 
-use self::{opening::Opened, writing::Erasing};
+use self::{
+    opening::Opened,
+    writing::{Current, Erasing, Writing},
+};
 use crate::{
     Partition, Projector,
     batch::{Batch, Batches, MOST_OLD_EVENTS, follow},
@@ -259,7 +262,7 @@ impl Unit {
         all_parked: watch::Sender<Option<Vec<ParkedAt>>>,
         lease: &Lease,
     ) -> Result<Infallible, Stall> {
-        let (database, Opened { mut writer, mut snapshot, complete_from }) = (&self.projector.database, opened);
+        let (database, Opened { writer, mut snapshot, complete_from }) = (&self.projector.database, opened);
         let mut parked = lease.during(self.parked(&snapshot)).await?;
         all_parked.send_replace(parked.news().map(|(_, all)| all));
         let (log, shard) = (&self.follower.log, self.projector.shard);
@@ -267,22 +270,21 @@ impl Unit {
         let mut requests = Requests::listen(log.client(), shard, &self.follower.name).await?;
         self.report(&snapshot, complete_from, &committed);
         let mut erasing = Erasing::begin(self.table, &writer)?;
-        let (mut next, mut is_changed) = (None, false);
+        let (mut writer, mut next, mut is_changed) = (Writing::new(writer), None, false);
         let (mut due, mut reached) = (Instant::now(), snapshot.position.sequence);
         loop {
             lease.tick();
-            if !is_changed && erasing.is_due() {
-                (writer, snapshot, erasing) = lease.during(self.purge(writer, &snapshot)).await?;
-                self.report(&snapshot, complete_from, &committed);
-            }
-            if !is_changed && let Some(request) = requests.take().await {
-                let is_rewritten;
-                (writer, snapshot, is_rewritten) = lease.during(self.serve(writer, snapshot, &parked, request)).await?;
-                erasing.note_deleted(self.table, is_rewritten);
-                self.report(&snapshot, complete_from, &committed);
+            if !is_changed {
+                let (before, current) = (snapshot.clone(), Current { writer, snapshot, erasing });
+                Current { writer, snapshot, erasing } =
+                    lease.during(self.tend(current, &parked, &mut requests)).await?;
+                if !Arc::ptr_eq(&before, &snapshot) {
+                    self.report(&snapshot, complete_from, &committed);
+                }
             }
             lease.during(parked.listen(database)).await;
             let Some(batch) = next_batch(next.take(), &mut batches, &parked, &snapshot).await? else { continue };
+            let batch = batches.gathered(batch, due).await;
             let (end, committed_at, is_old) = (batch.end, batch.committed_at, batch.is_old());
             let begun = Instant::now();
             let batch = lease.during(self.opened(batch)).await?;

@@ -12,11 +12,13 @@ mod fold;
 mod generations;
 mod heartbeat;
 mod index;
+mod joint;
 mod open;
 mod parked;
 mod project;
 mod reporter;
 mod scrub;
+mod together;
 mod unit;
 
 use std::time::Duration;
@@ -34,7 +36,7 @@ use view::{
 };
 
 use self::generations::IndexGenerations;
-pub use self::index::Indexing;
+pub use self::{index::Indexing, joint::Joint};
 
 /// A projection of one shard.
 #[derive(Clone, Copy)]
@@ -44,7 +46,7 @@ pub(crate) struct Partition {
 }
 
 /// The resources that the units of a process share.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Projector {
     /// The logs.
     pub logs: OfEach<Log>,
@@ -62,6 +64,8 @@ pub struct Projector {
     pub scrub_every: Duration,
     /// The health that its units report to.
     pub health: Health,
+    /// What its units do together.
+    pub joint: Joint,
     /// The shard.
     pub shard: u16,
 }

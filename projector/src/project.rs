@@ -7,7 +7,7 @@ use deadpool_postgres::{Client, Transaction};
 use eventlog::record::{AggregateKey, Position, Recorded};
 use jiff::Timestamp;
 use view::{
-    checkpoint::{Checkpoint, Fenced},
+    checkpoint::{Checkpoint, Expected, Fenced, Move},
     database::{Database, DatabaseFailure},
     failed_event::{ParkedAt, Parking},
     history,
@@ -17,6 +17,7 @@ use view::{
 };
 
 use crate::{
+    Projector,
     batch::Batch,
     decision::decisions,
     failure::BatchFailure,
@@ -25,8 +26,8 @@ use crate::{
 
 /// Moves the checkpoint to the end of a batch and applies the batch, both or neither. Failures are parked.
 pub(crate) async fn project(
-    database: &Database,
-    read_model: ReadModel<'_>,
+    Projector { database, joint, shard, .. }: &Projector,
+    read_model: ReadModel<'static>,
     checkpoint: Checkpoint,
     parked: &mut Parked,
     batch: &Batch,
@@ -37,19 +38,23 @@ pub(crate) async fn project(
     }
     let folded = parked.fold(read_model.projection.row_tables(), &batch.events)?;
     let (end, committed_at) = (batch.end, batch.committed_at);
-    let mut connection = database.connection().await?;
     let is_forgotten = forgotten_before(checkpoint.committed_at, committed_at)
         .is_some_and(|_| read_model.projection.row_tables().iter().any(|table| (table.ends_at)().is_some()));
     let is_nothing = folded.changes.is_empty() && folded.failed.is_empty() && !is_forgotten;
     let moved = if is_nothing && !is_history(read_model.projection) {
-        // Most records concern few projections; to the others one statement is transaction enough.
+        // Most records concern few projections. The others move together, unless something is in the way of this one.
         fault::point("project.applied");
-        let moved = read_model.advance(&*connection, checkpoint, end, committed_at).await?;
-        moved.map_err(|Fenced| BatchFailure::Fenced)?
+        let from = Expected { projection: read_model.projection, checkpoint };
+        let to = Checkpoint { position: end, committed_at, ..checkpoint };
+        if !joint.advance(database, *shard, Move { from, to }).await {
+            let moved = read_model.advance(&*database.connection().await?, checkpoint, end, committed_at).await?;
+            moved.map_err(|Fenced| BatchFailure::Fenced)?;
+        }
+        to
     } else {
         let retry = &Retry::default();
         let moving = Moving { read_model, checkpoint, end, committed_at, parked, batch: Some(batch), retry };
-        let (moved, failed) = moving.apply(&mut connection, &folded).await?;
+        let (moved, failed) = moving.apply(&mut *database.connection().await?, &folded).await?;
         parked.add(&failed);
         moved
     };

@@ -13,7 +13,11 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use view::{
-    checkpoint::Checkpoint, database, generation, progress::Announcer, projection::Projection, read_model::ReadModel,
+    checkpoint::{Checkpoint, Expected},
+    database, generation,
+    progress::Announcer,
+    projection::Projection,
+    read_model::ReadModel,
     schema,
 };
 
@@ -216,7 +220,7 @@ impl Rows {
                 batch = batches.next() => batch.ok_or(Stall::LogEnded)??,
                 () = std::future::ready(()), if has_more => continue,
                 () = sleep(parked.look_again(HEARTBEAT)) => {
-                    confirm(database, projection, *shard, checkpoint).await?;
+                    self.confirm(checkpoint).await?;
                     reporter.works(Reached::from(checkpoint.position));
                     telling.is_idle_at(checkpoint).await?;
                     continue;
@@ -226,7 +230,7 @@ impl Rows {
             let begun = Instant::now();
             let batch = lease.during(batch.opened(&projector.persons, projection)).await.map_err(BatchFailure::from)?;
             let span = span(projection, &batch);
-            let projecting = project::project(database, read_model, checkpoint, &mut parked, &batch).instrument(span);
+            let projecting = project::project(projector, read_model, checkpoint, &mut parked, &batch).instrument(span);
             checkpoint = lease.during(projecting).await?;
             *applied = true;
             reporter.applied(begun.elapsed());
@@ -237,6 +241,20 @@ impl Rows {
                 lease.during(sleep(begun.elapsed().min(HEARTBEAT))).await;
             }
         }
+    }
+
+    /// Checks that the tables and the checkpoint of an idle worker still exist: if Postgres has lost them or its last
+    /// commits, the lost rows come back without waiting for the next event.
+    async fn confirm(&self, checkpoint: Checkpoint) -> Result<(), Stall> {
+        let Self { projector: Projector { database, joint, shard, .. }, projection, .. } = self;
+        if joint.confirm(database, *shard, Expected { projection, checkpoint }).await {
+            return Ok(());
+        }
+        if !schema::is_complete(database, projection).await? {
+            return Err(Stall::Incomplete);
+        }
+        let found = ReadModel::new(projection, *shard).checkpoint(&*database.connection().await?).await?;
+        if found == Some(checkpoint) { Ok(()) } else { Err(BatchFailure::Fenced.into()) }
     }
 
     /// Creates missing tables and takes the checkpoint over.
@@ -279,21 +297,6 @@ impl Telling<'_> {
         }
         self.is_at(checkpoint).await
     }
-}
-
-/// Checks that the tables and the checkpoint of an idle worker still exist: if Postgres has lost them or its last
-/// commits, the lost rows come back without waiting for the next event.
-async fn confirm(
-    database: &database::Database,
-    projection: &Projection,
-    shard: u16,
-    checkpoint: Checkpoint,
-) -> Result<(), Stall> {
-    if !schema::is_complete(database, projection).await? {
-        return Err(Stall::Incomplete);
-    }
-    let found = ReadModel::new(projection, shard).checkpoint(&*database.connection().await?).await?;
-    if found == Some(checkpoint) { Ok(()) } else { Err(BatchFailure::Fenced.into()) }
 }
 
 /// Refuses a checkpoint at a record that the log lacks or has differently: that belongs to another log.

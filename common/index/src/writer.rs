@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use tantivy::{
     Index, IndexReader, IndexWriter, ReloadPolicy, TantivyDocument, Term,
     index::{SegmentId, SegmentMeta},
-    indexer::{LogMergePolicy, MergeCandidate, MergePolicy},
+    indexer::{IndexWriterOptions, LogMergePolicy, MergeCandidate, MergePolicy},
     query::RangeQuery,
 };
 use view::table::{Change, aged::forgotten_before};
@@ -84,7 +84,8 @@ impl Refused {
 pub struct Writer {
     layout: Layout,
     index: Index,
-    writer: IndexWriter,
+    /// The threads that write; none while there is nothing to write.
+    threads: Option<IndexWriter>,
     reader: IndexReader,
     omitted: Vec<Omitted>,
     /// When the record of the last commit was committed.
@@ -116,12 +117,32 @@ impl Writer {
         folder.hand_over()?;
         let index = Index::open_or_create(Unsynced::open(folder.path())?, layout.schema.clone())?;
         tokenizers(&index);
-        let writer = index.writer_with_num_threads(1, MEMORY)?;
-        writer.set_merge_policy(Box::new(Merging::new()));
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         let snapshot = search::snapshot(&index, &reader, layout.clone())?;
         let (omitted, committed_at) = (snapshot.omitted.to_vec(), snapshot.committed_at);
-        Ok(Self { layout, index, writer, reader, omitted, committed_at, purges: 0, is_careful: false })
+        Ok(Self { layout, index, threads: None, reader, omitted, committed_at, purges: 0, is_careful: false })
+    }
+
+    /// Returns the threads that write, and starts them if there are none.
+    fn threads(&mut self) -> Result<&mut IndexWriter, IndexFailure> {
+        match self.threads {
+            Some(ref mut threads) => Ok(threads),
+            ref mut none => Ok(none.insert(start(&self.index)?)),
+        }
+    }
+
+    /// Whether no threads were started, or they have ended.
+    pub fn is_resting(&self) -> bool {
+        self.threads.is_none()
+    }
+
+    /// Ends the threads that write, with their memory, once they have merged what they are merging. Documents that were
+    /// not committed are lost.
+    ///
+    /// # Errors
+    /// When a thread has failed.
+    pub fn rest(&mut self) -> Result<(), IndexFailure> {
+        Ok(self.threads.take().map_or(Ok(()), IndexWriter::wait_merging_threads)?)
     }
 
     /// Returns a snapshot of the last commit.
@@ -162,9 +183,11 @@ impl Writer {
             made.retain(|(change, _)| refused.iter().all(|refused| !refused.is_of(change)));
         }
         for (Change { instance_id, id, .. }, document) in made {
-            self.writer.delete_term(self.layout.terms.of(Tag::KEY, &key(instance_id, id)));
+            let key = self.layout.terms.of(Tag::KEY, &key(instance_id, id));
+            let threads = self.threads()?;
+            threads.delete_term(key);
             if let Some(document) = document {
-                self.writer.add_document(document)?;
+                threads.add_document(document)?;
             }
         }
         Ok(refused)
@@ -190,11 +213,11 @@ impl Writer {
     /// ones. A segment that is currently being merged with others is left as it is.
     pub fn purge(&mut self) -> Result<Snapshot, IndexFailure> {
         for segment in self.segments_with_deletes()? {
-            if let Err(error) = self.writer.merge(&[segment]).wait() {
+            if let Err(error) = self.threads()?.merge(&[segment]).wait() {
                 tracing::debug!(error = %explain(&error), "a segment cannot be written anew yet");
             }
         }
-        self.writer.garbage_collect_files().wait()?;
+        self.threads()?.garbage_collect_files().wait()?;
         self.purges += 1;
         self.snapshot()
     }
@@ -218,7 +241,7 @@ impl Writer {
             return Ok(());
         };
         let before = Term::from_field_i64(self.layout.column(ends_at)?.value, before);
-        self.writer.delete_query(Box::new(RangeQuery::new(Bound::Unbounded, Bound::Excluded(before))))?;
+        self.threads()?.delete_query(Box::new(RangeQuery::new(Bound::Unbounded, Bound::Excluded(before))))?;
         Ok(())
     }
 
@@ -226,10 +249,19 @@ impl Writer {
     pub fn commit(&mut self, position: Position, committed_at: Timestamp) -> Result<Snapshot, IndexFailure> {
         self.forget(committed_at)?;
         let payload = Payload::new(position, committed_at, &self.omitted);
-        let mut commit = self.writer.prepare_commit()?;
-        commit.set_payload(&payload.write()?);
+        let payload = payload.write()?;
+        let mut commit = self.threads()?.prepare_commit()?;
+        commit.set_payload(&payload);
         commit.commit()?;
         (self.is_careful, self.committed_at) = (false, committed_at);
         self.snapshot()
     }
+}
+
+/// Starts the threads that write an index: one for documents, one for merges, and one for files.
+fn start(index: &Index) -> Result<IndexWriter, IndexFailure> {
+    let options = IndexWriterOptions::builder().memory_budget_per_thread(MEMORY).num_merge_threads(1).build();
+    let threads = index.writer_with_options(options)?;
+    threads.set_merge_policy(Box::new(Merging::new()));
+    Ok(threads)
 }

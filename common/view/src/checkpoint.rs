@@ -1,11 +1,13 @@
 //! Checkpoints of projections: the last record whose rows were committed, and the worker that may commit next.
 
+use std::collections::HashSet;
+
 use base::explain::explain;
 use deadpool_postgres::{Client, GenericClient, Transaction};
 use domain::log_class::LogClass;
 use eventlog::record::Position;
 use jiff::Timestamp;
-use tokio_postgres::Row;
+use tokio_postgres::{Row, types::ToSql};
 
 use crate::{
     failure::DatabaseFailure,
@@ -27,12 +29,99 @@ pub struct Checkpoint {
 const ONE: &str = "select epoch, sequence, stream_sequence, digest, committed_at from platform.checkpoints \
                    where projection = $1 and version = $2 and shard = $3";
 
+/// Moves checkpoints that are where they are expected, and that nobody holds.
+const ALL: &str = "with asked as materialized (select * from unnest($2::text[], $3::int[], $4::bigint[], $5::bigint[], \
+                   $6::bigint[], $7::bigint[], $8::bytea[], $9::timestamptz[]) as a \
+                   (projection, version, epoch, from_stream_sequence, sequence, stream_sequence, digest, committed_at)), \
+                   free as materialized (select a.* from platform.checkpoints c join asked a using (projection, version) \
+                   where c.shard = $1 and c.epoch = a.epoch and c.stream_sequence = a.from_stream_sequence \
+                   for update of c skip locked) \
+                   update platform.checkpoints c set sequence = f.sequence, stream_sequence = f.stream_sequence, \
+                   digest = f.digest, committed_at = f.committed_at from free f \
+                   where c.projection = f.projection and c.version = f.version and c.shard = $1 returning c.projection";
+/// Counts the checkpoints that are where they are expected.
+const ARE: &str = "select count(*) from platform.checkpoints c \
+                   join unnest($2::text[], $3::int[], $4::bigint[], $5::bigint[]) as a \
+                   (projection, version, epoch, stream_sequence) using (projection, version, epoch, stream_sequence) \
+                   where c.shard = $1";
+
 /// The advisory lock on the generations of a projection: exclusive to change them, shared to compare them.
 pub(crate) const CHANGING: i32 = 7_105_772;
 
 /// The failure of a worker whose projection was taken over, or whose last commits Postgres has lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fenced;
+
+/// A checkpoint where its worker expects it.
+#[derive(Clone, Copy)]
+pub struct Expected {
+    /// The projection.
+    pub projection: &'static Projection,
+    /// Where the checkpoint is.
+    pub checkpoint: Checkpoint,
+}
+
+/// A move of a checkpoint that changes no rows.
+#[derive(Clone, Copy)]
+pub struct Move {
+    /// The checkpoint before.
+    pub from: Expected,
+    /// Where it will be, with the same epoch.
+    pub to: Checkpoint,
+}
+
+/// Moves checkpoints of different projections in one statement, and returns which ones have moved. One that another
+/// worker has changed, or that somebody holds at the moment, stays: nobody waits for the others' sake.
+///
+/// # Errors
+/// When Postgres fails; none has moved then, unless the connection broke.
+pub async fn move_all(client: &impl GenericClient, shard: u16, moves: &[Move]) -> Result<Vec<bool>, DatabaseFailure> {
+    let from: Vec<Expected> = moves.iter().map(|it| it.from).collect();
+    let Keys { names, versions, epochs, stream_sequences } = Keys::of(&from);
+    let to: Vec<Checkpoint> = moves.iter().map(|it| it.to).collect();
+    let digests: Vec<&[u8]> = to.iter().map(|to| to.position.digest.as_slice()).collect();
+    let times: Vec<Timestamp> = to.iter().map(|to| to.committed_at).collect();
+    let sequences: Vec<i64> = to.iter().map(|to| signed(to.position.sequence)).collect();
+    let until: Vec<i64> = to.iter().map(|to| signed(to.position.stream_sequence)).collect();
+    let (statement, shard) = (client.prepare_cached(ALL).await?, i32::from(shard));
+    let parameters: [&(dyn ToSql + Sync); 9] =
+        [&shard, &names, &versions, &epochs, &stream_sequences, &sequences, &until, &digests, &times];
+    let moved = client.query(&statement, &parameters).await?;
+    let moved: HashSet<&str> = moved.iter().map(|row| row.get(0)).collect();
+    Ok(names.iter().map(|name| moved.contains(name)).collect())
+}
+
+/// Whether the checkpoints of different projections are all where they are expected.
+pub(crate) async fn are_all(
+    client: &impl GenericClient,
+    shard: u16,
+    expected: &[Expected],
+) -> Result<bool, DatabaseFailure> {
+    let Keys { names, versions, epochs, stream_sequences } = Keys::of(expected);
+    let (statement, shard) = (client.prepare_cached(ARE).await?, i32::from(shard));
+    let found = client.query_one(&statement, &[&shard, &names, &versions, &epochs, &stream_sequences]).await?;
+    Ok(usize::try_from(found.get::<_, i64>(0)) == Ok(expected.len()))
+}
+
+/// The columns by which checkpoints are found where they are expected.
+struct Keys {
+    names: Vec<&'static str>,
+    versions: Vec<i32>,
+    epochs: Vec<i64>,
+    stream_sequences: Vec<i64>,
+}
+
+impl Keys {
+    fn of(expected: &[Expected]) -> Self {
+        let each = || expected.iter();
+        Self {
+            names: each().map(|it| it.projection.name).collect(),
+            versions: each().map(|it| it.projection.version).collect(),
+            epochs: each().map(|it| it.checkpoint.epoch).collect(),
+            stream_sequences: each().map(|it| signed(it.checkpoint.position.stream_sequence)).collect(),
+        }
+    }
+}
 
 /// Returns the checkpoint of each projection that is stored in Postgres, in one statement; `None` before it first ran.
 pub async fn checkpoints(

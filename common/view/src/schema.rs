@@ -3,7 +3,7 @@
 use deadpool_postgres::GenericClient;
 
 use crate::{
-    checkpoint::Checkpoint,
+    checkpoint::{Checkpoint, Expected, are_all},
     database::{Database, DatabaseFailure},
     generation,
     projection::{PROJECTIONS, Projection},
@@ -174,12 +174,22 @@ pub async fn prepare(database: &Database) -> Result<(), DatabaseFailure> {
 
 /// Whether no table of a projection is missing.
 pub async fn is_complete(database: &Database, projection: &Projection) -> Result<bool, DatabaseFailure> {
-    let tables = projection
-        .tables()
-        .into_iter()
-        .chain(["checkpoints", "generations", "failed_events", "retries"].map(|name| format!("platform.{name}")))
-        .collect();
-    has_all(&*database.connection().await?, tables).await
+    has_all(&*database.connection().await?, needed(projection).collect()).await
+}
+
+/// Whether no table of several projections is missing, and their checkpoints are where they are expected.
+///
+/// # Errors
+/// When Postgres cannot be asked.
+pub async fn are_intact(database: &Database, shard: u16, expected: &[Expected]) -> Result<bool, DatabaseFailure> {
+    let connection = database.connection().await?;
+    let tables = expected.iter().flat_map(|it| needed(it.projection)).collect();
+    Ok(has_all(&*connection, tables).await? && are_all(&*connection, shard, expected).await?)
+}
+
+fn needed(projection: &Projection) -> impl Iterator<Item = String> {
+    let of_all = ["checkpoints", "generations", "failed_events", "retries"].map(|name| format!("platform.{name}"));
+    projection.tables().into_iter().chain(of_all)
 }
 
 async fn has_all(client: &impl GenericClient, tables: Vec<String>) -> Result<bool, DatabaseFailure> {

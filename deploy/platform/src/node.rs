@@ -43,7 +43,7 @@ use eventlog::{
 };
 use index::{Indexes, Remote};
 pub(crate) use options::{NodeOptions, ServingOptions};
-use projector::{Indexing, Projector};
+use projector::{Indexing, Joint, Projector};
 use query::{
     Queries, SearchBounds,
     operate::{self, Nodes, Writes},
@@ -230,8 +230,8 @@ impl Adapters {
         let indexing = Indexing { folder, remote: self.remote.clone(), grace };
         let (logs, leases, health) = (self.logs(), self.leases.clone(), self.health.clone());
         let persons = self.persons(keyring);
-        let scrub_every = Duration::from_secs(read_models.scrub_every);
-        Ok(Projector { logs, leases, database, beside, persons, indexing, scrub_every, health, shard: SHARD })
+        let (scrub_every, joint) = (Duration::from_secs(read_models.scrub_every), Joint::default());
+        Ok(Projector { logs, leases, database, beside, persons, indexing, scrub_every, health, joint, shard: SHARD })
     }
 }
 

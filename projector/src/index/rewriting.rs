@@ -5,7 +5,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 use base::explain::explain;
 use eventlog::record::AggregateKey;
 use index::{
-    Follower, IndexFailure, Publisher, Snapshot, Writer,
+    Follower, IndexFailure, Publisher, Snapshot,
     rewrite::{Request, Rewrite, Suspect},
 };
 use tokio::time::sleep;
@@ -14,7 +14,10 @@ use view::{
     table::Change,
 };
 
-use super::{Stall, Unit};
+use super::{
+    Stall, Unit,
+    writing::{Current, Writing},
+};
 use crate::{
     Projector,
     expected::{expected, without_erased},
@@ -26,15 +29,9 @@ const LOOKS: usize = 50;
 const GLANCE: Duration = Duration::from_millis(20);
 
 impl Unit {
-    /// Does what the scrubber requests, and answers; whether documents were written. Nothing may have changed since the
-    /// last commit.
-    pub(super) async fn serve(
-        &self,
-        writer: Writer,
-        snapshot: Arc<Snapshot>,
-        parked: &Parked,
-        request: Request,
-    ) -> Result<(Writer, Arc<Snapshot>, bool), Stall> {
+    /// Does what the scrubber requests, and answers. Nothing may have changed since the last commit.
+    pub(super) async fn serve(&self, current: Current, parked: &Parked, request: Request) -> Result<Current, Stall> {
+        let Current { writer, snapshot, mut erasing } = current;
         let suspects = match &request.rewrite {
             Rewrite::Documents(suspects) => suspects.clone(),
             Rewrite::Whole => {
@@ -43,7 +40,7 @@ impl Unit {
                     Box::pin(self.withdraw()).await?;
                 }
                 request.answer(&read.as_ref().err().map(|_| vec![])).await;
-                return read.map(|()| (writer, snapshot, false)).map_err(Stall::from);
+                return read.map(|()| Current { writer, snapshot, erasing }).map_err(Stall::from);
             }
         };
         let changes = match Box::pin(self.changes(&snapshot, parked, &suspects)).await {
@@ -58,7 +55,8 @@ impl Unit {
         let is_written = |suspect: &Suspect| written.iter().any(|change| suspect.is_of(change));
         let answer = changes.map(|_| suspects.into_iter().filter(is_written).collect());
         request.answer(&answer).await;
-        Ok((writer, snapshot, !written.is_empty()))
+        erasing.note_deleted(self.table, !written.is_empty());
+        Ok(Current { writer, snapshot, erasing })
     }
 
     async fn read(&self, snapshot: &Arc<Snapshot>) -> Result<(), IndexFailure> {
@@ -76,13 +74,14 @@ impl Unit {
     /// Writes documents at the position of the last commit, and returns which were not refused.
     async fn rewrite(
         &self,
-        writer: Writer,
+        writer: Writing,
         snapshot: Arc<Snapshot>,
         changes: &[Change],
-    ) -> Result<(Writer, Arc<Snapshot>, Vec<Change>), Stall> {
+    ) -> Result<(Writing, Arc<Snapshot>, Vec<Change>), Stall> {
         if changes.is_empty() {
             return Ok((writer, snapshot, vec![]));
         }
+        let writer = self.seated(writer, false).await;
         let (writer, refused) = self.apply(writer, changes.to_vec()).await?;
         let (writer, snapshot) = self.committed(writer, snapshot.position, snapshot.committed_at).await?;
         let is_refused = |change: &&Change| refused.iter().any(|refused| refused.is_of(change));

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use base::{fault, metric::catalog::INDEX_COMMITS};
 use domain::{resource::user::User, standard::Resource};
 use eventlog::record::Position;
-use index::{IndexFailure, Refused, Snapshot, Writer};
+use index::{IndexFailure, Omitted, Refused, Snapshot, Writer, rewrite::Requests};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use tracing::Instrument;
@@ -18,9 +18,42 @@ use super::{Stall, Unit};
 use crate::{
     batch::Batch,
     failure::BatchFailure,
+    joint::Seat,
     parked::{IndexBatch, Parked},
     unit::span,
 };
+
+/// How long a writer rests not yet after its last commit.
+const IDLE: Duration = Duration::from_secs(5);
+
+/// The index between two commits.
+pub(super) struct Current {
+    pub(super) writer: Writing,
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) erasing: Erasing,
+}
+
+/// A writer, with its seat from the first document to the commit.
+pub(super) struct Writing {
+    writer: Writer,
+    seat: Option<Seat>,
+    committed_at: Instant,
+}
+
+impl Writing {
+    pub(super) fn new(writer: Writer) -> Self {
+        Self { writer, seat: None, committed_at: Instant::now() }
+    }
+
+    /// Sets what the next commit omits, and returns whether that differs from before.
+    pub(super) fn omit(&mut self, omitted: Vec<Omitted>) -> bool {
+        self.writer.omit(omitted)
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.writer.is_resting() && self.committed_at.elapsed() > IDLE
+    }
+}
 
 /// How long erased data may stay in segments, which are rewritten seldom, since they may be large. Apps delete metadata
 /// every day, and personal metadata looks like any other; and sessions end all the time.
@@ -68,46 +101,57 @@ impl Unit {
     /// documents then: changed ones, or fewer, because it drops what ended long ago.
     pub(super) async fn write(
         &self,
-        writer: Writer,
+        writing: Writing,
         parked: &mut Parked,
         erasing: &mut Erasing,
         IndexBatch { batch, changes, tried }: IndexBatch<'_>,
-    ) -> Result<(Writer, bool), Stall> {
-        let forgets = writer.forgets(batch.committed_at);
+    ) -> Result<(Writing, bool), Stall> {
+        let forgets = writing.writer.forgets(batch.committed_at);
         erasing.note_deleted(self.table, forgets);
         if changes.is_empty() {
-            return Ok((writer, forgets));
+            return Ok((writing, forgets));
         }
         erasing.note(self.table, &changes);
-        let (writer, refused) = self.apply(writer, changes).instrument(span(self.projection, batch)).await?;
+        let writing = self.seated(writing, batch.is_old()).await;
+        let (writing, refused) = self.apply(writing, changes).instrument(span(self.projection, batch)).await?;
         parked.refuse(self.table, &refused, &tried, batch)?;
-        Ok((writer, true))
+        Ok((writing, true))
+    }
+
+    /// Waits for a seat, unless the writer has one.
+    pub(super) async fn seated(&self, writing: Writing, is_behind: bool) -> Writing {
+        match writing.seat {
+            Some(_) => writing,
+            None => Writing { seat: self.projector.joint.seat(is_behind).await, ..writing },
+        }
     }
 
     pub(super) async fn apply(
         &self,
-        mut writer: Writer,
+        mut writing: Writing,
         changes: Vec<Change>,
-    ) -> Result<(Writer, Vec<Refused>), Stall> {
+    ) -> Result<(Writing, Vec<Refused>), Stall> {
         fault::point("index.fetched");
         let work = move || {
-            let refused = writer.apply(&changes)?;
+            let refused = writing.writer.apply(&changes)?;
             fault::point("index.applied");
-            Ok((writer, refused))
+            Ok((writing, refused))
         };
         Ok(self.follower.folder.work(work).await?)
     }
 
     pub(super) async fn committed(
         &self,
-        mut writer: Writer,
+        writing: Writing,
         end: Position,
         committed_at: Timestamp,
-    ) -> Result<(Writer, Arc<Snapshot>), Stall> {
+    ) -> Result<(Writing, Arc<Snapshot>), Stall> {
+        let Writing { mut writer, seat, .. } = self.seated(writing, false).await;
         let work = move || {
             fault::point("index.committing");
             let snapshot = writer.commit(end, committed_at)?;
-            Ok((writer, Arc::new(snapshot)))
+            drop(seat);
+            Ok((Writing::new(writer), Arc::new(snapshot)))
         };
         let committed = self.follower.folder.work(work).await?;
         fault::point("index.committed");
@@ -120,17 +164,38 @@ impl Unit {
         Ok(batch.opened(&self.projector.persons, self.projection).await.map_err(BatchFailure::from)?)
     }
 
-    /// Rewrites the segments that contain deleted documents, at the position of a snapshot.
-    pub(super) async fn purge(
+    /// Does what is done between two commits: segments are rewritten after an erasure, documents on request, and a writer
+    /// that has nothing to write rests.
+    pub(super) async fn tend(
         &self,
-        mut writer: Writer,
-        at: &Arc<Snapshot>,
-    ) -> Result<(Writer, Arc<Snapshot>, Erasing), Stall> {
-        let (position, committed_at, table) = (at.position, at.committed_at, self.table);
+        mut current: Current,
+        parked: &Parked,
+        requests: &mut Requests,
+    ) -> Result<Current, Stall> {
+        if current.erasing.is_due() {
+            current = self.purge(current).await?;
+        }
+        if let Some(request) = requests.take().await {
+            current = self.serve(current, parked, request).await?;
+        }
+        if current.writer.is_idle() {
+            current.writer = self.rested(current.writer).await?;
+        }
+        Ok(current)
+    }
+
+    async fn rested(&self, mut writing: Writing) -> Result<Writing, Stall> {
+        let work = move || writing.writer.rest().map(|()| writing);
+        Ok(self.follower.folder.work(work).await?)
+    }
+
+    /// Rewrites the segments that contain deleted documents, at the position of the snapshot.
+    async fn purge(&self, Current { writer: mut writing, snapshot: at, .. }: Current) -> Result<Current, Stall> {
+        let table = self.table;
         let work = move || {
-            let snapshot = writer.purge()?.at(position, committed_at)?;
-            let erasing = Erasing::begin(table, &writer)?;
-            Ok((writer, Arc::new(snapshot), erasing))
+            let snapshot = writing.writer.purge()?.at(at.position, at.committed_at)?;
+            let erasing = Erasing::begin(table, &writing.writer)?;
+            Ok(Current { writer: Writing::new(writing.writer), snapshot: Arc::new(snapshot), erasing })
         };
         Ok(self.follower.folder.work(work).await?)
     }
