@@ -219,6 +219,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_batch_gathers_records_until_it_is_full_or_the_time_is_over() {
+        let (mut log, records) = mpsc::unbounded();
+        let mut batches = Batches::of(records, 0, MOST_OLD_EVENTS);
+        let mut put = |number, count| {
+            let record = record(number, [count, 1], clock::now() + SignedDuration::from_hours(1));
+            log.start_send(Ok(record)).expect("somebody listens");
+        };
+        put(1, 1);
+        let first = batches.next().await.and_then(Result::ok).expect("it is there");
+        let mut gathering = Box::pin(batches.gathered(first, Instant::now() + PATIENCE.0));
+        assert!(poll!(&mut gathering).is_pending());
+        put(2, 1);
+        let begun = Instant::now();
+        let second = gathering.await;
+        assert_eq!((second.records.len(), second.events.len()), (2, 2));
+        assert!(begun.elapsed() >= PATIENCE.0 / 2, "more could have come");
+        put(3, 999);
+        put(4, 1);
+        let third = batches.gathered(second, Instant::now() + PATIENCE.1 * 100).await;
+        assert_eq!((third.records.len(), third.end.stream_sequence), (3, 3), "1,000 events are enough");
+        let fourth = batches.next().await.and_then(Result::ok).expect("it is there");
+        assert_eq!(fourth.end.stream_sequence, 4, "nothing is lost");
+    }
+
+    #[tokio::test]
     async fn a_wait_for_old_records_ends() {
         let (mut log, records) = mpsc::unbounded();
         let mut batches = Batches::of(records, 3, MOST_OLD_EVENTS);

@@ -24,6 +24,14 @@ use crate::{
     parked::{Folded, Parked, Retry},
 };
 
+/// What has become of a batch.
+pub(crate) struct Projected {
+    /// The checkpoint at its end.
+    pub(crate) checkpoint: Checkpoint,
+    /// Whether rows changed: of those there may be somebody who waits for them.
+    pub(crate) has_rows: bool,
+}
+
 /// Moves the checkpoint to the end of a batch and applies the batch, both or neither. Failures are parked.
 pub(crate) async fn project(
     Projector { database, joint, shard, .. }: &Projector,
@@ -31,7 +39,7 @@ pub(crate) async fn project(
     checkpoint: Checkpoint,
     parked: &mut Parked,
     batch: &Batch,
-) -> Result<Checkpoint, BatchFailure> {
+) -> Result<Projected, BatchFailure> {
     let decisions = decisions(&batch.events)?;
     if !decisions.is_empty() {
         fault::point_of("retry.met", read_model.projection.name);
@@ -41,7 +49,8 @@ pub(crate) async fn project(
     let is_forgotten = forgotten_before(checkpoint.committed_at, committed_at)
         .is_some_and(|_| read_model.projection.row_tables().iter().any(|table| (table.ends_at)().is_some()));
     let is_nothing = folded.changes.is_empty() && folded.failed.is_empty() && !is_forgotten;
-    let moved = if is_nothing && !is_history(read_model.projection) {
+    let has_rows = !is_nothing || is_history(read_model.projection);
+    let checkpoint = if !has_rows {
         // Most records concern few projections. The others move together, unless something is in the way of this one.
         fault::point("project.applied");
         let from = Expected { projection: read_model.projection, checkpoint };
@@ -61,7 +70,7 @@ pub(crate) async fn project(
     parked.note_waiting(&batch.events);
     parked.obey(decisions);
     fault::point("project.committed");
-    Ok(moved)
+    Ok(Projected { checkpoint, has_rows })
 }
 
 /// Tries some of the parked aggregates again; `false` if history has to proceed first.

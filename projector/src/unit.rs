@@ -9,7 +9,7 @@ use eventlog::{
     record::Position,
     unit::{self, supervise, while_held},
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 use view::{
@@ -27,12 +27,14 @@ use crate::{
     decision::discarded,
     failure::BatchFailure,
     parked::Parked,
-    project,
+    project::{self, Projected},
     reporter::{Cause, Reporter},
 };
 
 /// How often an idle unit announces its position.
 const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How often a position is announced while records leave the rows as they are.
+const TOLD_EVERY: Duration = Duration::from_millis(100);
 /// The pauses after failures grow from the first to the last.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// How long an outdated unit leaves the lease to others.
@@ -206,7 +208,7 @@ impl Rows {
         let mut parked = Parked::load(&self.projector, partition, checkpoint.position.sequence, discarded).await?;
         let announcer = Announcer::new(log.client(), projection, *shard);
         let mut batches = batch::follow(log, checkpoint.position, MOST_OLD_EVENTS).await?;
-        let mut telling = Telling { rows: self, announcer, complete_at: Some(batches.end) };
+        let mut telling = Telling { rows: self, announcer, complete_at: Some(batches.end), told_at: None, due: None };
         reporter.has_begun(Reached::from(checkpoint.position));
         telling.is_at(checkpoint).await?;
         loop {
@@ -219,6 +221,10 @@ impl Rows {
                 biased;
                 batch = batches.next() => batch.ok_or(Stall::LogEnded)??,
                 () = std::future::ready(()), if has_more => continue,
+                () = telling.is_due() => {
+                    telling.announce(checkpoint).await;
+                    continue;
+                }
                 () = sleep(parked.look_again(HEARTBEAT)) => {
                     self.confirm(checkpoint).await?;
                     reporter.works(Reached::from(checkpoint.position));
@@ -231,11 +237,11 @@ impl Rows {
             let batch = lease.during(batch.opened(&projector.persons, projection)).await.map_err(BatchFailure::from)?;
             let span = span(projection, &batch);
             let projecting = project::project(projector, read_model, checkpoint, &mut parked, &batch).instrument(span);
-            checkpoint = lease.during(projecting).await?;
-            *applied = true;
+            let Projected { checkpoint: moved, has_rows } = lease.during(projecting).await?;
+            (checkpoint, *applied) = (moved, true);
             reporter.applied(begun.elapsed());
             reporter.works(Reached::from(checkpoint.position));
-            telling.is_at(checkpoint).await?;
+            telling.has_moved_to(checkpoint, has_rows).await?;
             // A generation that catches up is not urgent: half of the time is left to those that answer.
             if projection.is_beside() && batch.is_old() {
                 lease.during(sleep(begun.elapsed().min(HEARTBEAT))).await;
@@ -277,16 +283,50 @@ struct Telling<'a> {
     announcer: Announcer,
     /// The stream sequence at which it has everything that the log had when the worker began.
     complete_at: Option<u64>,
+    /// When it was last announced.
+    told_at: Option<Instant>,
+    /// When a position is announced that was not yet.
+    due: Option<Instant>,
 }
 
 impl Telling<'_> {
     async fn is_at(&mut self, checkpoint: Checkpoint) -> Result<(), Stall> {
+        self.note_complete(checkpoint).await?;
+        self.announce(checkpoint).await;
+        Ok(())
+    }
+
+    /// Announces a move, at once if rows have changed. Most records concern few projections: the others tell of them
+    /// seldom, or their number would count for each record on each node.
+    async fn has_moved_to(&mut self, checkpoint: Checkpoint, has_rows: bool) -> Result<(), Stall> {
+        self.note_complete(checkpoint).await?;
+        let due = self.told_at.filter(|_| !has_rows).map(|told_at| told_at + TOLD_EVERY);
+        match due.filter(|due| *due > Instant::now()) {
+            Some(due) => self.due = Some(due),
+            None => self.announce(checkpoint).await,
+        }
+        Ok(())
+    }
+
+    /// Waits until a position is to be announced that was not yet.
+    async fn is_due(&self) {
+        match self.due {
+            Some(due) => sleep_until(due).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    async fn announce(&mut self, checkpoint: Checkpoint) {
+        (self.told_at, self.due) = (Some(Instant::now()), None);
+        self.announcer.announce(checkpoint.position.into()).await;
+    }
+
+    async fn note_complete(&mut self, checkpoint: Checkpoint) -> Result<(), Stall> {
         let Rows { projector, projection, .. } = self.rows;
         if self.complete_at.is_some_and(|end| checkpoint.position.stream_sequence >= end) {
             generation::note_complete(&*projector.database.connection().await?, projection, checkpoint).await?;
             self.complete_at = None;
         }
-        self.announcer.announce(checkpoint.position.into()).await;
         Ok(())
     }
 

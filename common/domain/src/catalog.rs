@@ -1,6 +1,9 @@
 //! The catalog of what happens in the platform: every aggregate with its events, and the members of payloads that stay
 //! inside.
 
+#[cfg(feature = "kinds")]
+mod samples;
+
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -86,7 +89,7 @@ pub fn visit(visitor: &mut impl Visitor) {
     visitor.other::<TokenRevocation>();
     visitor.other::<RefreshFamily>();
     #[cfg(feature = "kinds")]
-    crate::resource::sample::visit(visitor);
+    samples::visit(visitor);
 }
 
 /// Every aggregate of the log that is retained for ever: its name, and the names of its events. Executions and the

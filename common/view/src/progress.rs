@@ -10,12 +10,12 @@ use std::{
 };
 
 use base::{clock::since_start, explain::explain, health::Reached};
-use futures::StreamExt;
+use futures::{StreamExt, stream::select};
 use tokio::sync::watch;
 
 use crate::{
     projection::{PROJECTIONS, Projection},
-    reaction::Reactions,
+    reaction::{self, Reactions},
 };
 
 /// How long a projection counts as stopped after an announcement, which is repeated at least every 30 seconds.
@@ -57,7 +57,9 @@ pub struct Announcer {
 impl Progress {
     /// Subscribes to announcements. The task ends with the connection.
     pub async fn listen(client: &async_nats::Client, shard: u16) -> Result<Self, async_nats::SubscribeError> {
-        let mut messages = client.subscribe(format!("progress.{shard}.>")).await?;
+        // Those of the files of search indexes have further parts, and are for those who follow one.
+        let of_projections = client.subscribe(format!("progress.{shard}.*.*")).await?;
+        let mut messages = select(of_projections, client.subscribe(reaction::subject(shard)).await?);
         let progress = Self::new();
         let told = progress.clone();
         tokio::spawn(async move {

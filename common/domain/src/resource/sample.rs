@@ -6,17 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::active;
 use crate::{
-    catalog::Visitor,
     column::Column,
     projection::Name,
     standard::{Resource, Unpatchable},
 };
-
-/// The environment variable with the number of these kinds, at most [`MOST`].
-const VARIABLE: &str = "PLATFORM_SAMPLE_KINDS";
-/// How many kinds there can be.
-const MOST: usize = 100;
-const PER_ROW: usize = 10;
 
 /// An object of the kind with this number, whose tens and ones are types so that each kind has code of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +28,7 @@ impl<const TENS: usize, const ONES: usize> Sample<TENS, ONES> {
 }
 
 const fn numbered<const LENGTH: usize>(mut name: [u8; LENGTH], place: usize, tens: usize, ones: usize) -> [u8; LENGTH] {
-    const DIGITS: &[u8; PER_ROW] = b"0123456789";
+    const DIGITS: &[u8; 10] = b"0123456789";
     name[place] = DIGITS[tens];
     name[place + 1] = DIGITS[ones];
     name
@@ -61,36 +54,4 @@ impl<const TENS: usize, const ONES: usize> Resource for Sample<TENS, ONES> {
     fn patched(self, patch: Unpatchable) -> Self {
         match patch {}
     }
-}
-
-/// Visits as many of these kinds as the process is asked to have; usually none.
-pub(crate) fn visit(visitor: &mut impl Visitor) {
-    let count = std::env::var(VARIABLE).map_or(0, |count| count.parse().expect("PLATFORM_SAMPLE_KINDS is a number"));
-    assert!(count <= MOST, "PLATFORM_SAMPLE_KINDS is at most {MOST}");
-    row::<0, _>(visitor, count);
-    row::<1, _>(visitor, count);
-    row::<2, _>(visitor, count);
-    row::<3, _>(visitor, count);
-    row::<4, _>(visitor, count);
-    row::<5, _>(visitor, count);
-    row::<6, _>(visitor, count);
-    row::<7, _>(visitor, count);
-    row::<8, _>(visitor, count);
-    row::<9, _>(visitor, count);
-}
-
-fn row<const TENS: usize, V: Visitor>(visitor: &mut V, count: usize) {
-    let visits: [fn(&mut V); PER_ROW] = [
-        V::resource::<Sample<TENS, 0>>,
-        V::resource::<Sample<TENS, 1>>,
-        V::resource::<Sample<TENS, 2>>,
-        V::resource::<Sample<TENS, 3>>,
-        V::resource::<Sample<TENS, 4>>,
-        V::resource::<Sample<TENS, 5>>,
-        V::resource::<Sample<TENS, 6>>,
-        V::resource::<Sample<TENS, 7>>,
-        V::resource::<Sample<TENS, 8>>,
-        V::resource::<Sample<TENS, 9>>,
-    ];
-    visits.iter().take(count.saturating_sub(TENS * PER_ROW)).for_each(|visit| visit(visitor));
 }

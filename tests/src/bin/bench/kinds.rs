@@ -44,7 +44,6 @@ struct Nodes {
     query: Node,
     generator: Generator,
     template: Event,
-    kinds: usize,
     written: usize,
 }
 
@@ -98,7 +97,7 @@ impl Nodes {
         let projector = cluster.node("projector", "p", &[], &environment);
         let query = cluster.node("query", "q", &[], &environment);
         let generator = Generator::begin(&log).await;
-        let mut nodes = Self { cluster, postgres, projector, query, generator, template, kinds, written: 0 };
+        let mut nodes = Self { cluster, postgres, projector, query, generator, template, written: 0 };
         nodes.cluster.is_ready(&nodes.projector).await;
         nodes.cluster.is_ready(&nodes.query).await;
         while nodes.written < OBJECTS {
@@ -106,7 +105,7 @@ impl Nodes {
         }
         let last = nodes.generator.stored().await;
         for kind in 0..kinds {
-            nodes.reaches(kind, last).await;
+            nodes.wait_for_rows(kind, last).await;
         }
         nodes
     }
@@ -134,7 +133,7 @@ impl Nodes {
     }
 
     /// Waits until the rows of a kind are as of a record.
-    async fn reaches(&self, kind: usize, stream_sequence: u64) {
+    async fn wait_for_rows(&self, kind: usize, stream_sequence: u64) {
         let reached = "select 1 from platform.checkpoints where projection = $1 and stream_sequence >= $2";
         let projection = format!("samples_{kind:02}");
         let wanted = i64::try_from(stream_sequence).expect("not so many");
@@ -196,7 +195,7 @@ impl Nodes {
             let written = Instant::now();
             let kind = self.write(AT_ONCE, kinds).await;
             let last = self.generator.stored().await;
-            self.reaches(kind, last).await;
+            self.wait_for_rows(kind, last).await;
             delays.push(written.elapsed());
         }
         let mut figures = self.used().await.since(&before, load, begin.elapsed());
