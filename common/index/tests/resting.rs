@@ -8,7 +8,7 @@ use std::{
 
 use domain::{column::Value, context::Owner, resource::organization::Organization};
 use eventlog::record::Position;
-use index::{Bounds, Filter, Folder, Layout, Page, Search, Snapshot, SortKey, Writer};
+use index::{Bounds, Folder, Layout, Page, Search, Snapshot, SortKey, Writer};
 use jiff::Timestamp;
 use view::table::{Change, Row, standard};
 
@@ -26,8 +26,7 @@ fn organization(id: &str) -> Change {
 
 fn ids(snapshot: &Snapshot) -> Vec<String> {
     let page = Page { key: SortKey::Id, ascending: true, offset: 0, limit: 10 };
-    let filters = vec![Filter::In(vec![Owner::instance("1")])];
-    let search = Search::<Organization> { instances: Some(vec!["1".into()]), filters, page };
+    let search = Search::<Organization> { instances: Some(vec!["1".into()]), filters: vec![], page };
     let hits = snapshot.search(&search, &Bounds::default()).unwrap();
     hits.page.into_iter().map(|found| found.id).collect()
 }
