@@ -7,12 +7,9 @@ use edge::{
     error::{Error, Reason},
     seats::Seats,
 };
-use tokio::{task::spawn_blocking, time::timeout};
+use tokio::task::spawn_blocking;
 
 use crate::execute::Commands;
-
-/// How long a caller waits for a seat.
-const SEAT_WAIT: Duration = Duration::from_secs(5);
 
 /// Generates something for an instance, such as a key, which takes up to some seconds.
 ///
@@ -45,7 +42,7 @@ async fn run_seated<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Error> {
     let busy = || Error::new(Reason::WriterUnavailable, refusal).retry_after(Duration::from_secs(1));
-    let seat = timeout(SEAT_WAIT, seats.take(instance_id)).await.ok().flatten().ok_or_else(busy)?;
+    let seat = seats.take(instance_id).await.ok_or_else(busy)?;
     let working = spawn_blocking(move || {
         let _seat = seat;
         work()

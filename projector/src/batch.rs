@@ -85,6 +85,10 @@ impl<S: Stream<Item = Result<Arc<Record>, LogFailure>> + Unpin> Batches<S> {
 
     /// Adds the records that come until then to a batch, as far as it has room.
     pub(crate) async fn gathered(&mut self, batch: Batch, until: Instant) -> Batch {
+        // Instead of a batch there may be something to be tried again, while records have begun to arrive.
+        if batch.records.is_empty() {
+            return batch;
+        }
         self.arrived = batch;
         while !self.is_full() {
             match timeout_at(until, self.records.next()).await {
@@ -241,6 +245,17 @@ mod tests {
         assert_eq!((third.records.len(), third.end.stream_sequence), (3, 3), "1,000 events are enough");
         let fourth = batches.next().await.and_then(Result::ok).expect("it is there");
         assert_eq!(fourth.end.stream_sequence, 4, "nothing is lost");
+    }
+
+    #[tokio::test]
+    async fn nothing_that_arrived_is_lost_while_something_is_tried_again() {
+        let (mut log, records) = mpsc::unbounded();
+        let mut batches = Batches::of(records, 3, MOST_OLD_EVENTS);
+        log.start_send(Ok(record(1, [1, 1], Timestamp::UNIX_EPOCH))).expect("somebody listens");
+        assert!(poll!(Box::pin(batches.next())).is_pending(), "further old records may come");
+        let empty = Batch::empty(Position::default(), Timestamp::UNIX_EPOCH);
+        assert!(batches.gathered(empty, Instant::now() + PATIENCE.0).await.records.is_empty());
+        assert_eq!(batches.next().await.and_then(Result::ok).map(|batch| batch.end.stream_sequence), Some(1));
     }
 
     #[tokio::test]

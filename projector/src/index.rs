@@ -285,6 +285,7 @@ impl Unit {
             lease.during(parked.listen(database)).await;
             let Some(batch) = next_batch(next.take(), &mut batches, &parked, &snapshot).await? else { continue };
             let batch = batches.gathered(batch, due).await;
+            writer.catches_up(batch.end.stream_sequence < batches.end);
             let (end, committed_at, is_old) = (batch.end, batch.committed_at, batch.is_old());
             let begun = Instant::now();
             let batch = lease.during(self.opened(batch)).await?;
@@ -306,6 +307,7 @@ impl Unit {
                 continue;
             }
             if std::mem::take(&mut is_changed) {
+                writer = lease.during(self.seated(writer)).await;
                 (writer, snapshot) = self.committed(writer, end, committed_at).await?;
             } else {
                 snapshot = Arc::new(snapshot.at(end, committed_at)?);

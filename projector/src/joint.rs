@@ -12,35 +12,31 @@ use view::{
 
 use crate::together::Together;
 
-/// How long units that are idle wait for others, before it is checked that their tables are still there.
-const GATHERED_FOR: Duration = Duration::from_millis(100);
-
+/// How long units that are idle wait for others, before it is checked that their tables are still there. They follow
+/// nothing meanwhile.
+const GATHERED_FOR: Duration = Duration::from_millis(5);
 /// The smallest and the largest number of search indexes that are written at the same time.
 const SEATS: (usize, usize) = (2, 8);
 
-/// Statements on the checkpoints of several units, and seats for those that write search indexes.
+/// What the units on one database do together.
 #[derive(Clone)]
 pub struct Joint(Arc<Parts>);
 
 struct Parts {
     moves: Together<Move>,
     confirmations: Together<Expected>,
-    /// The seats of indexes that are up to date.
-    current: Arc<Semaphore>,
-    /// The seats of indexes that catch up, which occupy theirs for long.
-    behind: Arc<Semaphore>,
+    seats: Arc<Semaphore>,
 }
 
-/// The permission to write a search index until the next commit. What is not committed yet is in memory, and takes up
-/// a processor, so there are not more of these than processors, however many indexes there are.
+/// The permission to write a search index until the next commit. What is not committed yet occupies memory and a
+/// processor, however many indexes there are.
 pub(crate) type Seat = OwnedSemaphorePermit;
 
 impl Default for Joint {
     fn default() -> Self {
         let seats = available_parallelism().map_or(1, NonZero::get).clamp(SEATS.0, SEATS.1);
-        let [current, behind] = [(); 2].map(|()| Arc::new(Semaphore::new(seats)));
         let (moves, confirmations) = (Together::new(Duration::ZERO), Together::new(GATHERED_FOR));
-        Self(Arc::new(Parts { moves, confirmations, current, behind }))
+        Self(Arc::new(Parts { moves, confirmations, seats: Arc::new(Semaphore::new(seats)) }))
     }
 }
 
@@ -53,17 +49,16 @@ impl Joint {
     }
 
     /// Waits for a seat, first come, first served.
-    pub(crate) async fn seat(&self, is_behind: bool) -> Option<Seat> {
-        let seats = if is_behind { &self.0.behind } else { &self.0.current };
+    pub(crate) async fn seat(&self) -> Option<Seat> {
         // They are never closed.
-        seats.clone().acquire_owned().await.ok()
+        self.0.seats.clone().acquire_owned().await.ok()
     }
 
     /// Whether the tables and the checkpoint of an idle unit are there; `false` if that is not certain.
     pub(crate) async fn confirm(&self, database: &Database, shard: u16, expected: Expected) -> bool {
         let confirmations = &self.0.confirmations;
         let ask = async |all: Vec<Expected>| {
-            let intact = outcome(are_intact(database, shard, &all).await);
+            let intact = outcome(database.within(are_intact(database, shard, &all)).await);
             vec![intact.unwrap_or_default(); all.len()]
         };
         confirmations.ask(expected, ask).await
@@ -71,7 +66,7 @@ impl Joint {
 }
 
 async fn moved(database: &Database, shard: u16, moves: &[Move]) -> Result<Vec<bool>, DatabaseFailure> {
-    move_all(&*database.connection().await?, shard, moves).await
+    database.within(async { move_all(&*database.connection().await?, shard, moves).await }).await
 }
 
 fn outcome<T>(answer: Result<T, DatabaseFailure>) -> Option<T> {

@@ -28,7 +28,7 @@ use crate::{
 pub(crate) struct Projected {
     /// The checkpoint at its end.
     pub(crate) checkpoint: Checkpoint,
-    /// Whether rows changed: of those there may be somebody who waits for them.
+    /// Whether rows changed, which somebody may wait for. Those of history always do.
     pub(crate) has_rows: bool,
 }
 
@@ -50,22 +50,26 @@ pub(crate) async fn project(
         .is_some_and(|_| read_model.projection.row_tables().iter().any(|table| (table.ends_at)().is_some()));
     let is_nothing = folded.changes.is_empty() && folded.failed.is_empty() && !is_forgotten;
     let has_rows = !is_nothing || is_history(read_model.projection);
-    let checkpoint = if !has_rows {
-        // Most records concern few projections. The others move together, unless something is in the way of this one.
-        fault::point("project.applied");
-        let from = Expected { projection: read_model.projection, checkpoint };
-        let to = Checkpoint { position: end, committed_at, ..checkpoint };
-        if !joint.advance(database, *shard, Move { from, to }).await {
-            let moved = read_model.advance(&*database.connection().await?, checkpoint, end, committed_at).await?;
-            moved.map_err(|Fenced| BatchFailure::Fenced)?;
-        }
-        to
-    } else {
+    let checkpoint = if has_rows {
         let retry = &Retry::default();
         let moving = Moving { read_model, checkpoint, end, committed_at, parked, batch: Some(batch), retry };
         let (moved, failed) = moving.apply(&mut *database.connection().await?, &folded).await?;
         parked.add(&failed);
         moved
+    } else {
+        // Most records concern few projections. The others move together, unless something is in the way of this one.
+        fault::point("project.applied");
+        let from = Expected { projection: read_model.projection, checkpoint };
+        let to = Checkpoint { position: end, committed_at, ..checkpoint };
+        if !joint.advance(database, *shard, Move { from, to }).await {
+            let connection = database.connection().await?;
+            let moved = read_model.advance(&*connection, checkpoint, end, committed_at).await?;
+            // It may have moved before, if it is unknown what became of the statement.
+            if moved.is_err() && read_model.checkpoint(&*connection).await? != Some(to) {
+                return Err(BatchFailure::Fenced);
+            }
+        }
+        to
     };
     parked.note_waiting(&batch.events);
     parked.obey(decisions);

@@ -42,7 +42,9 @@ impl<R> Together<R> {
         } else {
             sleep(self.gathered_for).await;
         }
-        let (requests, answers): (Vec<R>, Vec<_>) = self.with_waiting(std::mem::take).into_iter().unzip();
+        let waiting = self.with_waiting(std::mem::take);
+        let (requests, answers): (Vec<R>, Vec<_>) =
+            waiting.into_iter().filter(|(_, answer)| !answer.is_closed()).unzip();
         for (answer, succeeded) in answers.into_iter().zip(ask(requests).await) {
             // Whoever has gone needs no answer.
             let _ = answer.send(succeeded);
@@ -84,9 +86,9 @@ mod tests {
     #[tokio::test]
     async fn what_is_given_up_or_not_answered_has_to_be_asked_alone() {
         let together = Arc::new(Together::new(Duration::ZERO));
-        let (hold, held) = oneshot::channel::<()>();
+        let (hold, end) = oneshot::channel::<()>();
         let mut first = Box::pin(together.ask(1, async |_| {
-            let _ = held.await;
+            let _ = end.await;
             vec![true]
         }));
         for _ in 0..3 {

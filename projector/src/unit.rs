@@ -16,7 +16,7 @@ use view::{
     checkpoint::{Checkpoint, Expected},
     database, generation,
     progress::Announcer,
-    projection::Projection,
+    projection::{ACCESS, Projection},
     read_model::ReadModel,
     schema,
 };
@@ -220,11 +220,11 @@ impl Rows {
             let batch = tokio::select! {
                 biased;
                 batch = batches.next() => batch.ok_or(Stall::LogEnded)??,
-                () = std::future::ready(()), if has_more => continue,
                 () = telling.is_due() => {
                     telling.announce(checkpoint).await;
                     continue;
                 }
+                () = std::future::ready(()), if has_more => continue,
                 () = sleep(parked.look_again(HEARTBEAT)) => {
                     self.confirm(checkpoint).await?;
                     reporter.works(Reached::from(checkpoint.position));
@@ -296,11 +296,12 @@ impl Telling<'_> {
         Ok(())
     }
 
-    /// Announces a move, at once if rows have changed. Most records concern few projections: the others tell of them
-    /// seldom, or their number would count for each record on each node.
+    /// Announces a move, at once if rows have changed, or if admission may wait for it. Most records change no rows of a
+    /// projection: to announce each of them would cost every node a message for each projection and record.
     async fn has_moved_to(&mut self, checkpoint: Checkpoint, has_rows: bool) -> Result<(), Stall> {
         self.note_complete(checkpoint).await?;
-        let due = self.told_at.filter(|_| !has_rows).map(|told_at| told_at + TOLD_EVERY);
+        let is_urgent = has_rows || self.rows.projection.name == ACCESS.name;
+        let due = self.told_at.filter(|_| !is_urgent).map(|told_at| told_at + TOLD_EVERY);
         match due.filter(|due| *due > Instant::now()) {
             Some(due) => self.due = Some(due),
             None => self.announce(checkpoint).await,

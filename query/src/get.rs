@@ -16,10 +16,9 @@ use edge::{
     call::Call,
     consistency::{HEADER, waited},
     error::Error,
-    refusal::read_model,
+    refusal::{read_model, too_many_searches},
 };
 use serde_json::value::RawValue;
-use tokio::time::timeout;
 use view::{
     database::DatabaseFailure,
     projection::{Projection, rows_of},
@@ -27,10 +26,7 @@ use view::{
     rows::{Fresh, Stored, StoredResource},
 };
 
-use crate::{
-    Queries,
-    search::{SEAT_WAIT, busy},
-};
+use crate::Queries;
 
 /// Gets the resource with this id, if it is the requested one, and makes an answer of it.
 pub(crate) async fn get<R: Resource, O>(
@@ -118,8 +114,7 @@ pub(crate) async fn in_turn<T>(
     call: &Call,
     search: impl Future<Output = Result<T, DatabaseFailure>>,
 ) -> Result<T, DatabaseFailure> {
-    let seat = timeout(SEAT_WAIT, queries.audits.take(&call.tenant.id)).await;
-    let _seat = seat.ok().flatten().ok_or(DatabaseFailure::Crowded)?;
+    let _seat = queries.audits.take(&call.tenant.id).await.ok_or(DatabaseFailure::Crowded)?;
     search.await
 }
 
@@ -136,7 +131,7 @@ pub(crate) async fn as_fresh<T, F: Future<Output = Result<Fresh<T>, DatabaseFail
     let processed = |fresh: &Fresh<T>| Some(if fresh.is_parked { u64::MAX } else { fresh.processed });
     let fresh = consistency.look_until_fresh(changes, read, processed).await;
     let fresh = fresh.map_err(|failure| match failure {
-        DatabaseFailure::Crowded => busy(),
+        DatabaseFailure::Crowded => too_many_searches(),
         failure => read_model(Arc::new(failure)),
     })?;
     let accepted =

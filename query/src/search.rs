@@ -14,17 +14,14 @@ use edge::{
     error::{Error, Reason},
     freshness::Consistency,
     page::Limits,
+    refusal::too_many_searches,
 };
 use index::{Bounds, Filter, Hits, IndexFailure, Page, Search, SearchInterrupted, Snapshot, SnapshotReceiver, SortKey};
 use jiff::Timestamp;
 use proto::object::{ListDetails, ListQuery};
-use tokio::time::timeout;
 use view::projection::index_of;
 
 use crate::{Queries, SearchBounds};
-
-/// How long a search waits for its turn.
-pub(crate) const SEAT_WAIT: Duration = Duration::from_secs(5);
 
 /// The parameters of a list request, for any resource.
 pub(crate) struct List<R: 'static> {
@@ -105,8 +102,7 @@ pub(crate) async fn search_in<R: Resource, O>(
     filters.extend(without_removed(queries, instances.as_deref()));
     filters.extend(list.filters);
     let search = Search { instances, filters, page };
-    let seat = timeout(SEAT_WAIT, queries.searches.take(&call.tenant.id)).await;
-    let seat = seat.ok().flatten().ok_or_else(busy)?;
+    let seat = queries.searches.take(&call.tenant.id).await.ok_or_else(too_many_searches)?;
     let bounds = Bounds::new(queries.bounds.time, queries.bounds.documents);
     // Bound to this request, which is dropped when its client has gone.
     let _caller = bounds.caller();
@@ -179,11 +175,6 @@ async fn fresh(consistency: Consistency, index: SnapshotReceiver) -> Result<Arc<
     let snapshot = consistency.look_until_fresh(index, look, processed).await?.ok_or_else(not_here)?;
     consistency.accept(snapshot.position.sequence)?;
     Ok(snapshot)
-}
-
-pub(crate) fn busy() -> Error {
-    let message = "too many searches run at the moment";
-    Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
 }
 
 fn not_here() -> Error {

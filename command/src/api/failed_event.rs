@@ -1,7 +1,7 @@
 //! Retries and discards failed events, for operators, and for administrators those of their instance. Views read these
 //! decisions from the log, also when they are built again.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use api::failed_event::FailedEventQuery;
 use domain::{
@@ -16,7 +16,8 @@ use edge::{
     call::Call,
     error::{Error, Reason},
     handler::Mounting,
-    refusal::{permission_denied, read_model},
+    refusal::{permission_denied, read_model, too_many_searches},
+    seats::Seats,
 };
 use eventlog::record::AggregateKey;
 use jiff::Timestamp;
@@ -31,7 +32,6 @@ use proto::{
         RetryFailedEventRequest, RetryFailedEventResponse, RetryFailedEventsRequest, RetryFailedEventsResponse,
     },
 };
-use tokio::sync::Semaphore;
 use view::{
     failed_event::{
         admits, given_up,
@@ -47,8 +47,8 @@ use crate::{
     turn::{Decided, Refusal, Turn},
 };
 
-/// How many searches run at a time: others need connections of their pool.
-static SEATS: Semaphore = Semaphore::const_new(2);
+/// Two searches run at a time, for instances in turns: others need connections of their pool.
+static SEATS: LazyLock<Seats> = LazyLock::new(|| Seats::new(2));
 
 /// Mounts the operations of this module.
 pub(super) fn mount(mounting: Mounting<Commands>) -> Mounting<Commands> {
@@ -242,7 +242,7 @@ impl Scope {
             return Err(permission_denied(call.operation.permission.unwrap_or_default()));
         }
         page.within = self.within.clone();
-        let _seat = SEATS.acquire().await.map_err(|closed| Error::internal(&closed))?;
+        let _seat = SEATS.take(&call.tenant.id).await.ok_or_else(too_many_searches)?;
         let found = search::search(&commands.audit, call.tenant.shard, &page).await;
         Ok(found.map_err(|failure| read_model(Arc::new(failure)))?.answer)
     }

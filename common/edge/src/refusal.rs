@@ -40,6 +40,12 @@ pub(crate) fn for_nobody() -> Error {
     Error::new(Reason::PermissionDenied, "the operation names no permission, so nobody may call it")
 }
 
+/// The error for a search that has waited too long for its turn.
+pub fn too_many_searches() -> Error {
+    let message = "too many searches run at the moment";
+    Error::new(Reason::ReadModelUnavailable, message).retry_after(Duration::from_secs(1))
+}
+
 /// The error for a read model that cannot be read.
 #[expect(clippy::needless_pass_by_value, reason = "it is used with map_err")]
 pub fn read_model(failure: Arc<DatabaseFailure>) -> Error {

@@ -1,9 +1,15 @@
 //! Seats for work that occupies a processor while it runs, such as searches: instances take turns.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use base::fair::Turns;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::timeout};
+
+/// How long somebody waits for a seat.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// A fixed number of seats.
 #[derive(Clone)]
@@ -23,7 +29,7 @@ impl Seats {
         Self(Arc::new(Mutex::new(Occupancy { free: count, waiting: Turns::default() })))
     }
 
-    /// Waits for a seat.
+    /// Waits for a seat; `None` when too many others wait.
     pub async fn take(&self, instance_id: &str) -> Option<Seat> {
         let seat = {
             let mut taken = self.lock();
@@ -36,7 +42,7 @@ impl Seats {
             taken.waiting.push(instance_id.into(), giver);
             seat
         };
-        seat.await.ok()
+        timeout(LONGEST_WAIT, seat).await.ok()?.ok()
     }
 
     fn lock(&self) -> MutexGuard<'_, Occupancy> {

@@ -136,6 +136,15 @@ impl Writer {
         self.threads.is_none()
     }
 
+    /// Whether segments are merged, or are to be merged.
+    ///
+    /// # Errors
+    /// When the list of segments cannot be read.
+    pub fn is_merging(&self) -> Result<bool, IndexFailure> {
+        let segments = self.index.searchable_segment_metas()?;
+        Ok(!Merging::new().compute_merge_candidates(&segments).is_empty())
+    }
+
     /// Ends the threads that write, with their memory, once they have merged what they are merging. Documents that were
     /// not committed are lost.
     ///

@@ -27,12 +27,12 @@ fn organization(id: &str) -> Change {
 fn ids(snapshot: &Snapshot) -> Vec<String> {
     let page = Page { key: SortKey::Id, ascending: true, offset: 0, limit: 10 };
     let search = Search::<Organization> { instances: Some(vec!["1".into()]), filters: vec![], page };
-    let hits = snapshot.search(&search, &Bounds::default()).unwrap();
+    let hits = snapshot.search(&search, &Bounds::default()).expect("it is found");
     hits.page.into_iter().map(|found| found.id).collect()
 }
 
 fn threads() -> usize {
-    fs::read_dir("/proc/self/task").unwrap().count()
+    fs::read_dir("/proc/self/task").expect("Linux has it").count()
 }
 
 /// Waits until this process has as many threads. Some end a moment after nobody needs them any more.

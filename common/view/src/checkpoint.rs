@@ -86,9 +86,9 @@ pub async fn move_all(client: &impl GenericClient, shard: u16, moves: &[Move]) -
     let (statement, shard) = (client.prepare_cached(ALL).await?, i32::from(shard));
     let parameters: [&(dyn ToSql + Sync); 9] =
         [&shard, &names, &versions, &epochs, &stream_sequences, &sequences, &until, &digests, &times];
-    let moved = client.query(&statement, &parameters).await?;
-    let moved: HashSet<&str> = moved.iter().map(|row| row.get(0)).collect();
-    Ok(names.iter().map(|name| moved.contains(name)).collect())
+    let rows = client.query(&statement, &parameters).await?;
+    let of_moved: HashSet<&str> = rows.iter().map(|row| row.get(0)).collect();
+    Ok(names.iter().map(|name| of_moved.contains(name)).collect())
 }
 
 /// Whether the checkpoints of different projections are all where they are expected.

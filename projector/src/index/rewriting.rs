@@ -81,7 +81,7 @@ impl Unit {
         if changes.is_empty() {
             return Ok((writer, snapshot, vec![]));
         }
-        let writer = self.seated(writer, false).await;
+        let writer = self.seated(writer).await;
         let (writer, refused) = self.apply(writer, changes.to_vec()).await?;
         let (writer, snapshot) = self.committed(writer, snapshot.position, snapshot.committed_at).await?;
         let is_refused = |change: &&Change| refused.iter().any(|refused| refused.is_of(change));

@@ -23,7 +23,7 @@ use crate::{
     unit::span,
 };
 
-/// How long a writer rests not yet after its last commit.
+/// How long after its last commit a writer still has its threads.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// The index between two commits.
@@ -37,12 +37,19 @@ pub(super) struct Current {
 pub(super) struct Writing {
     writer: Writer,
     seat: Option<Seat>,
-    committed_at: Instant,
+    used_at: Instant,
+    /// Whether it catches up with what the log had when the unit began. It needs no seat then: those who search now do
+    /// not wait for it.
+    is_behind: bool,
 }
 
 impl Writing {
     pub(super) fn new(writer: Writer) -> Self {
-        Self { writer, seat: None, committed_at: Instant::now() }
+        Self { writer, seat: None, used_at: Instant::now(), is_behind: false }
+    }
+
+    pub(super) fn catches_up(&mut self, is_behind: bool) {
+        self.is_behind = is_behind;
     }
 
     /// Sets what the next commit omits, and returns whether that differs from before.
@@ -50,8 +57,9 @@ impl Writing {
         self.writer.omit(omitted)
     }
 
-    fn is_idle(&self) -> bool {
-        !self.writer.is_resting() && self.committed_at.elapsed() > IDLE
+    /// Whether it can rest: its unit would have to wait for merges.
+    fn is_idle(&self) -> Result<bool, IndexFailure> {
+        Ok(!self.writer.is_resting() && self.used_at.elapsed() > IDLE && !self.writer.is_merging()?)
     }
 }
 
@@ -112,18 +120,18 @@ impl Unit {
             return Ok((writing, forgets));
         }
         erasing.note(self.table, &changes);
-        let writing = self.seated(writing, batch.is_old()).await;
+        let writing = self.seated(writing).await;
         let (writing, refused) = self.apply(writing, changes).instrument(span(self.projection, batch)).await?;
         parked.refuse(self.table, &refused, &tried, batch)?;
         Ok((writing, true))
     }
 
-    /// Waits for a seat, unless the writer has one.
-    pub(super) async fn seated(&self, writing: Writing, is_behind: bool) -> Writing {
-        match writing.seat {
-            Some(_) => writing,
-            None => Writing { seat: self.projector.joint.seat(is_behind).await, ..writing },
+    /// Waits for a seat, unless the writer has one or needs none.
+    pub(super) async fn seated(&self, writing: Writing) -> Writing {
+        if writing.seat.is_some() || writing.is_behind {
+            return writing;
         }
+        Writing { seat: self.projector.joint.seat().await, ..writing }
     }
 
     pub(super) async fn apply(
@@ -146,7 +154,7 @@ impl Unit {
         end: Position,
         committed_at: Timestamp,
     ) -> Result<(Writing, Arc<Snapshot>), Stall> {
-        let Writing { mut writer, seat, .. } = self.seated(writing, false).await;
+        let Writing { mut writer, seat, .. } = writing;
         let work = move || {
             fault::point("index.committing");
             let snapshot = writer.commit(end, committed_at)?;
@@ -178,7 +186,7 @@ impl Unit {
         if let Some(request) = requests.take().await {
             current = self.serve(current, parked, request).await?;
         }
-        if current.writer.is_idle() {
+        if current.writer.is_idle()? {
             current.writer = self.rested(current.writer).await?;
         }
         Ok(current)

@@ -38,5 +38,6 @@ mod scrub;
 mod sessions;
 mod settle;
 mod tail;
+mod together;
 mod unindexed;
 mod unswept;

@@ -1,6 +1,9 @@
 //! Kinds: what a node costs with few kinds of objects and with many, each with rows and a search index of its own.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_nats::jetstream;
 use base::secret;
@@ -12,7 +15,10 @@ use tests::{
     cluster::{Cluster, Node},
     process::server,
 };
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::{
+    task::JoinSet,
+    time::{MissedTickBehavior, interval, sleep},
+};
 
 use crate::{cpu, generator::Generator, rebuild::records};
 
@@ -33,13 +39,15 @@ const PERIOD: Duration = Duration::from_millis(20);
 const AT_ONCE: usize = 10;
 /// How often a checkpoint is read to see whether it has reached an event.
 const PROBE: Duration = Duration::from_millis(2);
+/// How long rows may take.
+const LONGEST: Duration = Duration::from_mins(1);
 /// Every how many records the delay of one is measured.
 const SAMPLED: usize = 10;
 
 /// A projector and a query node, alone on a log that the benchmark writes.
 struct Nodes {
     cluster: Cluster,
-    postgres: tokio_postgres::Client,
+    postgres: Arc<tokio_postgres::Client>,
     projector: Node,
     query: Node,
     generator: Generator,
@@ -85,7 +93,7 @@ async fn measured(kinds: usize) -> Figures {
 impl Nodes {
     async fn start(kinds: usize) -> Self {
         let cluster = Cluster::start().await;
-        let postgres = connect(&cluster.servers.places.postgres_url).await;
+        let postgres = Arc::new(connect(&cluster.servers.places.postgres_url).await);
         let log = Log::open(cluster.servers.nats().await, LogClass::Events, 0, 1).await.expect("the log can be opened");
         let events = records(&log).await.into_iter().flat_map(|record| record.events);
         let mut organizations = events
@@ -105,7 +113,7 @@ impl Nodes {
         }
         let last = nodes.generator.stored().await;
         for kind in 0..kinds {
-            nodes.wait_for_rows(kind, last).await;
+            wait_for_rows(nodes.postgres.clone(), kind, last).await;
         }
         nodes
     }
@@ -129,16 +137,6 @@ impl Nodes {
             claims_taken: vec![],
             references_taken: vec![],
             ..self.template.clone()
-        }
-    }
-
-    /// Waits until the rows of a kind are as of a record.
-    async fn wait_for_rows(&self, kind: usize, stream_sequence: u64) {
-        let reached = "select 1 from platform.checkpoints where projection = $1 and stream_sequence >= $2";
-        let projection = format!("samples_{kind:02}");
-        let wanted = i64::try_from(stream_sequence).expect("not so many");
-        while self.postgres.query_opt(reached, &[&projection, &wanted]).await.expect("it can be read").is_none() {
-            sleep(PROBE).await;
         }
     }
 
@@ -184,7 +182,7 @@ impl Nodes {
     /// Writes 500 events a second of the first of these kinds in turns.
     async fn under_load(&mut self, load: &str, kinds: usize) -> Figures {
         let (begin, before) = (Instant::now(), self.used().await);
-        let (mut delays, mut ticks) = (vec![], interval(PERIOD));
+        let (mut probes, mut ticks, written) = (JoinSet::new(), interval(PERIOD), self.written);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while begin.elapsed() < MEASURED {
             for _ in 1..SAMPLED {
@@ -192,13 +190,18 @@ impl Nodes {
                 self.write(AT_ONCE, kinds).await;
             }
             ticks.tick().await;
-            let written = Instant::now();
+            let (postgres, begin) = (self.postgres.clone(), Instant::now());
             let kind = self.write(AT_ONCE, kinds).await;
             let last = self.generator.stored().await;
-            self.wait_for_rows(kind, last).await;
-            delays.push(written.elapsed());
+            probes.spawn(async move {
+                wait_for_rows(postgres, kind, last).await;
+                begin.elapsed()
+            });
         }
+        let written = f64_of((self.written - written) as u64) / begin.elapsed().as_secs_f64();
         let mut figures = self.used().await.since(&before, load, begin.elapsed());
+        let mut delays = probes.join_all().await;
+        figures.push((format!("{load}: events, a s"), written));
         delays.sort();
         for (what, delay) in [("median", delays[delays.len() / 2]), ("longest", delays[delays.len() - 1])] {
             figures.push((format!("{load}: delay of rows, {what}, ms"), delay.as_secs_f64() * 1000.0));
@@ -207,10 +210,21 @@ impl Nodes {
     }
 }
 
+/// Waits until the rows of a kind are as of a record.
+async fn wait_for_rows(postgres: Arc<tokio_postgres::Client>, kind: usize, stream_sequence: u64) {
+    let reached = "select 1 from platform.checkpoints where projection = $1 and stream_sequence >= $2";
+    let projection = format!("samples_{kind:02}");
+    let (wanted, begin) = (i64::try_from(stream_sequence).expect("not so many"), Instant::now());
+    while postgres.query_opt(reached, &[&projection, &wanted]).await.expect("it can be read").is_none() {
+        assert!(begin.elapsed() < LONGEST, "no rows: was the platform built with `--features platform/kinds`?");
+        sleep(PROBE).await;
+    }
+}
+
 impl Used {
     /// Returns what was used since then, each second.
     fn since(&self, before: &Self, load: &str, elapsed: Duration) -> Figures {
-        let ms = |after: Duration, before: Duration| (after - before).as_secs_f64() * 1000.0;
+        let ms = |after: Duration, before: Duration| after.saturating_sub(before).as_secs_f64() * 1000.0;
         let each = [
             ("CPU of the projector, ms a s", ms(self.projector, before.projector)),
             ("CPU of the query node, ms a s", ms(self.query, before.query)),
