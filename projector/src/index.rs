@@ -307,8 +307,7 @@ impl Unit {
                 continue;
             }
             if std::mem::take(&mut is_changed) {
-                writer = lease.during(self.seated(writer)).await;
-                (writer, snapshot) = self.committed(writer, end, committed_at).await?;
+                (writer, snapshot) = self.committed(lease.during(self.seated(writer)).await, end, committed_at).await?;
             } else {
                 snapshot = Arc::new(snapshot.at(end, committed_at)?);
             }
