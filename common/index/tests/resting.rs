@@ -70,6 +70,12 @@ fn a_writer_has_threads_from_its_first_document_until_it_rests() {
         .flatten()
         .filter(|file| file.path().extension().is_some_and(|it| it == "store"));
     assert!(segments.count() < 9, "what was to be merged is merged before it rests");
+    let removed = Change { row: None, ..organization("1") };
+    writer.apply(&[removed, organization("9")]).unwrap();
+    let snapshot = writer.commit(Position { sequence: 10, ..Position::default() }, Timestamp::UNIX_EPOCH).unwrap();
+    assert_eq!(ids(&snapshot), ["2", "3", "4", "5", "6", "7", "8", "9"], "what was written before a rest is replaced");
     writer.rest().unwrap();
-    assert!(writer.is_resting());
+    assert!(writer.has_deleted().unwrap());
+    assert_eq!(ids(&writer.purge().unwrap()), ids(&snapshot));
+    assert!(!writer.has_deleted().unwrap(), "a writer that rested purges, too");
 }

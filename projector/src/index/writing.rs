@@ -57,7 +57,7 @@ impl Writing {
         self.writer.omit(omitted)
     }
 
-    /// Whether it can rest: its unit would have to wait for merges.
+    /// Whether it can rest at once. While segments are merged, its unit would have to wait for that.
     fn is_idle(&self) -> Result<bool, IndexFailure> {
         Ok(!self.writer.is_resting() && self.used_at.elapsed() > IDLE && !self.writer.is_merging()?)
     }
